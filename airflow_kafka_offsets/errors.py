@@ -1,0 +1,181 @@
+"""Everything that this package raises on purpose, split by who can act.
+
+::
+
+    KafkaOffsetsError                     exit status
+    ├── RequestError                      2   the DAG's author: the request itself is wrong
+    │   └── InvalidRequest                    one or more problems, all of them at once
+    ├── RefusedError                      1   the data's or the group's owner
+    │   ├── DataLoss                          records that the plan would have to read are gone
+    │   ├── NoCommittedOffset                 a commit is needed, there is none, and the reset is "none"
+    │   ├── TopicRecreated                    a topic has another id than the one that offsets were kept for
+    │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
+    │   ├── PlanBelowGroup                    the plan ends below what the group has committed
+    │   ├── GroupActive                       the group has live members
+    │   ├── CommitConflict                    the group is not where the plan found it
+    │   ├── ReadNotVerified                   the reports do not show that the plan was read
+    │   ├── PlanLost                          a run that has committed, and whose plan is gone
+    │   └── NothingToDiscover                 no topic, or no partition, matches
+    └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
+        ├── ClusterUnavailable                unreachable, not authorised, deadline passed, an error per partition
+        └── StoreUnavailable                  the work store cannot be read or written
+
+Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
+(Airflow sends exceptions between processes) and never holds a client's configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+_SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first few and the count
+
+
+def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
+    """The lines, sorted as given, one below the other; past ``shown`` only how many more there are."""
+    rows = list(lines)
+    more = [f"… and {len(rows) - shown} more"] if len(rows) > shown else []
+    return "\n".join([*rows[:shown], *more])
+
+
+@dataclass(eq=False)
+class KafkaOffsetsError(Exception):
+    """The root of the tree; ``exit_status`` is what the command line returns."""
+
+    exit_status = 1
+    retriable = False
+
+    def __reduce__(self) -> tuple[type[KafkaOffsetsError], tuple[object, ...]]:
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))
+
+
+class RequestError(KafkaOffsetsError):
+    """The request is wrong; asking again with the same words cannot help."""
+
+    exit_status = 2
+
+
+@dataclass(eq=False)
+class InvalidRequest(RequestError):
+    """One or more parameters are wrong; ``problems`` has all of them, each a sentence that names the remedy."""
+
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return f"{len(self.problems)} problems with the request:\n" + "\n".join(f"- {p}" for p in self.problems)
+
+
+class RefusedError(KafkaOffsetsError):
+    """Going on would lose records, or commit unread ones; nothing was written."""
+
+
+@dataclass(eq=False)
+class PartitionsRefused(RefusedError):
+    """A refusal with one line per partition, and one remedy.
+
+    :ivar partitions: sentences such as ``orders[3]: start offset 120 is below log start offset 480``, sorted.
+    :ivar remedy: what to do now.
+    """
+
+    partitions: Sequence[str]
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{listed(self.partitions)}\n{self.remedy}"
+
+
+class DataLoss(PartitionsRefused):
+    """Offsets that the plan would have to read are gone (retention, DeleteRecords, truncation)."""
+
+
+class NoCommittedOffset(PartitionsRefused):
+    """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
+
+
+class TopicRecreated(PartitionsRefused):
+    """A topic's id is not the one that its offsets were kept for: the same name, another log."""
+
+
+class EndBeforeStart(PartitionsRefused):
+    """A requested end lies below the start, or beyond the end of the log."""
+
+
+class PlanBelowGroup(PartitionsRefused):
+    """The plan ends below the group's committed offset and no policy was named that may move it back."""
+
+
+class CommitConflict(PartitionsRefused):
+    """The group's offset is neither where the plan found it nor where it ends; nothing was committed."""
+
+
+class ReadNotVerified(PartitionsRefused):
+    """The read reports do not show that exactly this plan was read; nothing was committed."""
+
+
+class NothingToDiscover(PartitionsRefused):
+    """No topic or partition matches; a sensor waits for it, an operator says so."""
+
+
+@dataclass(eq=False)
+class GroupActive(RefusedError):
+    """The group has live members, which would overwrite a commit or be overwritten by it.
+
+    :ivar members: one line a member: client id and host.
+    """
+
+    group_id: str
+    state: str
+    members: Sequence[str]
+
+    def __str__(self) -> str:
+        who = listed(self.members) if self.members else "(the broker does not list its members)"
+        return (
+            f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
+            "Stop that consumer, or give this pipeline a group_id of its own, then clear this task."
+        )
+
+
+@dataclass(eq=False)
+class PlanLost(RefusedError):
+    """This run has committed (there is a receipt), and its plan is not in the work store any more."""
+
+    run: str
+    plan_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} has committed plan {self.plan_id}, but that plan is no longer in the work store, so it "
+            "cannot be replayed, and planning anew would read other records into the same output.\n"
+            "Restore the plan object, or read the records with a window plan in a run of its own."
+        )
+
+
+@dataclass(eq=False)
+class UnavailableError(KafkaOffsetsError):
+    """Something that had to be asked did not answer.
+
+    :ivar what: what was tried, and where.
+    :ivar reason: what the other side, or the client library, says.
+    :ivar remedy: what to look at.
+    """
+
+    what: str
+    reason: str
+    remedy: str
+    retriable: bool = False
+
+    exit_status = 3
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}\n{self.remedy}"
+
+
+class ClusterUnavailable(UnavailableError):
+    """The cluster could not be asked: unreachable, not authorised, or no answer within the deadline."""
+
+
+class StoreUnavailable(UnavailableError):
+    """The work store could not be read or written."""

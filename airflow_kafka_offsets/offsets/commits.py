@@ -1,0 +1,118 @@
+"""What may be committed: the mark that a commit carries, and the table that decides each partition.
+
+The table is DESIGN.md's ("Commit"); the first row that matches wins, one refusal refuses all. One order differs from
+the page: row 3 (committed beyond the end) is only terminal where this plan's own commit is on record. Otherwise a plan
+that a named policy moves back, whose base is always beyond its end, could never be committed by row 4.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated
+from airflow_kafka_offsets.offsets.model import CommittedOffset
+from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.resolve import Refusal
+
+METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which counts towards the broker's 4,096
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMark:
+    """The metadata beside an offset that this package committed: which run and plan, and from which checkpoint.
+
+    ``window``: a mirrored window, which is never a position.
+    """
+
+    plan_id: str
+    run: str | None = None
+    parent: str | None = None
+    window: bool = False
+
+    def encode(self) -> str:
+        """Compact JSON; a run name so long that it would not fit is cut, the plan's id never is."""
+        fields: dict[str, object] = {"run": self.run, "plan": self.plan_id, "parent": self.parent}
+        if self.window:
+            fields["window"] = True
+        text = json.dumps(fields, separators=(",", ":"))
+        if len(text.encode()) > METADATA_LIMIT_BYTES and self.run is not None:
+            return CommitMark(self.plan_id, self.run[:200], self.parent, self.window).encode()
+        return text
+
+    @classmethod
+    def of(cls, committed: CommittedOffset | None) -> CommitMark | None:
+        """The mark of this package's own commit; ``None`` for everybody else's."""
+        if committed is None:
+            return None
+        try:
+            fields = json.loads(committed.metadata)
+            return cls(str(fields["plan"]), fields["run"], fields["parent"], bool(fields.get("window")))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def mark_of(plan: OffsetPlan) -> CommitMark:
+    return CommitMark(plan.plan_id, str(plan.run) if plan.run else None, plan.parent, plan.window)
+
+
+Decision = Literal["write", "keep"]
+
+
+def decide_commit(
+    plan: OffsetPlan,
+    partition: PlannedPartition,
+    committed: CommittedOffset | None,
+    topic_id: str | None,
+    *,
+    own_commit_on_record: bool,
+    parent_is_newest: bool = False,
+) -> Decision:
+    """Whether the partition's end is written, or the group is left as it is.
+
+    :param committed: what the group holds now.
+    :param topic_id: the topic's id now; ``None`` where the cluster has none or the topic is gone.
+    :param own_commit_on_record: a receipt, or a checkpoint in the chain, names this very plan.
+    :param parent_is_newest: the newest checkpoint is the plan's parent: nobody committed since it was made.
+    :raises Refusal: rows 1, 3 and 6.
+    """
+    tp, end, base = partition.topic_partition, partition.end_offset, partition.base_offset
+    planned_id = plan.topic_ids.get(tp.topic)
+    if planned_id is not None and topic_id != planned_id:
+        raise Refusal(
+            TopicRecreated,
+            f"{tp}: the topic's id is {topic_id or 'gone'}, the plan was made for {planned_id}",
+            "The topic was deleted or re-created since the plan was made. Its records have another log now: clear the "
+            "resolve task to plan anew.",
+        )
+    now = committed.offset if committed else None
+    mark = CommitMark.of(committed)
+    if now == end and ((mark and mark.plan_id == plan.plan_id) or base == end):
+        return "write"  # row 2: renews the expiry; also the retry after a lost answer
+    if now is not None and now > end and own_commit_on_record:
+        return "keep"  # row 3
+    if now == base and (base is None or base <= end or partition.moved_back_by is not None):
+        return "write"  # row 4
+    if now is None and parent_is_newest:
+        return "write"  # row 5
+    raise Refusal(
+        CommitConflict,
+        f"{tp}: the group was at {_shown(base)} when the plan was made, the plan ends at {end}, "
+        f"and now the group is at {_shown(now)}, committed by {_writer(committed, mark)}",
+        f"Nothing was committed. Somebody else moved group {plan.group_id!r}. Find out who and why; then clear the "
+        "resolve task of this run to plan from where the group is now, or set the group back "
+        "(kafka-consumer-groups --reset-offsets) and clear the commit task.",
+    )
+
+
+def _shown(offset: int | None) -> str:
+    return "no commit" if offset is None else str(offset)
+
+
+def _writer(committed: CommittedOffset | None, mark: CommitMark | None) -> str:
+    if committed is None:
+        return "nobody: it expired or was deleted"
+    if mark is None:
+        return "somebody else (not by this provider)"
+    return f"run {mark.run}, plan {mark.plan_id}" if mark.run else f"plan {mark.plan_id}"

@@ -1,0 +1,117 @@
+"""The values that everything else is made of: a partition, an offset range, what a cluster said.
+
+Absent is ``None`` everywhere. Broker sentinels (-1, -2, -1001) never get this far: ``broker/`` turns them into ``None``
+or an error, and a value that could hold one cannot be built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic. Sorts by topic, then partition, which is the order of every output (Flink's H6)."""
+
+    topic: str
+    partition: int
+
+    def __post_init__(self) -> None:
+        if not self.topic or self.partition < 0:
+            raise ValueError(f"not a partition: {self.topic!r}[{self.partition}]")
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+def _check_offset(name: str, offset: int) -> None:
+    if offset < 0:
+        raise ValueError(f"{name} {offset} is negative: a broker sentinel must not get past broker/")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Half-open ``[start_offset, end_offset)``: the end is the first offset that is not read.
+
+    ``size`` is an upper bound of the records in it: compaction and transaction markers leave gaps.
+    """
+
+    start_offset: int
+    end_offset: int
+
+    def __post_init__(self) -> None:
+        _check_offset("start offset", self.start_offset)
+        if self.end_offset < self.start_offset:
+            raise ValueError(f"end offset {self.end_offset} is below start offset {self.start_offset}")
+
+    @property
+    def size(self) -> int:
+        return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """What a consumer group holds for a partition: the next offset to read, and what its writer put beside it."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+    def __post_init__(self) -> None:
+        _check_offset("committed offset", self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSnapshot:
+    """The two ends of a partition's log at one moment.
+
+    :ivar end_offset: under the isolation level asked for: high watermark (``read_uncommitted``) or last stable offset.
+    :ivar high_watermark: the end regardless of transactions; equal to ``end_offset`` under ``read_uncommitted``.
+    :ivar leader_epoch: of the end; absent where the broker does not tell.
+    """
+
+    log_start_offset: int
+    end_offset: int
+    high_watermark: int
+    leader_epoch: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_offset("log start offset", self.log_start_offset)
+        if not self.end_offset <= self.high_watermark:
+            raise ValueError(f"end offset {self.end_offset} is above high watermark {self.high_watermark}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic as the cluster describes it. ``leaders`` maps partition to broker id, ``None`` where none leads."""
+
+    topic_id: str | None
+    leaders: Mapping[int, int | None]
+    internal: bool = False
+
+    @property
+    def leaderless(self) -> list[int]:
+        return sorted(p for p, leader in self.leaders.items() if leader is None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster's id and the topics that a subscription matched."""
+
+    cluster_id: str
+    topics: Mapping[str, TopicDescription] = field(default_factory=dict)
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(TopicPartition(t, p) for t, d in self.topics.items() for p in d.leaders)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """``{"orders": [0, 1]}``: the partitions of each topic, both sorted."""
+    grouped: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        grouped.setdefault(tp.topic, []).append(tp.partition)
+    return grouped

@@ -1,0 +1,392 @@
+"""What people write → a :class:`~airflow_kafka_offsets.offsets.spec.PlanRequest`, or every problem at once.
+
+Text, templates, command lines and connections give strings and JSON. All of it is read before any cluster is asked, and
+one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem, each with its remedy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeVar, get_args
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.spec import (
+    BOUNDED_MODES,
+    STARTUP_MODES,
+    BoundedMode,
+    EarliestOffset,
+    FromTimestamp,
+    GroupOffsets,
+    LatestOffset,
+    OnDataLoss,
+    PartitionSet,
+    PlanRequest,
+    ResetStrategy,
+    RunKey,
+    SpecificOffsets,
+    SplitBy,
+    StartupMode,
+    Subscription,
+    TopicList,
+    TopicPattern,
+    UntilGroupOffsets,
+    UntilLatest,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.offsets.times import iso, looks_like_seconds, parse_timestamp_ms
+
+_RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
+    "earliest": "earliest",
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "latest": "latest",
+    "largest": "latest",
+    "end": "latest",
+    "none": "none",
+    "error": "none",
+}
+
+T = TypeVar("T")
+
+
+class _Problems(list[str]):
+    """Collects the sentence of each ``ValueError``, behind the parameter's name."""
+
+    def take(self, parameter: str, parse: Callable[[], T], default: T) -> T:
+        try:
+            return parse()
+        except ValueError as error:
+            self.append(f"{parameter} {error}.")
+            return default
+
+
+def parse_request(
+    *,
+    now_ms: int,
+    topics: Sequence[str] | str | None = None,
+    topic_pattern: str | None = None,
+    partitions: Mapping[str, Sequence[int]] | str | None = None,
+    include_internal_topics: bool = False,
+    group_id: str | None = None,
+    startup_mode: str = GroupOffsets.name,
+    startup_timestamp: int | str | datetime | None = None,
+    specific_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
+    auto_offset_reset: str | None = None,
+    bounded_mode: str = UntilLatest.name,
+    bounded_timestamp: int | str | datetime | None = None,
+    bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
+    isolation_level: str | None = None,
+    on_data_loss: str = "fail",
+    max_records: int | None = None,
+    max_records_per_partition: int | None = None,
+    splits: int = 1,
+    split_by: str = "size",
+    checkpoint_id: str | None = None,
+    require_complete_window: bool = False,
+    interval: tuple[int, int] | None = None,
+    run: RunKey | None = None,
+) -> PlanRequest:
+    """The request that these parameters make; DESIGN.md's table of operator parameters, one to one.
+
+    :param now_ms: the clock, for "a start timestamp cannot be in the future" (B2).
+    :param interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
+    :raises InvalidRequest: with every problem found, not just the first.
+    """
+    problems = _Problems()
+    warnings: list[str] = []
+    subscription = _subscription(problems, topics, topic_pattern, partitions, include_internal_topics)
+    startup = _startup(problems, warnings, startup_mode, startup_timestamp, specific_offsets, interval, now_ms)
+    bounded = _bounded(problems, warnings, bounded_mode, bounded_timestamp, bounded_offsets, interval)
+    match startup, bounded:
+        case FromTimestamp(start_ms), UntilTimestamp(end_ms) if end_ms < start_ms:
+            problems.append(f"bounded_timestamp ({iso(end_ms)}) is before startup_timestamp ({iso(start_ms)}).")
+    reset: ResetStrategy = problems.take("auto_offset_reset", lambda: parse_reset(auto_offset_reset), "latest")
+    isolation: IsolationLevel = problems.take(
+        "isolation_level",
+        lambda: _one_of(isolation_level or "read_uncommitted", get_args(IsolationLevel)),
+        "read_uncommitted",
+    )
+    data_loss: OnDataLoss = problems.take("on_data_loss", lambda: _one_of(on_data_loss, get_args(OnDataLoss)), "fail")
+    split_rule: SplitBy = problems.take("split_by", lambda: _one_of(split_by, get_args(SplitBy)), "size")
+    if group_id is not None and not group_id.strip():
+        problems.append(
+            "group_id is empty; name the consumer group, or leave it out where no commit is read or written."
+        )
+    request = PlanRequest(
+        subscription=subscription or TopicList(()),
+        startup=startup or GroupOffsets(),
+        bounded=bounded or UntilLatest(),
+        group_id=group_id,
+        isolation_level=isolation,
+        auto_offset_reset=reset,
+        auto_offset_reset_defaulted=auto_offset_reset is None,
+        on_data_loss=data_loss,
+        max_records=problems.take("max_records", lambda: _at_least_one(max_records), None),
+        max_records_per_partition=problems.take(
+            "max_records_per_partition", lambda: _at_least_one(max_records_per_partition), None
+        ),
+        splits=problems.take("splits", lambda: _at_least_one(splits), None) or 1,
+        split_by=split_rule,
+        checkpoint_id=checkpoint_id,
+        require_complete_window=require_complete_window,
+        interval=interval,
+        run=run,
+        warnings=tuple(warnings),
+    )
+    problems += _problems_between_parameters(request)
+    if problems:
+        raise InvalidRequest(tuple(problems))
+    return request
+
+
+def _problems_between_parameters(request: PlanRequest) -> list[str]:
+    problems = []
+    if request.window and (request.max_records or request.max_records_per_partition):
+        problems.append(
+            "max_records and max_records_per_partition cannot be used with a window (both bounds given): "
+            "a capped window would leave records that no later run reads. Use a smaller window."
+        )
+    if request.group_id is None:
+        needing = [
+            f"{parameter}={mode.name!r}"
+            for parameter, mode in (("startup_mode", request.startup), ("bounded_mode", request.bounded))
+            if isinstance(mode, GroupOffsets | UntilGroupOffsets)
+        ]
+        if needing:
+            problems.append(
+                f"{' and '.join(needing)} reads a committed offset, but there is no consumer group: "
+                "give group_id, or set group.id in the Kafka connection."
+            )
+    if request.require_complete_window and not isinstance(request.bounded, UntilTimestamp):
+        problems.append("require_complete_window needs bounded_mode='timestamp': only a time can be incomplete.")
+    return problems
+
+
+def parse_reset(value: str | None) -> ResetStrategy:
+    """Kafka's three strategies, by librdkafka's names for them too; absent is Kafka's own default, ``latest`` (A1)."""
+    if value is None:
+        return "latest"
+    strategy = _RESET_SYNONYMS.get(str(value).strip().lower())
+    if strategy is None:
+        raise ValueError(f"is {value!r}; use one of earliest, latest, none")
+    return strategy
+
+
+def parse_partition_offsets(value: Mapping[str, Mapping[str, int]] | str) -> dict[TopicPartition, int]:
+    """``{"orders": {"0": 42}}`` (or its JSON) → offsets by partition.
+
+    :raises ValueError: what is wrong, naming the partition. Negative offsets are sentinels in Flink and Kafka
+        (-1 latest, -2 earliest, -3 committed) and are refused by name (A9, C10).
+    """
+    offsets: dict[TopicPartition, int] = {}
+    for topic, of_topic in _mapping(value, '{"orders": {"0": 42}}').items():
+        if not isinstance(of_topic, Mapping):
+            raise ValueError(f'has {of_topic!r} for topic {topic!r}; expected {{"0": 42}}')
+        for partition, offset in of_topic.items():
+            tp = TopicPartition(topic, _natural(partition, f"has partition {partition!r} of topic {topic!r}"))
+            offsets[tp] = _natural(offset, f"has offset {offset!r} for {tp}")
+    return offsets
+
+
+def _subscription(
+    problems: _Problems,
+    topics: Sequence[str] | str | None,
+    topic_pattern: str | None,
+    partitions: Mapping[str, Sequence[int]] | str | None,
+    include_internal: bool,
+) -> Subscription | None:
+    given = {"topics": topics, "topic_pattern": topic_pattern, "partitions": partitions}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        problems.append(
+            f"Give exactly one of topics, topic_pattern and partitions, not {' and '.join(named) or 'none'}."
+        )
+        return None
+    if topics is not None:
+        return problems.take("topics", lambda: TopicList(_topic_names(topics)), None)
+    if topic_pattern is not None:
+        return problems.take("topic_pattern", lambda: TopicPattern(_regex(topic_pattern), include_internal), None)
+    return problems.take("partitions", lambda: PartitionSet(_partition_set(partitions or {})), None)
+
+
+def _topic_names(topics: Sequence[str] | str) -> tuple[str, ...]:
+    names = [name.strip() for name in topics.split(",")] if isinstance(topics, str) else list(topics)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"is {topics!r}; give at least one topic name, and no empty one")
+    return tuple(sorted(set(names)))
+
+
+def _regex(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    if not pattern:
+        raise ValueError("is empty; it is matched against the whole name of each topic")
+    return pattern
+
+
+def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[TopicPartition, ...]:
+    found = set()
+    for topic, numbers in _mapping(partitions, '{"orders": [0, 2]}').items():
+        if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not numbers:
+            raise ValueError(f"has {numbers!r} for topic {topic!r}; expected a list such as [0, 2]")
+        found |= {TopicPartition(topic, _natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
+    if not found:
+        raise ValueError('is empty; expected {"orders": [0, 2]}')
+    return tuple(sorted(found))
+
+
+def _startup(
+    problems: _Problems,
+    warnings: list[str],
+    mode: str,
+    timestamp: int | str | datetime | None,
+    offsets: Mapping[str, Mapping[str, int]] | str | None,
+    interval: tuple[int, int] | None,
+    now_ms: int,
+) -> StartupMode | None:
+    _foreign(problems, "startup_timestamp", timestamp, "startup_mode", mode, FromTimestamp.name)
+    _foreign(problems, "specific_offsets", offsets, "startup_mode", mode, SpecificOffsets.name)
+    match mode:
+        case EarliestOffset.name:
+            return EarliestOffset()
+        case LatestOffset.name:
+            return LatestOffset()
+        case GroupOffsets.name:
+            return GroupOffsets()
+        case FromTimestamp.name:
+            start_ms = _bound(problems, warnings, "startup_timestamp", timestamp, interval, bound=0)
+            if start_ms is not None and start_ms > now_ms:
+                problems.append(
+                    f"startup_timestamp {iso(start_ms)} is in the future (it is {iso(now_ms)} now): "
+                    "no record can be found for it yet."
+                )
+            return None if start_ms is None else FromTimestamp(start_ms)
+        case SpecificOffsets.name:
+            if offsets is None:
+                problems.append(
+                    "startup_mode='specific-offsets' needs specific_offsets, "
+                    'such as {"orders": {"0": 42}}: the next record to read.'
+                )
+                return None
+            parsed = problems.take("specific_offsets", lambda: parse_partition_offsets(offsets), None)
+            return None if parsed is None else SpecificOffsets(parsed)
+        case _:
+            problems.append(f"startup_mode is {mode!r}; use one of {', '.join(STARTUP_MODES)}.")
+            return None
+
+
+def _bounded(
+    problems: _Problems,
+    warnings: list[str],
+    mode: str,
+    timestamp: int | str | datetime | None,
+    offsets: Mapping[str, Mapping[str, int]] | str | None,
+    interval: tuple[int, int] | None,
+) -> BoundedMode | None:
+    _foreign(problems, "bounded_timestamp", timestamp, "bounded_mode", mode, UntilTimestamp.name)
+    _foreign(problems, "bounded_offsets", offsets, "bounded_mode", mode, UntilSpecificOffsets.name)
+    match mode:
+        case UntilLatest.name:
+            return UntilLatest()
+        case UntilGroupOffsets.name:
+            return UntilGroupOffsets()
+        case UntilTimestamp.name:
+            end_ms = _bound(problems, warnings, "bounded_timestamp", timestamp, interval, bound=1)
+            return None if end_ms is None else UntilTimestamp(end_ms)
+        case UntilSpecificOffsets.name:
+            if offsets is None:
+                problems.append(
+                    "bounded_mode='specific-offsets' needs bounded_offsets, "
+                    'such as {"orders": {"0": 42}}: of every partition the first offset not to read.'
+                )
+                return None
+            parsed = problems.take("bounded_offsets", lambda: parse_partition_offsets(offsets), None)
+            return None if parsed is None else UntilSpecificOffsets(parsed)
+        case _:
+            problems.append(f"bounded_mode is {mode!r}; use one of {', '.join(BOUNDED_MODES)}.")
+            return None
+
+
+def _foreign(problems: _Problems, parameter: str, value: object, mode_name: str, mode: str, owner: str) -> None:
+    if value is not None and mode != owner:
+        problems.append(f"{parameter} is given, but {mode_name} is {mode!r}: it goes with {mode_name}={owner!r} only.")
+
+
+def _bound(
+    problems: _Problems,
+    warnings: list[str],
+    parameter: str,
+    value: int | str | datetime | None,
+    interval: tuple[int, int] | None,
+    *,
+    bound: Literal[0, 1],
+) -> int | None:
+    """The explicit time, else that end of the data interval."""
+    if value is not None:
+        moment = problems.take(parameter, lambda: parse_timestamp_ms(value), None)
+        if moment is not None and looks_like_seconds(moment):
+            warnings.append(
+                f"{parameter} {value!r} is {iso(moment)}: is it in seconds? Kafka's timestamps are milliseconds."
+            )
+        return moment
+    if interval is None:
+        problems.append(
+            f"{parameter} is missing and this run has no data interval: give {parameter}, or schedule the DAG with "
+            "CronDataIntervalTimetable (asset-triggered and manual runs have no interval)."
+        )
+        return None
+    if interval[0] >= interval[1]:
+        problems.append(
+            f"{parameter} is missing and this run's data interval has no length ({iso(interval[0])}): a plain cron "
+            "string gives such intervals. Schedule the DAG with CronDataIntervalTimetable, or with "
+            "CronTriggerTimetable(..., interval=...)."
+        )
+        return None
+    return interval[bound]
+
+
+def _mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"is not JSON ({error}); expected {example}") from None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"is {value!r}; expected {example}")
+    return value
+
+
+def _natural(value: object, subject: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{subject}, which is not a whole number")
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(f"{subject}, which is not a whole number") from None
+    if number < 0:
+        known = {-1: "latest", -2: "earliest", -3: "committed"}.get(number)
+        meaning = f" ({known!r} in Flink and Kafka's tools)" if known else ""
+        raise ValueError(f"{subject}: negative numbers are sentinels{meaning}, not offsets; use a mode instead")
+    return number
+
+
+def _one_of(value: str, allowed: tuple[Any, ...]) -> Any:
+    if value not in allowed:
+        raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
+    return value
+
+
+def _at_least_one(value: int | str | None) -> int | None:
+    if value is None:
+        return None
+    number = _natural(value, f"is {value!r}")
+    if number < 1:
+        raise ValueError(f"is {value!r}; it must be at least 1")
+    return number

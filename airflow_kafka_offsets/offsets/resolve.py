@@ -1,0 +1,370 @@
+"""Request + what the cluster said → one start and one end for every partition, each with its reason.
+
+A start offset goes the way that it goes in Kafka's own consumer (SubscriptionState): it is *known* (given, committed,
+kept) or it needs a *reset*; a known one is *validated* against the log before it counts. Each partition is decided by
+its own facts alone; all refusals are collected, so that one message names every bad partition.
+
+Order matters outside of this file: log starts are asked first, then ends, then timestamps (rules B6, B12). A record
+produced in between then lies at or past the end, and belongs to the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from airflow_kafka_offsets.errors import (
+    DataLoss,
+    EndBeforeStart,
+    NoCommittedOffset,
+    PartitionsRefused,
+    PlanBelowGroup,
+)
+from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.offsets.plan import PlannedPartition
+from airflow_kafka_offsets.offsets.spec import (
+    EarliestOffset,
+    FromTimestamp,
+    GroupOffsets,
+    LatestOffset,
+    PlanRequest,
+    SpecificOffsets,
+    UntilGroupOffsets,
+    UntilLatest,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.offsets.times import iso
+
+# ── what the cluster said ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an earlier run of this pipeline ended, and how that is known."""
+
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the resolver may look at.
+
+    :ivar committed: of the group; a partition without a commit is absent. ``None``: the group was not asked.
+    :ivar positions: ``None``: this pipeline has no position and the startup mode decides; else the position of each
+        partition that has one, and every other partition is new.
+    :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
+    :ivar end_times: the same for the bounded timestamp.
+    """
+
+    snapshots: Mapping[TopicPartition, PartitionSnapshot]
+    committed: Mapping[TopicPartition, CommittedOffset] | None = None
+    positions: Mapping[TopicPartition, Position] | None = None
+    start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
+    end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+# ── the states of a start offset ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An offset that must be validated. ``leader_epoch``: of the commit that it came from (KIP-320)."""
+
+    offset: int
+    reason: str
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsReset:
+    """No offset is known: ``auto_offset_reset`` decides."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A start within the log."""
+
+    offset: int
+    reason: str
+    lost: int = 0
+    skipped: int = 0
+    moved_back_by: str | None = None
+
+
+class Refusal(Exception):
+    """Why one partition cannot be planned; :func:`resolve` collects them."""
+
+    def __init__(self, error: type[PartitionsRefused], line: str, remedy: str) -> None:
+        super().__init__(line)
+        self.error, self.line, self.remedy = error, line, remedy
+
+
+def resolve(request: PlanRequest, facts: Facts) -> list[PlannedPartition]:
+    """The planned partitions, sorted.
+
+    :raises PartitionsRefused: one of its kinds, with every bad partition in it; nothing is planned then.
+    """
+    planned: list[PlannedPartition] = []
+    refusals: list[Refusal] = []
+    for tp in sorted(facts.snapshots):
+        try:
+            planned.append(_resolve_partition(request, facts, tp))
+        except Refusal as refusal:
+            refusals.append(refusal)
+    raise_refusals(refusals)
+    return planned
+
+
+def raise_refusals(refusals: Sequence[Refusal]) -> None:
+    """Raise all of them as one error of the first one's kind, with each remedy once."""
+    if refusals:
+        remedies = dict.fromkeys(refusal.remedy for refusal in refusals)
+        raise refusals[0].error([refusal.line for refusal in refusals], "\n".join(remedies))
+
+
+def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedPartition:
+    snapshot = facts.snapshots[tp]
+    start = _resolve_start(request, facts, tp, snapshot)
+    end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
+    committed = (facts.committed or {}).get(tp)
+    base_offset = None if request.window or committed is None else committed.offset
+    return PlannedPartition(
+        topic_partition=tp,
+        range=OffsetRange(start.offset, end_offset),
+        start_reason=start.reason,
+        end_reason=end_reason,
+        log_start_offset=snapshot.log_start_offset,
+        base_offset=base_offset,
+        leader_epoch=snapshot.leader_epoch,
+        lost=start.lost,
+        skipped=start.skipped,
+        moved_back_by=start.moved_back_by,
+    )
+
+
+def refuse_below_group(request: PlanRequest, planned: Sequence[PlannedPartition]) -> None:
+    """Refuse a plan whose end lies below the group's commit, now rather than after Spark has run.
+
+    :raises PlanBelowGroup: unless a policy that the user named moves that partition back.
+    """
+    raise_refusals(
+        [
+            Refusal(
+                PlanBelowGroup,
+                f"{p.topic_partition}: the plan ends at {p.end_offset}, below the group's offset {p.base_offset}",
+                f"Committing it would move group {request.group_id!r} back. Use a group_id of its own for this read, "
+                "or give both bounds as timestamps: a window moves no group.",
+            )
+            for p in planned
+            if p.base_offset is not None and p.end_offset < p.base_offset and p.moved_back_by is None
+        ]
+    )
+
+
+# ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _resolve_start(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot) -> Resolved:
+    state: Known | NeedsReset | Resolved
+    if facts.positions is not None and not request.window:
+        state = _from_position(facts.positions, tp, snapshot)
+    else:
+        state = _from_mode(request, facts, tp, snapshot)
+    if isinstance(state, Known):
+        state = _validate(request, tp, snapshot, state)
+    if isinstance(state, NeedsReset):
+        state = _reset(request, tp, snapshot, state.reason)
+    return state
+
+
+def _from_position(
+    positions: Mapping[TopicPartition, Position], tp: TopicPartition, snapshot: PartitionSnapshot
+) -> Known | Resolved:
+    position = positions.get(tp)
+    if position is None:  # Flink's F3 and F4: whatever the startup mode, nothing of a new partition is skipped
+        topic_is_new = all(known.topic != tp.topic for known in positions)
+        lost = 0 if topic_is_new else snapshot.log_start_offset
+        what = "new topic" if topic_is_new else "new partition"
+        return Resolved(snapshot.log_start_offset, f"{what} → log start" + (f", {lost} lost" if lost else ""), lost)
+    return Known(position.offset, position.reason)
+
+
+def _from_mode(
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
+) -> Known | NeedsReset | Resolved:
+    match request.startup:
+        case EarliestOffset():
+            return Resolved(snapshot.log_start_offset, "earliest → log start")
+        case LatestOffset():
+            skipped = snapshot.end_offset - snapshot.log_start_offset
+            return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
+        case FromTimestamp(timestamp_ms):
+            offset = facts.start_times.get(tp)
+            if offset is None:
+                return Resolved(snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end")
+            # A match past the end was produced after the end was asked for: the next run, from the end, reads it.
+            return Resolved(min(offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}")
+        case SpecificOffsets(offsets):
+            if tp in offsets:
+                return Known(offsets[tp], "specific offset")
+            return _from_commit(request, facts, tp)
+        case GroupOffsets():
+            return _from_commit(request, facts, tp)
+        case _ as never:
+            assert_never(never)
+
+
+def _from_commit(request: PlanRequest, facts: Facts, tp: TopicPartition) -> Known | NeedsReset:
+    if facts.committed is None:
+        raise Refusal(
+            NoCommittedOffset,
+            f"{tp}: no start offset is given for it, and there is no group_id whose commit could be used",
+            "Give group_id, or name every partition in specific_offsets.",
+        )
+    commit = facts.committed.get(tp)
+    if commit is None:
+        return NeedsReset("no commit")
+    return Known(commit.offset, "committed", commit.leader_epoch)
+
+
+def _validate(
+    request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known
+) -> Resolved | NeedsReset:
+    offset, log_start, end = known.offset, snapshot.log_start_offset, snapshot.end_offset
+    if (
+        known.leader_epoch is not None
+        and snapshot.leader_epoch is not None
+        and known.leader_epoch > snapshot.leader_epoch
+    ):
+        raise Refusal(  # E6: a consumer would wait for ever for a leader that new
+            DataLoss,
+            f"{tp}: the commit at {offset} carries leader epoch {known.leader_epoch}, later than the leader's "
+            f"{snapshot.leader_epoch}",
+            "The topic was re-created, or the commit was copied from another cluster. Commit offsets of this log "
+            "(kafka-consumer-groups --reset-offsets), or use another group_id.",
+        )
+    if log_start <= offset <= snapshot.high_watermark:
+        return Resolved(offset, known.reason)
+    if offset < log_start:
+        return _after_loss(
+            request, tp, snapshot, known, lost=log_start - offset,
+            line=f"{tp}: start offset {offset} ({known.reason}) is below log start offset {log_start} "
+            f"({log_start - offset} offsets are gone)",
+        )  # fmt: skip
+    return _after_loss(
+        request, tp, snapshot, known, lost=0,
+        line=f"{tp}: start offset {offset} ({known.reason}) is beyond the end of the log, {end} "
+        "(the log was truncated, or the offset is another topic's)",
+    )  # fmt: skip
+
+
+def _after_loss(
+    request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known, lost: int, line: str
+) -> Resolved:
+    """An offset outside of the log, under ``on_data_loss`` (C6, C7, E1-E5, E7)."""
+    log_start, end = snapshot.log_start_offset, snapshot.end_offset
+    truncated = known.offset > end
+    what = f"beyond the end ({known.offset} > {end})" if truncated else "out of range"
+    counted = f", {lost} lost" if lost else ""
+    match request.on_data_loss:
+        case "fail":
+            raise Refusal(
+                DataLoss,
+                line,
+                'Set on_data_loss="advance" to start at the log start, "reset" to do as auto_offset_reset says, '
+                "or restore the records first.",
+            )
+        case "advance":
+            reason = f"{what} → log start{counted}"
+            return Resolved(log_start, reason, lost=lost, moved_back_by="on_data_loss" if truncated else None)
+        case "reset" if truncated and known.leader_epoch is not None:
+            # KIP-320: the epoch shows that the log was cut; the consumer goes on at the cut and never resets.
+            return Resolved(end, f"{what}, leader epoch known → end", moved_back_by="on_data_loss")
+        case "reset":
+            reset = _reset(request, tp, snapshot, what)
+            return Resolved(
+                reset.offset, reset.reason + counted, lost, reset.skipped, "on_data_loss" if truncated else None
+            )
+        case _ as never:
+            assert_never(never)
+
+
+def _reset(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, reason: str) -> Resolved:
+    default = " (default)" if request.auto_offset_reset_defaulted else ""
+    match request.auto_offset_reset:
+        case "earliest":
+            return Resolved(snapshot.log_start_offset, f"{reason} → earliest{default}")
+        case "latest":
+            skipped = snapshot.end_offset - snapshot.log_start_offset
+            return Resolved(snapshot.end_offset, f"{reason} → latest{default}", skipped=skipped)
+        case "none":
+            raise Refusal(
+                NoCommittedOffset,
+                f"{tp}: {reason}, and auto_offset_reset is 'none'",
+                f"Commit a start for group {request.group_id!r} first, or set auto_offset_reset to earliest or latest.",
+            )
+        case _ as never:
+            assert_never(never)
+
+
+# ── end ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _resolve_end(
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot, start: Resolved
+) -> tuple[int, str]:
+    match request.bounded:
+        case UntilLatest():
+            if snapshot.end_offset < start.offset:  # K7: above the last stable offset, not above the high watermark
+                return start.offset, f"start is past the last stable offset {snapshot.end_offset} → nothing to read"
+            return snapshot.end_offset, "latest"
+        case UntilTimestamp(timestamp_ms):
+            match_offset = facts.end_times.get(tp)
+            if match_offset is None:
+                end, reason = snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end"
+            else:
+                end, reason = min(match_offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}"
+            if end < start.offset:
+                return start.offset, f"{reason} is {end}: already read"
+            return end, reason
+        case UntilGroupOffsets():
+            commit = (facts.committed or {}).get(tp)
+            if commit is None:
+                raise Refusal(
+                    NoCommittedOffset,
+                    f"{tp}: bounded_mode='group-offsets' ends at the commit of group {request.group_id!r}, "
+                    "which has none here",
+                    "Commit an end for each partition first, or use another bounded_mode.",
+                )
+            return _checked_end(tp, commit.offset, "committed", start, snapshot), "committed"
+        case UntilSpecificOffsets(offsets):
+            if tp not in offsets:
+                raise Refusal(
+                    EndBeforeStart,
+                    f"{tp}: bounded_offsets does not name it",
+                    "Name an end for every partition that is subscribed to, or subscribe to fewer (partitions=...).",
+                )
+            return _checked_end(tp, offsets[tp], "specific offset", start, snapshot), "specific offset"
+        case _ as never:
+            assert_never(never)
+
+
+def _checked_end(tp: TopicPartition, end: int, reason: str, start: Resolved, snapshot: PartitionSnapshot) -> int:
+    if end > snapshot.end_offset:
+        raise Refusal(
+            EndBeforeStart,
+            f"{tp}: end offset {end} ({reason}) is beyond the end of the log, {snapshot.end_offset}",
+            "A batch cannot wait for records that do not exist: lower the end, or run later.",
+        )
+    if end < start.offset:
+        raise Refusal(
+            EndBeforeStart,
+            f"{tp}: end offset {end} ({reason}) is below start offset {start.offset} ({start.reason})",
+            "Raise the end, or lower the start.",
+        )
+    return end

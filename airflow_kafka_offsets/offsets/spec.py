@@ -1,0 +1,169 @@
+"""What the user asked for, as values: what to read, where to start, where to end, which policies.
+
+Modes are closed unions: whoever handles them matches all cases and ends with ``assert_never``. A number that the
+cluster has to give (the end of a log, a committed offset) is never written into a mode: intent and result stay apart.
+``parse.py`` makes these values from what people write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+
+# ── what to read ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TopicList:
+    """These topics, all of their partitions."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """Every topic whose *whole* name matches (G2), internal ones only if asked for (G4)."""
+
+    pattern: str
+    include_internal: bool = False
+
+    def matches(self, topic: str) -> bool:
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSet:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription = TopicList | TopicPattern | PartitionSet
+
+# ── where to start ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class EarliestOffset:
+    name: ClassVar[str] = "earliest-offset"
+
+
+@dataclass(frozen=True, slots=True)
+class LatestOffset:
+    name: ClassVar[str] = "latest-offset"
+
+
+@dataclass(frozen=True, slots=True)
+class FromTimestamp:
+    name: ClassVar[str] = "timestamp"
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    name: ClassVar[str] = "group-offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecificOffsets:
+    """``offsets``: the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2)."""
+
+    name: ClassVar[str] = "specific-offsets"
+    offsets: Mapping[TopicPartition, int]
+
+
+StartupMode = EarliestOffset | LatestOffset | FromTimestamp | GroupOffsets | SpecificOffsets
+STARTUP_MODES = tuple(mode.name for mode in get_args(StartupMode))
+
+# ── where to end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class UntilLatest:
+    name: ClassVar[str] = "latest-offset"
+
+
+@dataclass(frozen=True, slots=True)
+class UntilTimestamp:
+    name: ClassVar[str] = "timestamp"
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UntilGroupOffsets:
+    name: ClassVar[str] = "group-offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class UntilSpecificOffsets:
+    """``offsets``: of every partition, the first offset that is not read (K5)."""
+
+    name: ClassVar[str] = "specific-offsets"
+    offsets: Mapping[TopicPartition, int]
+
+
+BoundedMode = UntilLatest | UntilTimestamp | UntilGroupOffsets | UntilSpecificOffsets
+BOUNDED_MODES = tuple(mode.name for mode in get_args(BoundedMode))
+
+# ── policies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+ResetStrategy = Literal["earliest", "latest", "none"]
+OnDataLoss = Literal["fail", "reset", "advance"]
+SplitBy = Literal["size", "flink"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """The task instance that a plan is made for; a retry or a clear is the same run."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+
+    def __str__(self) -> str:
+        mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
+        return f"{self.dag_id}/{self.run_id}/{self.task_id}{mapped}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A valid request. ``auto_offset_reset_defaulted``: nobody chose the reset, it is Kafka's own ``latest`` (A1)."""
+
+    subscription: Subscription
+    startup: StartupMode
+    bounded: BoundedMode
+    group_id: str | None = None
+    isolation_level: IsolationLevel = "read_uncommitted"
+    auto_offset_reset: ResetStrategy = "latest"
+    auto_offset_reset_defaulted: bool = False
+    on_data_loss: OnDataLoss = "fail"
+    max_records: int | None = None
+    max_records_per_partition: int | None = None
+    splits: int = 1
+    split_by: SplitBy = "size"
+    checkpoint_id: str | None = None
+    require_complete_window: bool = False
+    interval: tuple[int, int] | None = None
+    run: RunKey | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def window(self) -> bool:
+        """Whether the request alone gives both bounds, so that no position is read or moved (DESIGN, Position)."""
+        match self.startup, self.bounded:
+            case FromTimestamp(), UntilTimestamp():
+                return True
+            case SpecificOffsets(), UntilSpecificOffsets():
+                return True
+            case _:
+                return False
+
+    @property
+    def reads_commits(self) -> bool:
+        """Whether an offset of this plan can come from the group."""
+        return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)

@@ -1,0 +1,112 @@
+"""What the work store keeps of a run: its frozen plan, the receipt of its commit, and its splits' attempts and reports.
+
+::
+
+    plans/<dag_id>/<run_id>/<task_id>/<map_index>/plan.<n>.json       the first valid one is the run's plan
+    plans/<dag_id>/<run_id>/<task_id>/<map_index>/receipt.<n>.json    written after its commit; kept as long as the plan
+    reads/<plan_id>/<split>/begun.<attempt>.json                      before a split is read
+    reads/<plan_id>/<split>/report.<attempt>.json                     after its sink has succeeded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.spec import RunKey
+from airflow_kafka_offsets.offsets.verify import ReadReport, SplitAttempt
+from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan and where it is kept. The reference is small and brace-safe, for arguments and XCom."""
+
+    plan: OffsetPlan
+    name: str
+
+
+def _folder(run: RunKey) -> str:
+    parts = (run.dag_id, run.run_id, run.task_id, str(run.map_index))
+    return "/".join(["plans", *map(safe_name, parts)])
+
+
+def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
+    """Freeze ``plan`` for ``run``; if the run has a valid plan already, that one is returned and ``plan`` forgotten."""
+    kept = store.first(_folder(run), "plan", plan_to_dict(plan))
+    return StoredPlan(plan_from_dict(kept.value), kept.name)
+
+
+def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:
+    """The run's frozen plan, if it has one."""
+    valid = store.series(_folder(run), "plan")
+    return StoredPlan(plan_from_dict(valid[0].value), valid[0].name) if valid else None
+
+
+def read_stored_plan(store: WorkStore, name: str, plan_id: str) -> OffsetPlan:
+    """The plan at ``name``, which must be ``plan_id``.
+
+    :raises StoreUnavailable: it is not there, or it is another plan.
+    """
+    value = store.read(name)
+    found = plan_from_dict(value) if value is not None else None
+    if found is None or found.plan_id != plan_id:
+        raise StoreUnavailable(
+            f"Cannot read plan {plan_id} in the work store {store.uri}",
+            f"{name} " + (f"holds plan {found.plan_id}" if found else "is not there, or was never written completely"),
+            "The Spark driver and the Airflow workers must see one and the same work store. A local folder, the "
+            "default, works on one machine only: set [kafka_offsets] work_store.",
+        )
+    return found
+
+
+def store_receipt(store: WorkStore, run: RunKey, plan: OffsetPlan) -> None:
+    """Record that ``plan`` was committed."""
+    if plan.plan_id not in receipts(store, run):
+        store.append(_folder(run), "receipt", {"version": 1, "plan_id": plan.plan_id})
+
+
+def receipts(store: WorkStore, run: RunKey) -> set[str]:
+    """The ids of the run's committed plans."""
+    return {str(receipt.value["plan_id"]) for receipt in store.series(_folder(run), "receipt")}
+
+
+def _reads(plan_id: str, split: int) -> str:
+    return f"reads/{safe_name(plan_id)}/{split}"
+
+
+def begin_read(store: WorkStore, plan: OffsetPlan, split: int, output: str | None) -> int:
+    """Record that a split is about to be read; the number of this attempt, which its report must carry."""
+    value = {"version": 1, "plan_id": plan.plan_id, "split": split, "output": output}
+    return store.append(_reads(plan.plan_id, split), "begun", value).number
+
+
+def store_report(store: WorkStore, report: ReadReport) -> None:
+    """Record what an attempt wrote. Once: a second report of one attempt would have to be another truth.
+
+    :raises StoreUnavailable: it cannot be written, or that attempt has reported already.
+    """
+    name = f"{_reads(report.plan_id, report.split)}/report.{report.attempt}.json"
+    if not store.create(name, report.to_dict()):
+        raise StoreUnavailable(
+            f"Cannot write {name} in the work store {store.uri}",
+            "this attempt has reported already",
+            "Report once per read, after the last write has succeeded.",
+        )
+
+
+def latest_attempts(store: WorkStore, plan: OffsetPlan, splits: Iterable[int]) -> dict[int, SplitAttempt]:
+    """The newest attempt at each split that has begun, with its report if it has one.
+
+    A half-written ``begun`` still counts as an attempt: its output may be half overwritten.
+    """
+    attempts = {}
+    for split in splits:
+        numbers = store.numbers(_reads(plan.plan_id, split), "begun")
+        if numbers:
+            value = store.read(f"{_reads(plan.plan_id, split)}/report.{numbers[-1]}.json")
+            attempts[split] = SplitAttempt(numbers[-1], ReadReport.from_dict(value) if value else None)
+    return attempts

@@ -1,0 +1,286 @@
+"""One real Kafka 4.1.1 broker, for a test or the demo: a KRaft node that is broker and controller at once.
+
+It listens on free ports of 127.0.0.1, keeps its data in a folder, and is ready when it says so itself. It can be
+stopped, killed, paused and started again on the same ports and data. Nothing of it outlives the process that started it.
+"""
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from confluent_kafka import Consumer, TopicPartition
+
+from testbed.cache import Say, silent
+from testbed.jars import broker_jars
+from testbed.java import Java, find_java
+from testbed.leash import Leashed
+from testbed.ports import free_ports
+from testbed.topics import Topics, quiet, wait_for
+
+START_DEADLINE_S = 90.0
+PORT_ATTEMPTS = 5
+_JVM = (
+    "-Xmx512m",
+    "-Xms128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+)
+
+_LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+class BrokerFailed(RuntimeError):
+    """The broker did not start, or ended by itself. The message ends with the last lines of its log."""
+
+    def __init__(self, what: str, log: Path) -> None:
+        self.what = what
+        self.log = log
+        super().__init__(what, log)
+
+    def __str__(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([f"{self.what}; its log, {self.log}, ends:", *(f"  {line}" for line in lines[-25:])])
+
+
+class _PortTaken(Exception):
+    """Somebody was faster."""
+
+
+class KafkaBroker(Topics):
+    """A broker that runs between `start()` and `stop()`, or in a `with` block; its topics' functions are in `Topics`.
+
+    :param data_dir: where its data and log go; None for a temporary folder, which `close()` and `with` remove.
+    :param config: broker settings in addition to, or instead of, the testbed's.
+    :param sasl_users: users and passwords of a second listener, SASL_PLAINTEXT with PLAIN; None for no such listener.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        sasl_users: Mapping[str, str] | None = None,
+        java: Java | None = None,
+        say: Say = silent,
+    ) -> None:
+        self._java = java or find_java(say)
+        self._jars = broker_jars(self._java, say)
+        self._own_dir = data_dir is None
+        self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="kafka-broker-"))
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.log = self.data_dir / "broker.log"
+        self._overrides = dict(config or {})
+        self._sasl_users = dict(sasl_users) if sasl_users is not None else None
+        self._ports: list[int] = []
+        self._process: Leashed | None = None
+        self._log_start = 0
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """What a client of librdkafka needs for the listener without authentication."""
+        return {"bootstrap.servers": self.bootstrap_servers}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of the listener without authentication. Known after the first start, and then fixed."""
+        return f"127.0.0.1:{self._port(0)}"
+
+    @property
+    def sasl_bootstrap_servers(self) -> str:
+        """host:port of the SASL_PLAINTEXT listener.
+
+        :raises ValueError: when the broker was made without `sasl_users`.
+        """
+        if self._sasl_users is None:
+            raise ValueError("this broker has no SASL listener: give it sasl_users")
+        return f"127.0.0.1:{self._port(2)}"
+
+    @property
+    def pid(self) -> int:
+        """Of the JVM."""
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def start(self) -> Self:
+        """Start it, and return when it answers and its group coordinator has loaded.
+
+        :raises BrokerFailed: when it does not within 90 s; the message shows its log.
+        """
+        if self.is_running:
+            raise RuntimeError("the broker is running already")
+        fixed = bool(self._ports)
+        for attempt in range(PORT_ATTEMPTS):
+            if not fixed:
+                self._ports = free_ports(3 if self._sasl_users is not None else 2)
+            try:
+                self._launch()
+                self._wait_until_ready()
+            except _PortTaken:
+                self.kill()
+                if fixed or attempt == PORT_ATTEMPTS - 1:
+                    raise BrokerFailed(f"the broker's ports {self._ports} are taken", self.log) from None
+            except BaseException:  # Ctrl-C too
+                self.kill()
+                raise
+            else:
+                break
+        return self
+
+    def stop(self) -> None:
+        """End it in order, as an operator would. The data stays; `start()` goes on from there."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL: a crash. The data stays as it was at that moment."""
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it holds its connections and answers nothing, as in a long garbage collection."""
+        self._running().signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT, after `pause()`."""
+        self._running().signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop and start on the same ports and data."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """End it and remove its folder, if that was a temporary one."""
+        self.stop()
+        if self._own_dir:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self if self.is_running else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _port(self, index: int) -> int:
+        if not self._ports:
+            raise RuntimeError("the broker has no ports before its first start")
+        return self._ports[index]
+
+    def _running(self) -> Leashed:
+        if self._process is None or not self.is_running:
+            raise RuntimeError("the broker is not running")
+        return self._process
+
+    def _settings(self) -> dict[str, str]:
+        broker, controller, *sasl = self._ports
+        listeners = [f"PLAINTEXT://127.0.0.1:{broker}", *(f"SASL_PLAINTEXT://127.0.0.1:{port}" for port in sasl)]
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
+            "advertised.listeners": ",".join(listeners),
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            ),
+            "log.dirs": str(self.data_dir / "data"),
+            # One node: nothing can be replicated.
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            # 50 partitions each by default, which take seconds to make.
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+            # After kill() the controller waits this long before it lets the broker of before in again (9 s by default).
+            "broker.session.timeout.ms": "2000",
+            "broker.heartbeat.interval.ms": "250",
+        }
+        if self._sasl_users is not None:
+            users = "".join(f' user_{name}="{password}"' for name, password in self._sasl_users.items())
+            settings["sasl.enabled.mechanisms"] = "PLAIN"
+            settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
+                f"org.apache.kafka.common.security.plain.PlainLoginModule required{users};"
+            )
+        return settings | self._overrides
+
+    def _launch(self) -> None:
+        properties = self.data_dir / "server.properties"
+        escaped = {key: value.replace("\\", "\\\\") for key, value in self._settings().items()}
+        properties.write_text("".join(f"{key}={value}\n" for key, value in escaped.items()))
+        log4j = self.data_dir / "log4j2.properties"
+        log4j.write_text(_LOG4J)
+        jvm = [str(self._java.executable), *_JVM, f"-Dlog4j2.configurationFile={log4j}"]
+        jvm += ["-cp", os.pathsep.join(map(str, self._jars))]
+        env = {**os.environ, **self._java.env}
+        if not (self.data_dir / "data" / "meta.properties").exists():
+            command = [*jvm, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties)]
+            with self.log.open("ab") as log:
+                if subprocess.run(command, stdout=log, stderr=log, env=env, check=False).returncode:
+                    raise BrokerFailed("the broker's data folder could not be formatted", self.log)
+        self._log_start = self.log.stat().st_size
+        self._process = Leashed.start([*jvm, "kafka.Kafka", str(properties)], env=env, log=self.log)
+
+    def _wait_until_ready(self) -> None:
+        """Ready is: it lists itself, and each partition of the offsets topic answers as a group's coordinator.
+
+        Without the second, the first commit to a new broker fails with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        admin = self.admin()
+
+        def answers() -> bool:
+            self._check_alive()
+            return bool(admin.list_topics(timeout=1.0).brokers)
+
+        try:
+            wait_for("the broker answers", answers, START_DEADLINE_S)
+            # A group's partition is its name's hash modulo their number; a one-letter name's hash is its code point.
+            for number in range(int(self._settings()["offsets.topic.num.partitions"])):
+                self._wait_for_coordinator(chr(ord("0") + number))
+        except TimeoutError as error:
+            raise BrokerFailed(f"the broker did not start: {error}", self.log) from error
+
+    def _wait_for_coordinator(self, group: str) -> None:
+        consumer = Consumer({**self.client_config, "group.id": group}, logger=quiet)
+
+        def has_loaded() -> bool:
+            self._check_alive()
+            return bool(consumer.committed([TopicPartition("none", 0)], timeout=2.0))
+
+        try:
+            wait_for(f"the coordinator of group {group!r} answers", has_loaded, START_DEADLINE_S)
+        finally:
+            consumer.close()
+
+    def _check_alive(self) -> None:
+        if not self.is_running:
+            with self.log.open("rb") as log:
+                log.seek(self._log_start)
+                if b"Address already in use" in log.read():
+                    raise _PortTaken
+            raise BrokerFailed("the broker ended by itself", self.log)

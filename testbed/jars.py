@@ -1,0 +1,168 @@
+"""Which jars the broker and Spark run on, and how they get onto this machine.
+
+`jars.lock` pins each by version and digest. They are fetched once, by the Ivy inside PySpark from Maven Central, into
+the user's cache. Dependencies are not asked for: the list is complete, and looking them up is what makes Ivy slow (40 s
+in place of 5). The folder's name holds the digest of its list: another list is another folder, never half of the old one.
+
+`TESTBED_MAVEN_ROOT` names another repository of Maven's layout, for machines that only reach a mirror.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from testbed.cache import Say, silent, whole_folder
+from testbed.java import Java
+
+LOCK = Path(__file__).with_name("jars.lock")
+ATTEMPTS = 3
+
+
+class JarsMissing(RuntimeError):
+    """Jars that could not be fetched, or came with another content than was pinned.
+
+    :ivar artifacts: `organisation:name:version`, sorted.
+    """
+
+    def __init__(self, artifacts: list[str], reason: str) -> None:
+        self.artifacts = sorted(artifacts)
+        self.reason = reason
+        super().__init__(artifacts, reason)
+
+    def __str__(self) -> str:
+        names = "\n".join(f"  {name}" for name in self.artifacts[:5])
+        rest = f"\n  and {len(self.artifacts) - 5} more" if len(self.artifacts) > 5 else ""
+        return (
+            f"Could not fetch from Maven Central:\n{names}{rest}\n{self.reason}\n"
+            "Try again when the network is there. Behind a proxy set\n"
+            "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…'; with a mirror set TESTBED_MAVEN_ROOT to its address."
+        )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Artifact:
+    """One pinned jar."""
+
+    organisation: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.name}:{self.version}"
+
+
+def broker_jars(java: Java, say: Say = silent) -> list[Path]:
+    """The jars of a Kafka 4.1.1 broker, fetched if they are not there.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "kafka-4.1.1", pinned("broker"), "the Kafka 4.1.1 broker's jars (43 MB, once)", say=say)
+
+
+def spark_jars(java: Java, say: Say = silent) -> list[Path]:
+    """The four jars of Spark's Kafka connector that Spark itself lacks; for `spark.jars`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "spark-kafka-4.0.0", pinned("spark"), "Spark's Kafka connector 4.0.0 (10 MB, once)", say=say)
+
+
+@cache
+def pinned(section: str, lock: Path = LOCK) -> tuple[Artifact, ...]:
+    """The artifacts that a section of the lock file names."""
+    found: dict[str, list[Artifact]] = {}
+    current: list[Artifact] = []
+    for line in lock.read_text().splitlines():
+        if line.startswith("["):
+            current = found.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            coordinate, digest = line.split()
+            current.append(Artifact(*coordinate.split(":"), sha256=digest))
+    return tuple(found[section])
+
+
+def fetch(
+    java: Java, name: str, artifacts: tuple[Artifact, ...], what: str, *, root: Path | None = None, say: Say = silent
+) -> list[Path]:
+    """The files of these artifacts, in their order; downloaded if any is not there.
+
+    :raises JarsMissing: naming the artifacts that could not be had.
+    """
+
+    def fill(folder: Path) -> None:
+        say(f"Downloading {what} …")
+        _download(java, artifacts, folder)
+
+    def is_whole(folder: Path) -> bool:
+        return all((folder / artifact.file_name).is_file() for artifact in artifacts)
+
+    digest = hashlib.sha256("\n".join(f"{a} {a.sha256}" for a in artifacts).encode()).hexdigest()[:12]
+    folder = whole_folder(f"{name}-{digest}", fill, is_whole=is_whole, root=root, say=say)
+    return [folder / artifact.file_name for artifact in artifacts]
+
+
+def _download(java: Java, artifacts: tuple[Artifact, ...], folder: Path) -> None:
+    ivy = folder / ".ivy"
+    ivy.mkdir()
+    mirror = os.environ.get("TESTBED_MAVEN_ROOT")
+    at_root = f" root={quoteattr(mirror)}" if mirror else ""
+    # No poms and no checksum files are asked for: the list is complete, and the digests below are stronger.
+    (ivy / "settings.xml").write_text(
+        '<ivysettings><settings defaultResolver="maven"/><resolvers>'
+        f'<ibiblio name="maven" m2compatible="true" usepoms="false" checksums=""{at_root}/>'
+        "</resolvers></ivysettings>\n"
+    )
+    wanted = "".join(
+        f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
+        ' transitive="false"/>'
+        for a in artifacts
+    )
+    (ivy / "ivy.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="testbed" module="jars"/>'
+        f"<dependencies>{wanted}</dependencies></ivy-module>\n"
+    )
+    command = [str(java.executable), *java.https_options, "-jar", str(_ivy_jar())]
+    command += ["-settings", str(ivy / "settings.xml"), "-ivy", str(ivy / "ivy.xml"), "-cache", str(ivy / "cache")]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    output = ""
+    for _ in range(ATTEMPTS):  # one of 46 answers may be lost; Ivy keeps what it has
+        run = subprocess.run(command, capture_output=True, text=True, errors="replace", env={**os.environ, **java.env})
+        output = run.stdout + run.stderr
+        if run.returncode == 0:
+            break
+    missing = [a for a in artifacts if not (folder / a.file_name).is_file()]
+    if missing:
+        unresolved = {f"{org}:{name}:{rev}" for org, name, rev in re.findall(r":: (\S+)#(\S+);(\S+): ", output)}
+        named = [str(a) for a in missing if str(a) in unresolved]
+        raise JarsMissing(named or [str(a) for a in missing], _reason(output))
+    other = [a for a in artifacts if hashlib.sha256((folder / a.file_name).read_bytes()).hexdigest() != a.sha256]
+    if other:
+        raise JarsMissing([str(a) for a in other], "What came is not what testbed/jars.lock pins (SHA-256 differs).")
+    shutil.rmtree(ivy)
+
+
+def _reason(output: str) -> str:
+    """The lines of Ivy's output that say why: an exception if there was one, else what it tried."""
+    lines = [line.strip() for line in output.splitlines()]
+    telling = [line for line in lines if re.search(r"Exception|Server access error|not found|FAILED", line)]
+    return "\n".join(f"  Ivy: {line}" for line in dict.fromkeys(telling[:4])) or f"  Ivy: {output.strip()[-300:]}"
+
+
+def _ivy_jar() -> Path:
+    import pyspark
+
+    found = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+    if not found:
+        raise JarsMissing(["org.apache.ivy:ivy"], "PySpark is installed without its jars: run `make setup`.")
+    return found[-1]

@@ -1,0 +1,42 @@
+"""What `spark-submit` needs on this machine: its environment, and settings that fit one small computer.
+
+The program is the one inside the venv's PySpark. Only addresses of this machine are used, so that no name is looked up.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed.java import Java
+
+
+def spark_env(java: Java) -> dict[str, str]:
+    """Variables to add to a process that runs `spark-submit`; `spark-submit` and `java` are then found on the PATH."""
+    import pyspark
+
+    venv_bin = str(Path(sys.executable).parent)
+    return {
+        "JAVA_HOME": str(java.home),
+        "PATH": os.pathsep.join([venv_bin, java.env["PATH"]]),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # The driver and its Python workers run this very interpreter, whatever else is called python3 here.
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def spark_conf(jars: Iterable[Path]) -> dict[str, str]:
+    """Settings for a local Spark that reads Kafka; `jars` are those of `testbed.jars.spark_jars`."""
+    return {
+        "spark.master": "local[2]",
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        # Both: with bindAddress alone the executor cannot fetch the jars from the driver.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+    }
