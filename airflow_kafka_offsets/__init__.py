@@ -1,0 +1,39 @@
+"""Flink's Kafka offset rules for Airflow: frozen plans, verified reads and safe commits around Spark batches.
+
+Airflow imports this package while it is itself half imported (provider discovery), and a Spark driver imports it where
+there is no Airflow: so nothing is imported here, and the public names are loaded when they are first used (PEP 562).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.committing import commit_plan as commit_plan
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
+    from airflow_kafka_offsets.operators.batch import kafka_spark_batch as kafka_spark_batch
+    from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
+    from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
+    from airflow_kafka_offsets.planner import plan_offsets as plan_offsets
+    from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
+
+_PUBLIC = {
+    "CommitOffsetsOperator": "operators.commit",
+    "KafkaOffsetsHook": "hooks.kafka_offsets",
+    "PartitionDiscoverySensor": "sensors.partition_discovery",
+    "ResolveStartupOffsetsOperator": "operators.resolve",
+    "commit_plan": "committing",
+    "kafka_spark_batch": "operators.batch",
+    "plan_offsets": "planner",
+}
+
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)

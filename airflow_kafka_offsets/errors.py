@@ -14,10 +14,12 @@
     │   ├── GroupActive                       the group has live members
     │   ├── CommitConflict                    the group is not where the plan found it
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
+    │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
     │   ├── PlanLost                          a run that has committed, and whose plan is gone
     │   └── NothingToDiscover                 no topic, or no partition, matches
     └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
-        ├── ClusterUnavailable                unreachable, not authorised, deadline passed, an error per partition
+        ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
+        │   └── NotAuthorized                 the cluster answers, and an ACL is missing
         └── StoreUnavailable                  the work store cannot be read or written
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
@@ -115,6 +117,10 @@ class ReadNotVerified(PartitionsRefused):
     """The read reports do not show that exactly this plan was read; nothing was committed."""
 
 
+class WindowIncomplete(PartitionsRefused):
+    """A window that has to be complete ends past the newest record of some partition, so it may still grow."""
+
+
 class NothingToDiscover(PartitionsRefused):
     """No topic or partition matches; a sensor waits for it, an operator says so."""
 
@@ -174,7 +180,11 @@ class UnavailableError(KafkaOffsetsError):
 
 
 class ClusterUnavailable(UnavailableError):
-    """The cluster could not be asked: unreachable, not authorised, or no answer within the deadline."""
+    """The cluster could not be asked: unreachable, an error per partition, or no answer within the deadline."""
+
+
+class NotAuthorized(ClusterUnavailable):
+    """The cluster answers, and does not let this client do that; names the right that is missing."""
 
 
 class StoreUnavailable(UnavailableError):

@@ -1,34 +1,198 @@
-"""The one way through: request + cluster → plan; plan + reports + cluster → committed. Operators and CLI call this.
+"""The one way to a plan: parameters + cluster (+ work store) → OffsetPlan. Operators, command line and scripts call it.
 
-It decides the order of the questions, which is part of the rules: log starts, then ends, then timestamps (B6), the group
-last but one look before the write. What the answers mean is decided in ``offsets/``.
+It decides the order of the questions, which is part of the rules: log starts, then ends, then timestamps (B6, B12), the
+group last. What the answers mean is decided in ``offsets/``.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
-from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
-from airflow_kafka_offsets.errors import ClusterUnavailable, CommitConflict, GroupActive, InvalidRequest, RefusedError
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.config import client_defaults
+from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.errors import NotAuthorized, PlanLost, WindowIncomplete
 from airflow_kafka_offsets.offsets.caps import cap
-from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
-from airflow_kafka_offsets.offsets.model import (
-    ClusterDescription,
-    CommittedOffset,
-    PartitionSnapshot,
-    TopicPartition,
-    by_topic,
-)
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.model import CommittedOffset, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.offsets.parse import parse_request
+from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.position import positions_in_group
-from airflow_kafka_offsets.offsets.resolve import Facts, Refusal, raise_refusals, refuse_below_group, resolve
+from airflow_kafka_offsets.offsets.resolve import DEFAULT_RESET_REASON, Facts, refuse_below_group, resolve
 from airflow_kafka_offsets.offsets.spec import (
     FromTimestamp,
-    PartitionSet,
     PlanRequest,
+    RunKey,
     SpecificOffsets,
-    TopicList,
     UntilSpecificOffsets,
     UntilTimestamp,
 )
+from airflow_kafka_offsets.offsets.times import iso
+from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, receipts, store_plan
+
+log = logging.getLogger(__name__)
+
+
+def plan_offsets(client_config: Mapping[str, Any], **parameters: Any) -> OffsetPlan:
+    """The plan that these parameters make on that cluster, now. Nothing is written anywhere.
+
+    :param client_config: librdkafka settings, as in the Kafka connection's extra.
+    :param parameters: those of ``ResolveStartupOffsetsOperator`` (DESIGN's table) except the connection's.
+    :raises InvalidRequest: before the cluster is asked, with every problem.
+    :raises RefusedError: the plan would lose records, or move the group back.
+    :raises ClusterUnavailable: the cluster could not be asked.
+    """
+    request = request_for(client_config, parameters)
+    with KafkaCluster(client_config) as cluster:
+        return make_plan(request, cluster, now_ms=now_ms())
+
+
+def request_for(client_config: Mapping[str, Any], parameters: Mapping[str, Any]) -> PlanRequest:
+    """The request that the parameters make; what they leave out comes from the connection (group, reset, isolation)."""
+    defaults = client_defaults(client_config)
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return parse_request(
+        now_ms=now_ms(),
+        **{
+            "group_id": defaults.group_id,
+            "auto_offset_reset": defaults.auto_offset_reset,
+            "isolation_level": defaults.isolation_level,
+            **given,
+        },
+    )
+
+
+def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: OffsetReader) -> StoredPlan:
+    """The run's frozen plan: the one that it has, else a new one, stored and read back.
+
+    :raises PlanLost: the run has committed, and its plan is gone.
+    """
+    kept = find_plan(store, run)
+    if kept:
+        log.info("Replaying plan %s of run %s", kept.plan.plan_id, run)
+        return kept
+    committed = receipts(store, run)
+    if committed:
+        raise PlanLost(str(run), sorted(committed)[0])
+    return store_plan(store, run, make_plan(request, cluster, now_ms=now_ms()))
+
+
+def make_plan(request: PlanRequest, cluster: OffsetReader, *, now_ms: int) -> OffsetPlan:
+    """Ask the cluster what the request needs, and resolve it."""
+    description = cluster.describe(request.subscription)
+    partitions = description.partitions()
+    snapshots = _snapshots(request, cluster, partitions)
+    # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
+    end_times = _lookup(request, cluster, partitions, request.bounded)
+    group_id, committed, warnings = _committed(request, cluster, partitions)
+    positions = None
+    if request.checkpoint_id is not None and not request.window:
+        positions = positions_in_group(committed or {})
+    start_times = _lookup(request, cluster, partitions, request.startup) if positions is None else {}
+    planned = resolve(request, Facts(snapshots, committed, positions, start_times, end_times))
+    planned = cap(planned, request.max_records, request.max_records_per_partition)
+    refuse_below_group(request, planned)
+    return OffsetPlan(
+        cluster_id=description.cluster_id,
+        group_id=None if request.window else group_id,
+        checkpoint_id=request.checkpoint_id,
+        isolation_level=request.isolation_level,
+        startup_mode=request.startup.name,
+        bounded_mode=request.bounded.name,
+        window=request.window,
+        resolved_at_ms=now_ms,
+        topic_ids={name: topic.topic_id for name, topic in description.topics.items()},
+        partitions=tuple(planned),
+        splits=request.splits,
+        split_by=request.split_by,
+        interval=request.interval,
+        run=request.run,
+        window_complete=_window_complete(request, snapshots, end_times),
+        warnings=(*request.warnings, *warnings, *_default_reset_warning(request, positions is None, planned)),
+        ignored=_ignored(request, partitions),
+    )
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _snapshots(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+) -> dict[TopicPartition, PartitionSnapshot]:
+    log_starts = cluster.log_start_offsets(partitions)
+    ends = cluster.end_offsets(partitions, request.isolation_level)
+    uncommitted = request.isolation_level == "read_uncommitted"
+    high_watermarks = ends if uncommitted else cluster.end_offsets(partitions, "read_uncommitted")
+    return {
+        tp: PartitionSnapshot(log_starts[tp], ends[tp].offset, high_watermarks[tp].offset, ends[tp].leader_epoch)
+        for tp in partitions
+    }
+
+
+def _lookup(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition], mode: object
+) -> dict[TopicPartition, int]:
+    if not isinstance(mode, FromTimestamp | UntilTimestamp):
+        return {}
+    return cluster.offsets_for_times(dict.fromkeys(partitions, mode.timestamp_ms), request.isolation_level)
+
+
+def _committed(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+) -> tuple[str | None, dict[TopicPartition, CommittedOffset] | None, list[str]]:
+    """The group to commit to, and what it holds. A window asks nothing of the group.
+
+    Without the right to read the group, a plan that needs no commit is still made (L3), and cannot be committed.
+    """
+    group_id = request.group_id
+    if group_id is None or request.window:
+        return group_id, None, []
+    try:
+        return group_id, cluster.committed(group_id, partitions), []
+    except NotAuthorized as error:
+        if request.reads_commits or request.checkpoint_id is not None:
+            raise
+        return None, None, [f"This plan cannot be committed: {error.reason}"]
+
+
+def _window_complete(
+    request: PlanRequest, snapshots: Mapping[TopicPartition, PartitionSnapshot], end_times: Mapping[TopicPartition, int]
+) -> bool | None:
+    if not isinstance(request.bounded, UntilTimestamp):
+        return None
+    open_ended = [tp for tp in sorted(snapshots) if tp not in end_times]
+    if open_ended and request.require_complete_window:
+        moment = iso(request.bounded.timestamp_ms)
+        raise WindowIncomplete(
+            [f"{tp}: no record at or after {moment} yet" for tp in open_ended],
+            "Records of this window may still arrive. Run later, or set require_complete_window=False to read what is "
+            "there: what arrives later is then not in this window's output.",
+        )
+    return not open_ended
+
+
+def _default_reset_warning(request: PlanRequest, mode_decides: bool, planned: list[PlannedPartition]) -> list[str]:
+    if not mode_decides or not request.auto_offset_reset_defaulted:
+        return []
+    jumped = [p for p in planned if p.start_reason == DEFAULT_RESET_REASON]
+    if not jumped:
+        return []
+    return [
+        f"{len(jumped)} of {len(planned)} partitions have no commit of group {request.group_id!r} and start at the "
+        f"end, Kafka's own default: {sum(p.skipped for p in jumped)} offsets are skipped. "
+        "Set auto_offset_reset to choose.",
+    ]
+
+
+def _ignored(request: PlanRequest, partitions: list[TopicPartition]) -> tuple[TopicPartition, ...]:
+    named = {
+        tp
+        for mode in (request.startup, request.bounded)
+        if isinstance(mode, SpecificOffsets | UntilSpecificOffsets)
+        for tp in mode.offsets
+    }
+    return tuple(sorted(named - set(partitions)))

@@ -1,7 +1,7 @@
 """One real Kafka 4.1.1 broker, for a test or the demo: a KRaft node that is broker and controller at once.
 
 It listens on free ports of 127.0.0.1, keeps its data in a folder, and is ready when it says so itself. It can be
-stopped, killed, paused and started again on the same ports and data. Nothing of it outlives the process that started it.
+stopped, killed, paused and started again on the same ports and data. Nothing of it outlives the process that made it.
 """
 
 import base64
@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
+from testbed.broker_config import LOG4J, as_properties, broker_settings
 from testbed.cache import Say, silent
 from testbed.jars import broker_jars
 from testbed.java import Java, find_java
@@ -26,24 +27,7 @@ from testbed.topics import Topics, quiet, wait_for
 
 START_DEADLINE_S = 90.0
 PORT_ATTEMPTS = 5
-_JVM = (
-    "-Xmx512m",
-    "-Xms128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-    "-Djava.awt.headless=true",
-)
-
-_LOG4J = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-"""
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
 
 
 class BrokerFailed(RuntimeError):
@@ -193,48 +177,13 @@ class KafkaBroker(Topics):
         return self._process
 
     def _settings(self) -> dict[str, str]:
-        broker, controller, *sasl = self._ports
-        listeners = [f"PLAINTEXT://127.0.0.1:{broker}", *(f"SASL_PLAINTEXT://127.0.0.1:{port}" for port in sasl)]
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
-            "advertised.listeners": ",".join(listeners),
-            "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-            ),
-            "log.dirs": str(self.data_dir / "data"),
-            # One node: nothing can be replicated.
-            "offsets.topic.replication.factor": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-            # 50 partitions each by default, which take seconds to make.
-            "offsets.topic.num.partitions": "3",
-            "transaction.state.log.num.partitions": "3",
-            "group.initial.rebalance.delay.ms": "0",
-            "auto.create.topics.enable": "false",
-            # After kill() the controller waits this long before it lets the broker of before in again (9 s by default).
-            "broker.session.timeout.ms": "2000",
-            "broker.heartbeat.interval.ms": "250",
-        }
-        if self._sasl_users is not None:
-            users = "".join(f' user_{name}="{password}"' for name, password in self._sasl_users.items())
-            settings["sasl.enabled.mechanisms"] = "PLAIN"
-            settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
-                f"org.apache.kafka.common.security.plain.PlainLoginModule required{users};"
-            )
-        return settings | self._overrides
+        return broker_settings(self._ports, self.data_dir / "data", self._sasl_users) | self._overrides
 
     def _launch(self) -> None:
         properties = self.data_dir / "server.properties"
-        escaped = {key: value.replace("\\", "\\\\") for key, value in self._settings().items()}
-        properties.write_text("".join(f"{key}={value}\n" for key, value in escaped.items()))
+        properties.write_text(as_properties(self._settings()))
         log4j = self.data_dir / "log4j2.properties"
-        log4j.write_text(_LOG4J)
+        log4j.write_text(LOG4J)
         jvm = [str(self._java.executable), *_JVM, f"-Dlog4j2.configurationFile={log4j}"]
         jvm += ["-cp", os.pathsep.join(map(str, self._jars))]
         env = {**os.environ, **self._java.env}

@@ -1,7 +1,7 @@
 """A folder in the user's cache is whole or it is absent.
 
 It is filled under another name and renamed when complete, so that Ctrl-C or a full disk leaves nothing that a later
-run takes for the whole; a lock file keeps two processes from filling the same one. What is in it is its caller's affair.
+run takes for the whole; a lock file keeps two processes from filling the same one. What is in it is the caller's affair
 """
 
 import fcntl

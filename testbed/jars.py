@@ -2,7 +2,7 @@
 
 `jars.lock` pins each by version and digest. They are fetched once, by the Ivy inside PySpark from Maven Central, into
 the user's cache. Dependencies are not asked for: the list is complete, and looking them up is what makes Ivy slow (40 s
-in place of 5). The folder's name holds the digest of its list: another list is another folder, never half of the old one.
+in place of 5). The folder's name holds the digest of its list: another list is another folder, never half of the old.
 
 `TESTBED_MAVEN_ROOT` names another repository of Maven's layout, for machines that only reach a mirror.
 """
@@ -41,7 +41,8 @@ class JarsMissing(RuntimeError):
         return (
             f"Could not fetch from Maven Central:\n{names}{rest}\n{self.reason}\n"
             "Try again when the network is there. Behind a proxy set\n"
-            "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…'; with a mirror set TESTBED_MAVEN_ROOT to its address."
+            "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…';\n"
+            "with a mirror set TESTBED_MAVEN_ROOT to its address."
         )
 
 
@@ -88,7 +89,8 @@ def pinned(section: str, lock: Path = LOCK) -> tuple[Artifact, ...]:
             current = found.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
             coordinate, digest = line.split()
-            current.append(Artifact(*coordinate.split(":"), sha256=digest))
+            organisation, name, version = coordinate.split(":")
+            current.append(Artifact(organisation, name, version, digest))
     return tuple(found[section])
 
 

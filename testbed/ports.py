@@ -1,8 +1,8 @@
 """Ports that nobody uses now, and that the system will not hand to anybody's outgoing connection.
 
-Port 0 would be simpler, but gives one of the ephemeral range. While a broker on such a port is down, a client that keeps
-trying to reach it on this machine is sometimes given that very port as its own and connects to itself (TCP's simultaneous
-open); the broker then cannot come back. So: below the ephemeral range of Linux (32768) and macOS (49152), at random.
+Port 0 would be simpler, but gives one of the ephemeral range. While a broker on such a port is down, a client that
+keeps trying to reach it on this machine is sometimes given that very port as its own and connects to itself (TCP's
+simultaneous open); the broker then cannot come back. So: below the ephemeral range of Linux (32768 and up), at random.
 """
 
 import random

@@ -1,8 +1,8 @@
 """What the planner needs of a cluster: five batch questions and one write.
 
-Each takes a collection, so that a call per partition cannot be written (PEERS: 33 minutes against 8 seconds). Partitions
-that have no answer are absent from the result; a partition whose answer is an error is an error of the whole call, with
-all such partitions in it. The real cluster and the in-memory one of the tests pass one contract suite.
+Each takes a collection, so that a call per partition cannot be written. Partitions that have no answer are absent from
+the result; a partition whose answer is an error is an error of the whole call, with all such partitions in it. The real
+cluster and the in-memory one of the tests pass one contract suite.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GroupDescription:
 
 
 class OffsetReader(Protocol):
-    """Read-only questions. Raise ``ClusterUnavailable`` within the deadline; never create a topic; never join a group."""
+    """Read-only questions. ``ClusterUnavailable`` within the deadline; they never create a topic nor join a group."""
 
     def describe(self, subscription: Subscription) -> ClusterDescription:
         """The cluster's id and the topics that match, with ids, partitions and leaders.

@@ -90,11 +90,13 @@ def parse_request(
     require_complete_window: bool = False,
     interval: tuple[int, int] | None = None,
     run: RunKey | None = None,
+    run_type: str = "manual",
 ) -> PlanRequest:
     """The request that these parameters make; DESIGN.md's table of operator parameters, one to one.
 
     :param now_ms: the clock, for "a start timestamp cannot be in the future" (B2).
     :param interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
+    :param run_type: Airflow's: ``manual``, ``scheduled``, ``backfill``, ``asset_triggered`` …
     :raises InvalidRequest: with every problem found, not just the first.
     """
     problems = _Problems()
@@ -136,12 +138,35 @@ def parse_request(
         require_complete_window=require_complete_window,
         interval=interval,
         run=run,
+        by_hand=run_type == "manual",
         warnings=tuple(warnings),
     )
     problems += _problems_between_parameters(request)
+    if run_type == "backfill" and not problems and not request.window:
+        problems.append(
+            "A backfill run reads a window, so that it neither reads nor moves the position of the schedule: "
+            "use startup_mode='timestamp' and bounded_mode='timestamp', which take the run's data interval."
+        )
     if problems:
         raise InvalidRequest(tuple(problems))
     return request
+
+
+def parse_subscription(
+    topics: Sequence[str] | str | None,
+    topic_pattern: str | None,
+    partitions: Mapping[str, Sequence[int]] | str | None,
+    include_internal_topics: bool = False,
+) -> Subscription:
+    """What to read, on its own: for a sensor.
+
+    :raises InvalidRequest: not exactly one is given, or it is malformed.
+    """
+    problems = _Problems()
+    subscription = _subscription(problems, topics, topic_pattern, partitions, include_internal_topics)
+    if subscription is None:
+        raise InvalidRequest(tuple(problems))
+    return subscription
 
 
 def _problems_between_parameters(request: PlanRequest) -> list[str]:

@@ -19,5 +19,5 @@ def positions_in_group(committed: Mapping[TopicPartition, CommittedOffset]) -> d
     for tp, commit in committed.items():
         mark = CommitMark.of(commit)
         if mark and not mark.window:
-            positions[tp] = Position(commit.offset, f"committed by plan {mark.plan_id}")
+            positions[tp] = Position(commit.offset, f"committed by plan {mark.plan_id}", commit.leader_epoch)
     return positions or None

@@ -37,6 +37,9 @@ from airflow_kafka_offsets.offsets.spec import (
 )
 from airflow_kafka_offsets.offsets.times import iso
 
+NO_COMMIT = "no commit"
+DEFAULT_RESET_REASON = f"{NO_COMMIT} → latest (default)"  # A1: said at WARNING, because records are skipped
+
 # ── what the cluster said ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -46,6 +49,7 @@ class Position:
 
     offset: int
     reason: str
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ def _from_position(
         lost = 0 if topic_is_new else snapshot.log_start_offset
         what = "new topic" if topic_is_new else "new partition"
         return Resolved(snapshot.log_start_offset, f"{what} → log start" + (f", {lost} lost" if lost else ""), lost)
-    return Known(position.offset, position.reason)
+    return Known(position.offset, position.reason, position.leader_epoch)
 
 
 def _from_mode(
@@ -228,7 +232,7 @@ def _from_commit(request: PlanRequest, facts: Facts, tp: TopicPartition) -> Know
         )
     commit = facts.committed.get(tp)
     if commit is None:
-        return NeedsReset("no commit")
+        return NeedsReset(NO_COMMIT)
     return Known(commit.offset, "committed", commit.leader_epoch)
 
 

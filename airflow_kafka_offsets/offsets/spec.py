@@ -132,7 +132,11 @@ class RunKey:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """A valid request. ``auto_offset_reset_defaulted``: nobody chose the reset, it is Kafka's own ``latest`` (A1)."""
+    """A valid request.
+
+    :ivar auto_offset_reset_defaulted: nobody chose the reset, it is Kafka's own ``latest`` (A1).
+    :ivar by_hand: a manual run or the command line, neither a schedule nor a backfill.
+    """
 
     subscription: Subscription
     startup: StartupMode
@@ -150,6 +154,7 @@ class PlanRequest:
     require_complete_window: bool = False
     interval: tuple[int, int] | None = None
     run: RunKey | None = None
+    by_hand: bool = True
     warnings: tuple[str, ...] = ()
 
     @property
@@ -159,7 +164,7 @@ class PlanRequest:
             case FromTimestamp(), UntilTimestamp():
                 return True
             case SpecificOffsets(), UntilSpecificOffsets():
-                return True
+                return self.by_hand  # on a schedule the same offsets would be read again and again
             case _:
                 return False
 

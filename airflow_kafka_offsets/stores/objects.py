@@ -137,8 +137,8 @@ class WorkStore:
     def first(self, folder: str, stem: str, value: dict[str, Any]) -> Numbered:
         """The first valid object of a series: the one that is there, or ``value``, or a faster writer's.
 
-        A slower writer always gets the faster one's: a number is created once, and whole. Past an object without a valid
-        digest the next number is taken; nothing can make that one valid again.
+        A slower writer always gets the faster one's: a number is created once, and whole. Past an object without a
+        valid digest the next number is taken; nothing can make that one valid again.
         """
         while True:
             valid = self.series(folder, stem)

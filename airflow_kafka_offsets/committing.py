@@ -1,0 +1,235 @@
+"""The one way to a commit: plan + read reports + cluster → committed, or a refusal that has written nothing.
+
+The order is the rule (DESIGN, Commit): read the group stable, compare, describe the group and look a second time,
+write, receipt, read back. Between the second look and the write nothing holds others off; the broker itself refuses the
+write while the group has members, and reading back finds a commit that passed this one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
+from airflow_kafka_offsets.errors import CommitConflict, GroupActive, InvalidRequest
+from airflow_kafka_offsets.offsets.assign import started_splits
+from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.spec import TopicList
+from airflow_kafka_offsets.offsets.verify import verify_reads
+from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import latest_attempts, receipts, store_receipt
+
+log = logging.getLogger(__name__)
+
+
+CommitMode = Literal["on-success", "never"]
+
+
+class Cluster(OffsetReader, OffsetCommitter, Protocol):
+    """Both halves of a cluster: what a commit asks, and what it writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """What a commit did, or with a dry run would do.
+
+    :ivar written: before → after of every partition that is written, also where the two are equal (that renews the
+        offset's expiry: a group's offsets expire one by one).
+    :ivar kept: partitions that are left alone, because the group went on from this very plan.
+    :ivar not_committed: why the group was not touched at all, where that is as it should be.
+    """
+
+    written: Mapping[TopicPartition, tuple[int | None, int]]
+    kept: tuple[TopicPartition, ...] = ()
+    dry_run: bool = False
+    not_committed: str | None = None
+
+
+def commit_plan(client_config: Mapping[str, Any], plan: OffsetPlan, *, dry_run: bool = False) -> CommitOutcome:
+    """Commit ``plan`` to its group without a work store: nothing shows that it was read, the caller vouches for that.
+
+    :raises RefusedError: the group is not where the plan found it, or is live. Nothing was written.
+    :raises ClusterUnavailable: the cluster could not be asked, or did not take the write.
+    """
+    with KafkaCluster(client_config) as cluster:
+        return commit_offsets(plan, cluster, dry_run=dry_run)
+
+
+def commit_run(
+    plan: OffsetPlan,
+    store: WorkStore,
+    cluster: Cluster,
+    *,
+    commit_mode: str | None = None,
+    require_report: bool = True,
+) -> CommitOutcome:
+    """Verify the run's read reports, commit its plan, and leave a receipt beside the plan.
+
+    :param commit_mode: ``on-success`` or ``never``; default: ``never`` for a window plan, else ``on-success``.
+    :raises InvalidRequest: an unknown mode, or there is no group to commit to.
+    :raises ReadNotVerified: the reports do not show that exactly this plan was read.
+    """
+    mode = parse_commit_mode(commit_mode)
+    if require_report:
+        verify_reads(plan, latest_attempts(store, plan, started_splits(plan)))
+    if mode == "never" or (mode is None and plan.window):
+        why = "a window moves no group" if plan.window else "commit_mode is never"
+        return CommitOutcome({}, not_committed=why)
+    run = plan.run
+    if run is None:
+        return commit_offsets(plan, cluster)
+    return commit_offsets(
+        plan,
+        cluster,
+        own_commit_on_record=plan.plan_id in receipts(store, run),
+        on_written=lambda: store_receipt(store, run, plan),
+    )
+
+
+def parse_commit_mode(value: str | None) -> CommitMode | None:
+    """Flink's commit modes that a batch can have.
+
+    :raises InvalidRequest: any other; for Flink's periodic mode with the reason why there is none.
+    """
+    if value is None or value in get_args(CommitMode):
+        return value  # type: ignore[return-value]  # narrowed by the line above
+    if "periodic" in value.lower():
+        raise InvalidRequest(
+            (
+                f"commit_mode is {value!r}: a batch has no periodic commit. Flink's KAFKA_PERIODIC commits what was "
+                "polled, on a timer, read or not; here offsets are committed once, after the reads were verified. "
+                f"Use one of {', '.join(get_args(CommitMode))}.",
+            )
+        )
+    raise InvalidRequest((f"commit_mode is {value!r}; use one of {', '.join(get_args(CommitMode))}.",))
+
+
+def commit_offsets(
+    plan: OffsetPlan,
+    cluster: Cluster,
+    *,
+    own_commit_on_record: bool = False,
+    dry_run: bool = False,
+    on_written: Callable[[], None] = lambda: None,
+) -> CommitOutcome:
+    """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
+
+    :param own_commit_on_record: a receipt names this very plan.
+    :param on_written: called once the offsets are written, before they are read back: the receipt.
+    """
+    group_id = _group_of(plan)
+    partitions = [p.topic_partition for p in plan.partitions]
+    topic_ids = _topic_ids(plan, cluster)
+    before = cluster.committed(group_id, partitions)
+    to_write, kept = _compare(plan, before, topic_ids, own_commit_on_record)
+    outcome = CommitOutcome(
+        {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
+        tuple(kept),
+        dry_run,
+    )
+    _refuse_live_group(group_id, cluster)
+    if dry_run:
+        return outcome
+    _refuse_movement(group_id, before, cluster.committed(group_id, partitions))
+    if to_write:
+        cluster.commit(group_id, to_write)
+    on_written()
+    _read_back(group_id, to_write, cluster)
+    return outcome
+
+
+def _group_of(plan: OffsetPlan) -> str:
+    if plan.window:
+        raise InvalidRequest((f"Plan {plan.plan_id} is a window: it neither reads nor moves a group's offsets.",))
+    if plan.group_id is None:
+        raise InvalidRequest(
+            (
+                f"Plan {plan.plan_id} has no consumer group to commit to: "
+                "give group_id when it is made, or set group.id in the Kafka connection.",
+            )
+        )
+    return plan.group_id
+
+
+def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]:
+    topics = sorted({p.topic_partition.topic for p in plan.partitions})
+    description = cluster.describe(TopicList(tuple(topics)))
+    if description.cluster_id != plan.cluster_id:
+        raise InvalidRequest(
+            (
+                f"Plan {plan.plan_id} was made on cluster {plan.cluster_id}, and this connection leads to cluster "
+                f"{description.cluster_id}. Use the connection that the plan was made with.",
+            )
+        )
+    return {name: topic.topic_id for name, topic in description.topics.items()}
+
+
+def _compare(
+    plan: OffsetPlan,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    topic_ids: Mapping[str, str | None],
+    own_commit_on_record: bool,
+) -> tuple[dict[TopicPartition, CommittedOffset], list[TopicPartition]]:
+    metadata = mark_of(plan).encode()
+    to_write: dict[TopicPartition, CommittedOffset] = {}
+    kept: list[TopicPartition] = []
+    refusals: list[Refusal] = []
+    for p in plan.partitions:
+        tp = p.topic_partition
+        try:
+            decision = decide_commit(
+                plan, p, committed.get(tp), topic_ids.get(tp.topic), own_commit_on_record=own_commit_on_record
+            )
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        if decision == "write":
+            to_write[tp] = CommittedOffset(p.end_offset, p.leader_epoch, metadata)
+        else:
+            kept.append(tp)
+    raise_refusals(refusals)
+    return to_write, kept
+
+
+def _refuse_live_group(group_id: str, cluster: OffsetCommitter) -> None:
+    group = cluster.describe_group(group_id)
+    # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members (PEERS, section 3).
+    if group.members or group.state not in ("Empty", "Dead"):
+        raise GroupActive(group_id, group.state, group.members)
+
+
+def _refuse_movement(
+    group_id: str, before: Mapping[TopicPartition, CommittedOffset], now: Mapping[TopicPartition, CommittedOffset]
+) -> None:
+    moved = [
+        f"{tp}: the group moved from {_shown(before.get(tp))} to {_shown(now.get(tp))} while this commit was prepared"
+        for tp in sorted(before.keys() | now.keys())
+        if before.get(tp) != now.get(tp)
+    ]
+    if moved:
+        raise CommitConflict(moved, f"Nothing was committed. Stop what else commits to group {group_id!r}, then retry.")
+
+
+def _read_back(group_id: str, written: Mapping[TopicPartition, CommittedOffset], cluster: OffsetReader) -> None:
+    found = cluster.committed(group_id, list(written)) if written else {}
+    differing = [
+        f"{tp}: {written[tp].offset} was written, and the group holds {_shown(found.get(tp))}"
+        for tp in sorted(written)
+        if found.get(tp) is None or found[tp].offset != written[tp].offset
+    ]
+    if differing:
+        raise CommitConflict(
+            differing,
+            f"Somebody else committed to group {group_id!r} at the same moment. Find out who; then clear the resolve "
+            "task to plan from where the group is now.",
+        )
+
+
+def _shown(committed: CommittedOffset | None) -> str:
+    return "no commit" if committed is None else str(committed.offset)

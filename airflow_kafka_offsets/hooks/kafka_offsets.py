@@ -1,0 +1,65 @@
+"""The Kafka provider's ``kafka`` connection → a :class:`KafkaCluster`, and the configured work store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+
+
+class KafkaOffsetsHook(KafkaBaseHook):  # type: ignore[misc]  # the Kafka provider has no type information
+    """Offsets of the cluster that a ``kafka`` connection leads to.
+
+    OAuth, MSK's and Google's tokens and the allow-listed callbacks come with the base class: it builds the settings and
+    hands them to ``_get_client``, the provider's extension point.
+
+    :param kafka_config_id: the connection; its extra is the librdkafka configuration.
+    """
+
+    @cached_property
+    def client_config(self) -> Mapping[str, Any]:
+        """The librdkafka settings, with secrets: never log them.
+
+        :raises InvalidRequest: there is no such connection, or it has no ``bootstrap.servers``.
+        """
+        try:
+            config: Mapping[str, Any] = self.get_conn
+        except ValueError as error:
+            raise InvalidRequest((f"The Kafka connection {self.kafka_config_id!r} cannot be used: {error}",)) from None
+        except Exception as error:
+            if type(error).__name__ != "AirflowNotFoundException":
+                raise
+            raise InvalidRequest(
+                (
+                    f"There is no connection {self.kafka_config_id!r}: create one of type 'kafka' whose extra holds at "
+                    'least {"bootstrap.servers": "host:9092"}, or name another with kafka_config_id.',
+                )
+            ) from None
+        return config
+
+    def _get_client(self, config: dict[str, Any]) -> Any:
+        return config
+
+    def open_cluster(self) -> KafkaCluster:
+        """A cluster to ask; close it, or use it as a context manager."""
+        return KafkaCluster(self.client_config)
+
+
+def configured_work_store(uri: str | None) -> WorkStore:
+    """The work store at ``uri``, else at ``[kafka_offsets] work_store``, else in ``AIRFLOW_HOME`` (one machine)."""
+    chosen = uri or conf.get("kafka_offsets", "work_store", fallback="")
+    if not chosen:
+        home = os.path.abspath(os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow")))
+        chosen = f"file://{home}/kafka_offsets"
+    if "://" not in chosen or chosen.startswith("file://"):
+        return open_work_store(chosen)
+    return WorkStore(ObjectStoragePath(chosen), chosen)

@@ -1,0 +1,1 @@
+"""Airflow's shape of the core; thin."""

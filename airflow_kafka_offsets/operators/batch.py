@@ -1,0 +1,85 @@
+"""The four tasks of a batch, wired so that nobody has to know about trigger rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import TaskGroup
+from airflow.sdk.definitions._internal.mixins import DependencyMixin
+
+from airflow_kafka_offsets.offsets.job import parse_job_arguments
+from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
+
+
+class SparkSubmitPlanOperator(SparkSubmitOperator):  # type: ignore[misc]  # the Spark provider has no type information
+    """``SparkSubmitOperator`` that re-attaches only to a driver of the same plan.
+
+    In a cluster mode the provider's operator keeps the driver's id in the task state store, and after a clear finds the
+    old driver finished and succeeds without submitting anything, whatever the new arguments are. With the plan's id in
+    the key, another plan is another job; a driver that still runs this plan is found again.
+    """
+
+    @property
+    def external_id_key(self) -> str:
+        job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
+        return f"spark_job_id:{job.plan_id}:{job.split}"
+
+    @external_id_key.setter
+    def external_id_key(self, value: str) -> None:
+        raise AttributeError("the key is made from the plan")
+
+
+def kafka_spark_batch(
+    name: str,
+    *,
+    application: str,
+    spark: Mapping[str, Any] | None = None,
+    sensor: Mapping[str, Any] | None = None,
+    before_commit: Sequence[DependencyMixin] = (),
+    kafka_config_id: str = "kafka_default",
+    commit_mode: str | None = None,
+    require_report: bool = True,
+    **resolve: Any,
+) -> TaskGroup:
+    """A task group: wait for partitions → resolve → Spark, one job a split → ``before_commit`` → commit.
+
+    With nothing to read, Spark is not started and the position is still fixed. With something to read, no matching
+    report means no commit. A skipped resolve skips the commit.
+
+    :param name: the group's id and its tasks' prefix: ``wait_for_partitions``, ``resolve``, ``spark``, ``commit``.
+    :param application: the PySpark job, which reads with :func:`airflow_kafka_offsets.spark.read_plan`.
+    :param spark: further arguments of ``SparkSubmitOperator`` (``conn_id``, ``jars``, ``conf``, …).
+    :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …).
+    :param before_commit: tasks that must succeed, or be skipped, between Spark and the commit: a quality check, a
+        merge. They run side by side unless you order them yourself.
+    :param resolve: further arguments of ``ResolveStartupOffsetsOperator``: ``topics``, ``startup_mode``, ``splits``, …
+    """
+    subscription = {
+        key: resolve[key]
+        for key in ("topics", "topic_pattern", "partitions", "include_internal_topics")
+        if key in resolve
+    }
+    with TaskGroup(name) as group:
+        wait = PartitionDiscoverySensor(
+            task_id="wait_for_partitions", kafka_config_id=kafka_config_id, **subscription, **(sensor or {})
+        )
+        plan = ResolveStartupOffsetsOperator(task_id="resolve", kafka_config_id=kafka_config_id, **resolve)
+        read = SparkSubmitPlanOperator.partial(task_id="spark", application=application, **(spark or {})).expand(
+            application_args=plan.output
+        )
+        commit = CommitOffsetsOperator(
+            task_id="commit",
+            plan=plan.output["plan"],
+            kafka_config_id=kafka_config_id,
+            commit_mode=commit_mode,
+            require_report=require_report,
+        )
+    wait >> plan
+    read >> commit
+    for task in before_commit:
+        read >> task >> commit
+    return group

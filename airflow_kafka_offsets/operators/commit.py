@@ -1,0 +1,81 @@
+"""The task that commits a run's plan, once its records have been read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseOperator, TriggerRule
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_kafka_offsets.committing import CommitOutcome, commit_run
+from airflow_kafka_offsets.errors import RequestError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.stores.runs import read_stored_plan
+
+
+class CommitOffsetsOperator(BaseOperator):
+    """Commit the end offsets of a plan to its consumer group, if exactly that plan was read.
+
+    It refuses, and has then written nothing, when the read reports do not match the plan, when the group is live, or
+    when the group is not where the plan found it. A retry is safe. It runs under ``none_failed``: with nothing to read
+    Spark is skipped and the position is still fixed; without a plan (a skipped resolve) it skips itself.
+
+    :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
+    :param kafka_config_id: the connection that the plan was made with.
+    :param commit_mode: ``on-success`` (default) or ``never`` (default of window plans: their reads are verified only).
+    :param require_report: whether a plan with records needs matching read reports; ``False`` for jobs that make none.
+    """
+
+    template_fields: Sequence[str] = ("plan", "kafka_config_id")
+    ui_color = "#e6f2e6"
+
+    def __init__(
+        self,
+        *,
+        plan: Mapping[str, Any] | Any,
+        kafka_config_id: str = "kafka_default",
+        commit_mode: str | None = None,
+        require_report: bool = True,
+        trigger_rule: str = TriggerRule.NONE_FAILED,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trigger_rule=trigger_rule, **kwargs)
+        self.plan = plan
+        self.kafka_config_id = kafka_config_id
+        self.commit_mode = commit_mode
+        self.require_report = require_report
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        if not self.plan:
+            raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
+        store = configured_work_store(self.plan["work_store"])
+        plan = read_stored_plan(store, self.plan["stored_as"], self.plan["plan_id"])
+        try:
+            with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
+                outcome = commit_run(
+                    plan, store, cluster, commit_mode=self.commit_mode, require_report=self.require_report
+                )
+        except RequestError as error:
+            raise AirflowFailException(str(error)) from None
+        self._say(plan, outcome)
+        return {
+            "plan_id": plan.plan_id,
+            "group_id": plan.group_id,
+            "partitions_written": len(outcome.written),
+            "partitions_kept": len(outcome.kept),
+            "not_committed": outcome.not_committed,
+        }
+
+    def _say(self, plan: OffsetPlan, outcome: CommitOutcome) -> None:
+        if outcome.not_committed:
+            self.log.info("The reads of plan %s are verified; not committed: %s", plan.plan_id, outcome.not_committed)
+            return
+        self.log.info(
+            "Committed plan %s to group %s: %d partitions written, %d left where a later run moved them",
+            plan.plan_id,
+            plan.group_id,
+            len(outcome.written),
+            len(outcome.kept),
+        )

@@ -1,0 +1,214 @@
+"""The task that decides what a run reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from inspect import signature
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.errors import RequestError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.offsets.assign import started_splits
+from airflow_kafka_offsets.offsets.job import job_arguments
+from airflow_kafka_offsets.offsets.manifest import plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.parse import parse_request
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
+from airflow_kafka_offsets.offsets.times import parse_timestamp_ms
+from airflow_kafka_offsets.planner import plan_run, request_for
+from airflow_kafka_offsets.stores.runs import StoredPlan
+
+_FROM_THE_RUN = {"now_ms", "checkpoint_id", "interval", "run", "run_type"}
+REQUEST_PARAMETERS = tuple(name for name in signature(parse_request).parameters if name not in _FROM_THE_RUN)
+INLINE_LIMIT = 500  # partitions; above, the XCom holds the reference and its digest only
+
+
+class ResolveStartupOffsetsOperator(BaseOperator):
+    """Compute each partition's start and end offset, freeze them as the run's plan, and push them for Spark.
+
+    A retry or a clear replays the plan that the run has, whatever Kafka did meanwhile.
+
+    XCom ``return_value``: one list of ``application_args`` for each split that has records, for
+    ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to read.
+    ``plan``: the plan as JSON (only its reference above 500 partitions), for ``CommitOffsetsOperator``.
+    ``starting_offsets``, ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions
+    with records, for jobs that do not use ``read_plan``.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param topics: list of topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param topic_pattern: regular expression, matched against the whole name; internal topics only with
+        ``include_internal_topics``.
+    :param partitions: ``{"topic": [0, 2]}``.
+    :param group_id: the consumer group; default: the connection's ``group.id``.
+    :param startup_mode: ``earliest-offset``, ``latest-offset``, ``timestamp``, ``group-offsets`` (default) or
+        ``specific-offsets``. Applied only while this pipeline has no position: later runs go on where the last
+        successful one ended.
+    :param startup_timestamp: epoch milliseconds, ISO 8601 or datetime; default: the data interval's start.
+    :param specific_offsets: ``{"topic": {"0": 42}}``: the next record to read.
+    :param auto_offset_reset: ``earliest``, ``latest``, ``none``; default: the connection's, else Kafka's ``latest``.
+    :param bounded_mode: ``latest-offset`` (default), ``timestamp``, ``group-offsets`` or ``specific-offsets``.
+    :param bounded_timestamp: as ``startup_timestamp``; default: the data interval's end.
+    :param bounded_offsets: ``{"topic": {"0": 42}}``, every partition: the first record not to read.
+    :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's, else
+        ``read_uncommitted``. Spark is told the same.
+    :param on_data_loss: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the log start).
+    :param max_records: cap of the run in offsets, shared fairly; the rest is the next run's.
+    :param max_records_per_partition: cap of each partition.
+    :param splits: how many Spark jobs read the plan.
+    :param split_by: ``size`` (balanced) or ``flink`` (Flink's assigner).
+    :param require_complete_window: fail where records of the window may still arrive.
+    :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
+    :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id and task_id.
+    :param application_args: the Spark job's own arguments, put before the plan's in each list.
+    :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
+    """
+
+    template_fields: Sequence[str] = (
+        "kafka_config_id",
+        "topics",
+        "topic_pattern",
+        "partitions",
+        "group_id",
+        "startup_mode",
+        "startup_timestamp",
+        "specific_offsets",
+        "bounded_mode",
+        "bounded_timestamp",
+        "bounded_offsets",
+        "max_records",
+        "max_records_per_partition",
+        "splits",
+        "work_store",
+        "checkpoint_id",
+        "application_args",
+    )
+    ui_color = "#e6f2e6"
+
+    def __init__(
+        self,
+        *,
+        kafka_config_id: str = "kafka_default",
+        topics: Sequence[str] | str | None = None,
+        topic_pattern: str | None = None,
+        partitions: Mapping[str, Sequence[int]] | str | None = None,
+        include_internal_topics: bool = False,
+        group_id: str | None = None,
+        startup_mode: str = GroupOffsets.name,
+        startup_timestamp: int | str | datetime | None = None,
+        specific_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
+        auto_offset_reset: str | None = None,
+        bounded_mode: str = UntilLatest.name,
+        bounded_timestamp: int | str | datetime | None = None,
+        bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
+        isolation_level: str | None = None,
+        on_data_loss: str = "fail",
+        max_records: int | None = None,
+        max_records_per_partition: int | None = None,
+        splits: int = 1,
+        split_by: str = "size",
+        require_complete_window: bool = False,
+        work_store: str | None = None,
+        checkpoint_id: str | None = None,
+        application_args: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.include_internal_topics = include_internal_topics
+        self.group_id = group_id
+        self.startup_mode = startup_mode
+        self.startup_timestamp = startup_timestamp
+        self.specific_offsets = specific_offsets
+        self.auto_offset_reset = auto_offset_reset
+        self.bounded_mode = bounded_mode
+        self.bounded_timestamp = bounded_timestamp
+        self.bounded_offsets = bounded_offsets
+        self.isolation_level = isolation_level
+        self.on_data_loss = on_data_loss
+        self.max_records = max_records
+        self.max_records_per_partition = max_records_per_partition
+        self.splits = splits
+        self.split_by = split_by
+        self.require_complete_window = require_complete_window
+        self.work_store = work_store
+        self.checkpoint_id = checkpoint_id
+        self.application_args = application_args
+
+    def execute(self, context: Any) -> list[list[str]]:
+        hook = KafkaOffsetsHook(self.kafka_config_id)
+        store = configured_work_store(self.work_store)
+        run = run_key(context)
+        try:
+            request = request_for(hook.client_config, self._parameters(context, run, hook))
+            with hook.open_cluster() as cluster:
+                stored = plan_run(request, run, store, cluster)
+        except RequestError as error:
+            raise AirflowFailException(str(error)) from None
+        self._say(stored.plan)
+        self._push(context, stored, store.uri)
+        bootstrap_servers = str(hook.client_config["bootstrap.servers"])
+        return [
+            [
+                *map(str, self.application_args),
+                *job_arguments(stored.name, stored.plan.plan_id, split, store.uri, bootstrap_servers),
+            ]
+            for split in started_splits(stored.plan)
+        ]
+
+    def _parameters(self, context: Any, run: RunKey, hook: KafkaOffsetsHook) -> dict[str, Any]:
+        group_id = self.group_id or hook.client_config.get("group.id")
+        return {
+            **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
+            "checkpoint_id": self.checkpoint_id or f"{group_id}/{run.dag_id}/{run.task_id}",
+            "interval": data_interval_ms(context),
+            "run": run,
+            "run_type": str(getattr(context["dag_run"].run_type, "value", context["dag_run"].run_type)),
+        }
+
+    def _say(self, plan: OffsetPlan) -> None:
+        for warning in plan.warnings:
+            self.log.warning(warning)
+        if plan.ignored:
+            self.log.warning(
+                "Offsets are given for partitions that are not subscribed to: %s", list(map(str, plan.ignored))
+            )
+        self.log.info(
+            "Plan %s: up to %d records of %d partitions (%d of them empty), lost %d, skipped %d",
+            plan.plan_id,
+            plan.record_count_upper_bound,
+            len(plan.partitions),
+            len(plan.partitions) - len(plan.to_read()),
+            sum(p.lost for p in plan.partitions),
+            sum(p.skipped for p in plan.partitions),
+        )
+
+    def _push(self, context: Any, stored: StoredPlan, store_uri: str) -> None:
+        plan = stored.plan
+        as_dict = plan_to_dict(plan)
+        if len(plan.partitions) > INLINE_LIMIT:
+            del as_dict["topics"]
+        ti = context["ti"]
+        ti.xcom_push(key="plan", value={**as_dict, "stored_as": stored.name, "work_store": store_uri})
+        options = spark_options(plan.to_read())
+        ti.xcom_push(key="assign", value=options["assign"])
+        ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
+        ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
+
+
+def run_key(context: Any) -> RunKey:
+    """The task instance of ``context``; the same for every retry and after every clear."""
+    ti = context["ti"]
+    return RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
+
+
+def data_interval_ms(context: Any) -> tuple[int, int] | None:
+    """The run's data interval; ``None`` where the context has none (asset-triggered, or triggered without a date)."""
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    return None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))

@@ -1,0 +1,52 @@
+"""What Airflow's provider discovery reads, while ``airflow`` itself is being imported: it must not import Airflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's metadata; ``package-name`` must be the distribution's canonical name, or ``import airflow`` fails.
+
+    No connection type of its own: the Kafka provider's ``kafka`` connection is reused.
+    """
+    integration = "Kafka offsets"
+    return {
+        "package-name": "airflow-kafka-offsets",
+        "name": "Kafka offsets",
+        "description": "Flink's Kafka offset rules for Airflow: frozen plans, verified reads and safe commits "
+        "around Spark batches.",
+        "integrations": [{"integration-name": integration, "external-doc-url": "", "tags": ["software"]}],
+        "operators": [
+            {
+                "integration-name": integration,
+                "python-modules": [
+                    "airflow_kafka_offsets.operators.resolve",
+                    "airflow_kafka_offsets.operators.commit",
+                ],
+            }
+        ],
+        "sensors": [
+            {"integration-name": integration, "python-modules": ["airflow_kafka_offsets.sensors.partition_discovery"]}
+        ],
+        "hooks": [{"integration-name": integration, "python-modules": ["airflow_kafka_offsets.hooks.kafka_offsets"]}],
+        "triggers": [
+            {"integration-name": integration, "python-modules": ["airflow_kafka_offsets.triggers.partition_discovery"]}
+        ],
+        "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
+        "config": {
+            "kafka_offsets": {
+                "description": "Where airflow-kafka-offsets keeps plans, read reports and receipts.",
+                "options": {
+                    "work_store": {
+                        "description": "An ObjectStoragePath URI that every worker and the Spark drivers can reach. "
+                        "Default: the folder kafka_offsets in AIRFLOW_HOME, which works on one machine only.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "s3://aws_default@my-bucket/kafka_offsets",
+                        "default": "",
+                    },
+                },
+            }
+        },
+    }

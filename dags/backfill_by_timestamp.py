@@ -1,0 +1,41 @@
+"""One hour of records a run, by their timestamps: for backfills of hours that are past.
+
+Each run reads the window ``[data_interval_start, data_interval_end)`` of its own hour into its own folder. A window is
+a function of the interval alone: runs may go forwards, backwards, side by side and again; no consumer group is read or
+moved. Start it with ``airflow backfill create --dag-id kafka_backfill_by_timestamp --from-date … --to-date …``.
+
+``CronDataIntervalTimetable`` is what gives a run its hour: a plain cron string makes intervals without length.
+Connections and variables as in ``hourly_batch.py``; the files go to ``kafka_offsets_backfill_output``.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets import kafka_spark_batch
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+with DAG(
+    "kafka_backfill_by_timestamp",
+    description=__doc__.splitlines()[0],
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
+    tags=["kafka", "spark", "backfill"],
+    doc_md=__doc__,
+):
+    kafka_spark_batch(
+        "orders",
+        topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
+        startup_mode="timestamp",
+        bounded_mode="timestamp",
+        application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
+        application_args=[
+            "--output",
+            "{{ var.value.get('kafka_offsets_backfill_output', '/tmp/kafka-offsets/orders-by-hour') }}",
+        ],
+        spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
+    )

@@ -1,0 +1,48 @@
+"""Every hour: what came since the last successful run → Parquet, then the group's offsets.
+
+The first run starts at the log start; each later one where the last successful run ended, whatever happened in between.
+Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
+variables (or their defaults):
+
+- ``kafka_offsets_topics``: topics to read, separated by commas (``orders``)
+- ``kafka_offsets_group``: the consumer group (``hourly-batch``)
+- ``kafka_offsets_output``: where the Parquet files go, a path that Spark can write (``/tmp/kafka-offsets/orders``)
+- ``kafka_offsets_spark_packages``: Spark's Kafka connector; empty where the cluster has it in ``spark-defaults.conf``
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets import kafka_spark_batch
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+with DAG(
+    "kafka_hourly_batch",
+    description=__doc__.splitlines()[0],
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
+    params={"splits": 1, "min_partitions": 1},
+    tags=["kafka", "spark"],
+    doc_md=__doc__,
+):
+    kafka_spark_batch(
+        "orders",
+        topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
+        group_id="{{ var.value.get('kafka_offsets_group', 'hourly-batch') }}",
+        startup_mode="earliest-offset",
+        splits="{{ params.splits }}",
+        application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
+        application_args=[
+            "--output",
+            "{{ var.value.get('kafka_offsets_output', '/tmp/kafka-offsets/orders') }}",
+            "--min-partitions",
+            "{{ params.min_partitions }}",
+        ],
+        spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
+    )

@@ -1,0 +1,204 @@
+"""`make demo`: the main job on real parts, and a check of its promise that can fail.
+
+A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `dags/hourly_batch.py`, real Spark. What
+is said at the end is counted from the Parquet files and from Kafka itself, not from what the package reports.
+"""
+
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from shutil import rmtree
+
+from testbed import airflow_home, jars
+from testbed.broker import BrokerFailed, KafkaBroker
+from testbed.checks import committed_offsets, duplicated_or_missing, partition_files, rows_by_run
+from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
+from testbed.java import Java, JavaMissing, find_java
+from testbed.spark import spark_conf, spark_env
+from testbed.spark_killer import SparkKiller, end_children
+from testbed.topics import Topics
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".demo"
+PARTITIONS, FILLED = 6, 5  # the sixth partition stays empty
+FIRST, MORE, LAST = 60_000, 20_000, 24_000
+
+
+class DemoFailed(Exception):
+    """The demo ran and did not show what it promises."""
+
+
+class Demo:
+    """One demonstration: its cluster, topic, group and DAG, and the table that is printed at the end."""
+
+    def __init__(self, kafka: Topics, embedded: bool) -> None:
+        self.kafka, self.embedded = kafka, embedded
+        self.name = f"kafka-offsets-demo-{uuid.uuid4().hex[:8]}"
+        self.output = FOLDER / "output"
+        self.log = FOLDER / "demo.log"
+        self.produced = 0
+        self.rows: list[tuple[str, ...]] = []
+
+    def run(self, java: Java) -> None:
+        self._start_airflow(java)
+        step(f"Topic {self.name}: {PARTITIONS} partitions, one of them empty; {FIRST:,} records")
+        self.kafka.create_topic(self.name, PARTITIONS)
+        try:
+            self._produce(FIRST)
+            self._plain_run("1: everything", expected=FIRST)
+            self._produce(MORE)
+            self._plain_run("2: what is new, in two splits", expected=MORE, conf={"splits": 2}, jobs=2)
+            self._plain_run("3: nothing new", expected=0, jobs=0)
+            self._produce(LAST)
+            self._killed_run("4: Spark killed half-way, retried")
+            self._conclude()
+        finally:
+            if not self.embedded:
+                step(f"Deleting topic {self.name} from your cluster (group {self.name} expires by itself)")
+                self.kafka.delete_topic(self.name)
+
+    def _start_airflow(self, java: Java) -> None:
+        home = FOLDER / "airflow"
+        os.environ.update(
+            {
+                **airflow_home.settings_for(home, ROOT / "dags"),
+                **airflow_home.connections(self.kafka.client_config),
+                **airflow_home.variables(
+                    {
+                        "kafka_offsets_topics": self.name,
+                        "kafka_offsets_group": self.name,
+                        "kafka_offsets_output": str(self.output),
+                        "kafka_offsets_spark_packages": "",
+                    }
+                ),
+                "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+                **spark_env(java),
+                **airflow_home.spark_defaults(FOLDER / "spark", spark_conf(jars.spark_jars(java, step))),
+            }
+        )
+        step("Airflow: a home of its own, metadata database")
+        airflow_home.migrate(os.environ)
+        with output_to(self.log):
+            self.dag = load_dag(ROOT / "dags" / "hourly_batch.py", "kafka_hourly_batch")
+
+    def _produce(self, count: int) -> None:
+        first = self.produced
+        self.kafka.produce_many(self.name, count, partitions=FILLED, value=lambda n: str(first + n).encode())
+        self.produced += count
+
+    def _airflow_run(self, title: str, conf: Mapping[str, object]) -> RunResult:
+        step(f"Run {title}")
+        with output_to(self.log):
+            return run_dag(self.dag, conf=conf)
+
+    def _plain_run(self, title: str, *, expected: int, conf: Mapping[str, object] | None = None, jobs: int = 1) -> None:
+        result = self._airflow_run(title, conf or {})
+        if result.state != "success":
+            raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
+        self._row(title, result)
+        started = result.states("orders.spark").count("success")
+        rows = rows_by_run(self.output).get(result.run_id, 0)
+        if (started, rows) != (jobs, expected):
+            raise DemoFailed(
+                f"run {title}: {started} Spark jobs and {rows} rows, expected {jobs} and {expected}; see {self.log}"
+            )
+
+    def _killed_run(self, title: str) -> None:
+        before = committed_offsets(self.kafka, self.name, self.name)
+        killer = SparkKiller(self.output, on_kill=lambda: committed_offsets(self.kafka, self.name, self.name))
+        with killer:
+            result = self._airflow_run(title, {"min_partitions": 32})
+        kill = killer.kill
+        if kill is None:
+            raise DemoFailed(f"run {title}: Spark had finished before it could be killed; see {self.log}")
+        files = partition_files(self.output, result.run_id)
+        step(f"  killed when its first task had written {kill.first_file}, {kill.files} of {files} files in all")
+        if not 1 <= kill.files < files:
+            raise DemoFailed(f"run {title}: killed after {kill.files} of {files} files, which shows nothing")
+        if kill.seen != before:
+            raise DemoFailed(f"run {title}: the group moved before the reads were verified: {before} → {kill.seen}")
+        step("  nothing was committed; Airflow's retry read the same ranges of the same plan")
+        spark = next(task for task in result.tasks if task.task_id == "orders.spark")
+        if result.state != "success" or spark.tries != 2:
+            raise DemoFailed(f"run {title} ended as {result.state} after {spark.tries} tries; see {self.log}")
+        self._row(title, result)
+
+    def _row(self, title: str, result: RunResult) -> None:
+        spark = [task for task in result.tasks if task.task_id == "orders.spark" and task.state == "success"]
+        rows = rows_by_run(self.output).get(result.run_id, 0)
+        committed = sum(committed_offsets(self.kafka, self.name, self.name).values())
+        tries = sum(task.tries for task in spark)
+        self.rows.append((title, str(len(spark)), str(tries), f"{rows:,}", f"{committed:,}", f"{self.produced:,}"))
+
+    def _conclude(self) -> None:
+        headings = ("run", "splits", "Spark jobs", "rows written", "committed", "produced")
+        print()
+        print_table([headings, *self.rows])
+        print()
+        missing, duplicated = duplicated_or_missing(self.output, self.produced)
+        ends = {number: end for number, (_, end) in self.kafka.offset_bounds(self.name).items()}
+        committed = committed_offsets(self.kafka, self.name, self.name)
+        check(f"every one of {self.produced:,} records is in the output", not missing, f"{missing} are missing")
+        check("none is there twice", not duplicated, f"{duplicated} are")
+        check(f"the group's committed offsets are the log's ends {ends}", committed == ends, f"they are {committed}")
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    started = time.monotonic()
+    rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    try:
+        with ExitStack() as stack:
+            stack.callback(end_children)
+            java = find_java(step)
+            step(f"Java {java.major} at {java.home}")
+            kafka, embedded = stack.enter_context(_cluster(java))
+            Demo(kafka, embedded).run(java)
+    except KeyboardInterrupt:
+        print("\nStopped; nothing is left running.", file=sys.stderr)
+        return 130
+    except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed) as error:
+        print(f"\nThe demo FAILED: {error}", file=sys.stderr)
+        return 1
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Output, plans and logs: {FOLDER.relative_to(ROOT)}/")
+    return 0
+
+
+@contextmanager
+def _cluster(java: Java) -> Iterator[tuple[Topics, bool]]:
+    servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if servers:
+        step(f"Kafka: yours, at {servers}")
+        yield Topics(servers), False
+        return
+    step("Kafka: one KRaft broker on free ports")
+    with KafkaBroker(FOLDER / "kafka", java=java, say=step) as broker:
+        yield broker, True
+
+
+def step(message: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {message}", flush=True)
+
+
+def check(claim: str, holds: bool, otherwise: str) -> None:
+    print(f"  {'ok' if holds else 'NOT SO'}: {claim}" + ("" if holds else f": {otherwise}"))
+    if not holds:
+        raise DemoFailed(claim)
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *numbers = row
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))]
+        print("  " + "   ".join(cells))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

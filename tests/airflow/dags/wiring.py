@@ -1,0 +1,90 @@
+"""DAGs that the tests run: the operators without Spark, and the task group with jobs of several kinds of bad manners.
+
+What differs between tests comes in through the run's conf (``params``).
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_kafka_offsets import (
+    CommitOffsetsOperator,
+    PartitionDiscoverySensor,
+    ResolveStartupOffsetsOperator,
+    kafka_spark_batch,
+)
+
+COMMON = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
+TOPIC, GROUP = "{{ params.topic }}", "{{ params.group }}"
+NAMES = {"topic": "none", "group": "none"}
+
+
+@task
+def succeed() -> None:
+    """Stands for a quality check, or a merge."""
+
+
+with DAG(
+    "resolve_and_commit",
+    schedule=None,
+    params={**NAMES, "startup_mode": "earliest-offset", "max_records": 1_000_000},
+    default_args={"retries": 0},
+    **COMMON,
+):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve",
+        topics=TOPIC,
+        group_id=GROUP,
+        startup_mode="{{ params.startup_mode }}",
+        max_records="{{ params.max_records }}",
+    )
+    CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+
+with DAG("commit_retried", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    again = CommitOffsetsOperator(task_id="again", plan=resolve.output["plan"], require_report=False)
+    commit >> again
+
+with DAG("resolve_skipped", schedule=None, params=NAMES, **COMMON):
+
+    @task
+    def not_today() -> None:
+        raise AirflowSkipException("not today")
+
+    batch = kafka_spark_batch("orders", topics=TOPIC, group_id=GROUP, application="not-started.py")
+    not_today() >> batch
+
+with DAG("job_of_bad_manners", schedule=None, params={**NAMES, "job": "exits_0_at_once"}, **COMMON):
+    kafka_spark_batch(
+        "orders",
+        topics=TOPIC,
+        group_id=GROUP,
+        startup_mode="earliest-offset",
+        application=str(Path(__file__).parent.parent / "jobs" / "{{ params.job }}.py"),
+        before_commit=[succeed()],
+    )
+
+with DAG("windows", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON):
+    window = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
+    )
+    CommitOffsetsOperator(task_id="commit", plan=window.output["plan"])
+
+with DAG(
+    "partitions_awaited",
+    schedule=None,
+    params={**NAMES, "min_partitions": 1},
+    render_template_as_native_obj=True,
+    **COMMON,
+):
+    PartitionDiscoverySensor(task_id="wait", topics=TOPIC, min_partitions=2, deferrable=True, poke_interval=0.2)
+
+with DAG("pattern_awaited", schedule=None, params=NAMES, **COMMON):
+    PartitionDiscoverySensor(
+        task_id="wait", topic_pattern="{{ params.topic }}.*", deferrable=False, poke_interval=0.2, timeout=30
+    )

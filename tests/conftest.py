@@ -1,0 +1,92 @@
+"""What every test may ask for: a Java, one real broker for the whole session, topics of one's own.
+
+A missing Java, jar or broker fails the tests that need it. None is skipped: a suite that is green because Kafka was not
+there says nothing.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from testbed import airflow_home, jars
+from testbed.broker import KafkaBroker
+from testbed.cache import Say
+from testbed.java import Java, find_java
+from testbed.spark import spark_conf, spark_env
+
+TopicFactory = Callable[..., str]
+
+# Airflow reads its settings when it is first imported, by whichever test that is: they are set before any of them.
+AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="kafka-offsets-airflow-"))
+atexit.register(shutil.rmtree, AIRFLOW_HOME, ignore_errors=True)
+os.environ.update(airflow_home.settings_for(AIRFLOW_HOME, AIRFLOW_HOME / "dags"))
+
+
+@pytest.fixture(scope="session")
+def say(pytestconfig: pytest.Config) -> Say:
+    """Tell the person at the terminal, whom pytest shows no output before a test has failed."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+
+    def tell(message: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\n{message}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+@pytest.fixture(scope="session")
+def java(say: Say) -> Java:
+    return find_java(say)
+
+
+@pytest.fixture(scope="session")
+def spark_jars(java: Java, say: Say) -> list[Path]:
+    return jars.spark_jars(java, say)
+
+
+@pytest.fixture(scope="session")
+def spark_environment(java: Java) -> dict[str, str]:
+    """Variables to add to the environment of a process that runs `spark-submit`."""
+    return spark_env(java)
+
+
+@pytest.fixture(scope="session")
+def spark_settings(spark_jars: list[Path]) -> dict[str, str]:
+    """`spark.*` settings of a local Spark that reads Kafka."""
+    return spark_conf(spark_jars)
+
+
+@pytest.fixture(scope="session")
+def broker(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """The session's broker. A test that stops, kills or pauses one makes its own: `KafkaBroker(tmp_path / "kafka")`."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka"), java=java, say=say) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker) -> TopicFactory:
+    """`topic(partitions=1, config=None, prefix="topic")` makes a topic of the test's own and returns its name."""
+
+    def create(partitions: int = 1, config: Mapping[str, str] | None = None, prefix: str = "topic") -> str:
+        name = unique_name(prefix)
+        broker.create_topic(name, partitions, config)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def group() -> str:
+    """The name of a consumer group that no other test uses."""
+    return unique_name("group")
+
+
+def unique_name(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"
