@@ -27,13 +27,16 @@ def cap(
 
 
 def fair_shares(wanted: Sequence[int], total: int) -> list[int]:
-    """Shares of ``total``, none above what is wanted, as equal as that allows; earlier ones get the remainder."""
+    """Shares of ``total``, none above what is wanted, as equal as that allows; the larger ones get the remainder.
+
+    So that with a total below the number of partitions a small busy partition does not starve a large one.
+    """
     shares = [0] * len(wanted)
     left = total
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     for position, index in enumerate(order):
         waiting = len(order) - position
-        shares[index] = min(wanted[index], -(-left // waiting))
+        shares[index] = min(wanted[index], left // waiting)
         left -= shares[index]
     return shares
 

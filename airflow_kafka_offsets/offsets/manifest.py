@@ -116,13 +116,17 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         splits=data.get("splits", 1),
         split_by=data.get("split_by", "size"),
         interval=tuple(data["interval"]) if data["interval"] else None,
-        run=RunKey(**data["run"]) if data["run"] else None,
+        run=_run(data["run"]),
         parent=data["parent"],
         replaces=data["replaces"],
         window_complete=data.get("window_complete"),
         warnings=tuple(data.get("warnings", ())),
         ignored=tuple(_parse_partition(text) for text in data.get("ignored", ())),
     )
+
+
+def _run(run: Mapping[str, Any] | None) -> RunKey | None:
+    return RunKey(run["dag_id"], run["run_id"], run["task_id"], run["map_index"]) if run else None
 
 
 def _parse_partition(text: str) -> TopicPartition:

@@ -81,6 +81,8 @@ class PartitionSnapshot:
 
     def __post_init__(self) -> None:
         _check_offset("log start offset", self.log_start_offset)
+        if self.end_offset < self.log_start_offset:
+            raise ValueError(f"end offset {self.end_offset} is below log start offset {self.log_start_offset}")
         if not self.end_offset <= self.high_watermark:
             raise ValueError(f"end offset {self.end_offset} is above high watermark {self.high_watermark}")
 

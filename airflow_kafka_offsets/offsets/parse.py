@@ -51,6 +51,19 @@ _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
     "error": "none",
 }
 
+# A9: Flink's KafkaSource and Kafka's tools, then FlinkKafkaConsumer (KafkaTopicPartitionStateSentinel).
+_SENTINELS: Mapping[int, str] = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "committed",
+    -915623761773: "committed",
+    -915623761774: "latest",
+    -915623761775: "earliest",
+    -915623761776: "not set",
+}
+
+_SQL_OFFSET = re.compile(r"partition:(\d+),offset:(-?\d+)")  # C13: scan.startup.specific-offsets of Flink's SQL
+
 T = TypeVar("T")
 
 
@@ -102,8 +115,9 @@ def parse_request(
     problems = _Problems()
     warnings: list[str] = []
     subscription = _subscription(problems, topics, topic_pattern, partitions, include_internal_topics)
-    startup = _startup(problems, warnings, startup_mode, startup_timestamp, specific_offsets, interval, now_ms)
-    bounded = _bounded(problems, warnings, bounded_mode, bounded_timestamp, bounded_offsets, interval)
+    names = subscription.topics if isinstance(subscription, TopicList) else ()
+    startup = _startup(problems, warnings, startup_mode, startup_timestamp, specific_offsets, names, interval, now_ms)
+    bounded = _bounded(problems, warnings, bounded_mode, bounded_timestamp, bounded_offsets, names, interval)
     match startup, bounded:
         case FromTimestamp(start_ms), UntilTimestamp(end_ms) if end_ms < start_ms:
             problems.append(f"bounded_timestamp ({iso(end_ms)}) is before startup_timestamp ({iso(start_ms)}).")
@@ -121,7 +135,7 @@ def parse_request(
         )
     request = PlanRequest(
         subscription=subscription or TopicList(()),
-        startup=startup or GroupOffsets(),
+        startup=startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
         bounded=bounded or UntilLatest(),
         group_id=group_id,
         isolation_level=isolation,
@@ -141,6 +155,8 @@ def parse_request(
         by_hand=run_type == "manual",
         warnings=tuple(warnings),
     )
+    if require_complete_window and bounded and not isinstance(bounded, UntilTimestamp):
+        problems.append("require_complete_window needs bounded_mode='timestamp': only a time can be incomplete.")
     problems += _problems_between_parameters(request)
     if run_type == "backfill" and not problems and not request.window:
         problems.append(
@@ -187,8 +203,6 @@ def _problems_between_parameters(request: PlanRequest) -> list[str]:
                 f"{' and '.join(needing)} reads a committed offset, but there is no consumer group: "
                 "give group_id, or set group.id in the Kafka connection."
             )
-    if request.require_complete_window and not isinstance(request.bounded, UntilTimestamp):
-        problems.append("require_complete_window needs bounded_mode='timestamp': only a time can be incomplete.")
     return problems
 
 
@@ -202,19 +216,38 @@ def parse_reset(value: str | None) -> ResetStrategy:
     return strategy
 
 
-def parse_partition_offsets(value: Mapping[str, Mapping[str, int]] | str) -> dict[TopicPartition, int]:
+def parse_partition_offsets(
+    value: Mapping[str, Mapping[str, int]] | str, topics: Sequence[str] = ()
+) -> dict[TopicPartition, int]:
     """``{"orders": {"0": 42}}`` (or its JSON) → offsets by partition.
 
+    :param topics: each gets the offsets of Flink's SQL string ``partition:0,offset:42;partition:1,offset:300`` (C13).
     :raises ValueError: what is wrong, naming the partition. Negative offsets are sentinels in Flink and Kafka
         (-1 latest, -2 earliest, -3 committed) and are refused by name (A9, C10).
     """
+    if isinstance(value, str) and value.startswith("partition:"):
+        return _sql_offsets(value, topics)
     offsets: dict[TopicPartition, int] = {}
     for topic, of_topic in _mapping(value, '{"orders": {"0": 42}}').items():
         if not isinstance(of_topic, Mapping):
             raise ValueError(f'has {of_topic!r} for topic {topic!r}; expected {{"0": 42}}')
         for partition, offset in of_topic.items():
             tp = TopicPartition(topic, _natural(partition, f"has partition {partition!r} of topic {topic!r}"))
-            offsets[tp] = _natural(offset, f"has offset {offset!r} for {tp}")
+            offsets[tp] = _offset(offset, f"has offset {offset!r} for {tp}")
+    return offsets
+
+
+def _sql_offsets(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
+    if not topics:
+        raise ValueError(f'is {text!r}, which names no topic: list the topics, or give {{"orders": {{"0": 42}}}}')
+    offsets = {}
+    for entry in text.removesuffix(";").split(";"):
+        match = _SQL_OFFSET.fullmatch(entry)
+        if match is None:
+            raise ValueError(f"has {entry!r}; expected partition:0,offset:42;partition:1,offset:300")
+        for topic in topics:
+            tp = TopicPartition(topic, int(match[1]))
+            offsets[tp] = _offset(match[2], f"has offset {match[2]} for {tp}")
     return offsets
 
 
@@ -273,6 +306,7 @@ def _startup(
     mode: str,
     timestamp: int | str | datetime | None,
     offsets: Mapping[str, Mapping[str, int]] | str | None,
+    topics: Sequence[str],
     interval: tuple[int, int] | None,
     now_ms: int,
 ) -> StartupMode | None:
@@ -300,7 +334,7 @@ def _startup(
                     'such as {"orders": {"0": 42}}: the next record to read.'
                 )
                 return None
-            parsed = problems.take("specific_offsets", lambda: parse_partition_offsets(offsets), None)
+            parsed = problems.take("specific_offsets", lambda: parse_partition_offsets(offsets, topics), None)
             return None if parsed is None else SpecificOffsets(parsed)
         case _:
             problems.append(f"startup_mode is {mode!r}; use one of {', '.join(STARTUP_MODES)}.")
@@ -313,6 +347,7 @@ def _bounded(
     mode: str,
     timestamp: int | str | datetime | None,
     offsets: Mapping[str, Mapping[str, int]] | str | None,
+    topics: Sequence[str],
     interval: tuple[int, int] | None,
 ) -> BoundedMode | None:
     _foreign(problems, "bounded_timestamp", timestamp, "bounded_mode", mode, UntilTimestamp.name)
@@ -332,7 +367,7 @@ def _bounded(
                     'such as {"orders": {"0": 42}}: of every partition the first offset not to read.'
                 )
                 return None
-            parsed = problems.take("bounded_offsets", lambda: parse_partition_offsets(offsets), None)
+            parsed = problems.take("bounded_offsets", lambda: parse_partition_offsets(offsets, topics), None)
             return None if parsed is None else UntilSpecificOffsets(parsed)
         case _:
             problems.append(f"bounded_mode is {mode!r}; use one of {', '.join(BOUNDED_MODES)}.")
@@ -388,16 +423,22 @@ def _mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
     return value
 
 
-def _natural(value: object, subject: str) -> int:
+def _natural(value: object, subject: str, *, negative: bool = False) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{subject}, which is not a whole number")
     try:
         number = int(value)
     except ValueError:
         raise ValueError(f"{subject}, which is not a whole number") from None
+    if number < 0 and not negative:
+        raise ValueError(f"{subject}, which is negative")
+    return number
+
+
+def _offset(value: object, subject: str) -> int:
+    number = _natural(value, subject, negative=True)
     if number < 0:
-        known = {-1: "latest", -2: "earliest", -3: "committed"}.get(number)
-        meaning = f" ({known!r} in Flink and Kafka's tools)" if known else ""
+        meaning = f" ({_SENTINELS[number]!r} in Flink and Kafka's tools)" if number in _SENTINELS else ""
         raise ValueError(f"{subject}: negative numbers are sentinels{meaning}, not offsets; use a mode instead")
     return number
 

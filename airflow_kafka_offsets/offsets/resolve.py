@@ -286,6 +286,12 @@ def _after_loss(
         case "advance":
             reason = f"{what} → log start{counted}"
             return Resolved(log_start, reason, lost=lost, moved_back_by="on_data_loss" if truncated else None)
+        case "reset" if request.auto_offset_reset == "none":
+            raise Refusal(  # Kafka's OffsetOutOfRangeException, and LogTruncationException where the epoch shows it
+                DataLoss,
+                f"{line}, and auto_offset_reset is 'none'",
+                'Set auto_offset_reset to earliest or latest, or on_data_loss="advance" to start at the log start.',
+            )
         case "reset" if truncated and known.leader_epoch is not None:
             # KIP-320: the epoch shows that the log was cut; the consumer goes on at the cut and never resets.
             return Resolved(end, f"{what}, leader epoch known → end", moved_back_by="on_data_loss")

@@ -50,12 +50,13 @@ def decode(data: bytes) -> dict[str, Any] | None:
 def safe_name(text: str) -> str:
     """``text`` as one path component that any file system, object store and Hadoop take (no ``:``, ``/``, ``%``-less).
 
-    Different texts give different names; a very long one is cut and told apart by its digest.
+    Different texts give different names; a very long one is cut and told apart by its digest, after a ``%2D``, which
+    nothing else is encoded as.
     """
     name = quote(text, safe="+=@,").replace(".", "%2E") if set(text) <= {"."} else quote(text, safe="+=@,")
     if len(name) <= _LONGEST_NAME:
-        return name or "%"
-    return f"{name[:150]}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        return name or "%2D"
+    return f"{name[:150]}%2D{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class WorkStore:
         path = self.root / name
         data = encode(value)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
             _create_exclusively(path, data)
             written = path.read_bytes()
         except FileExistsError:
@@ -168,6 +169,13 @@ class WorkStore:
             "workers and for the Spark driver: a local folder works on one machine only.",
             retriable=True,
         )
+
+
+def _make_folder(folder: Any) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # a file in its place, which is not the object's "somebody was faster"
+        raise NotADirectoryError(*error.args) from error
 
 
 def _create_exclusively(path: Any, data: bytes) -> None:

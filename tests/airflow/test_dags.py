@@ -1,0 +1,80 @@
+"""The DAGs of `dags/` as they stand, with a real Spark."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.broker import KafkaBroker
+from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_run
+from testbed.dag_runs import RunResult
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+
+
+def test_the_hourly_batch_writes_every_record_once_and_commits_the_ends(
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, output = topic(3), tmp_path / "orders"
+    for variable, value in {
+        "KAFKA_OFFSETS_TOPICS": name,
+        "KAFKA_OFFSETS_GROUP": group,
+        "KAFKA_OFFSETS_OUTPUT": str(output),
+        "KAFKA_OFFSETS_SPARK_PACKAGES": "",
+    }.items():
+        monkeypatch.setenv(f"AIRFLOW_VAR_{variable}", value)
+    broker.produce_many(name, 1_000, partitions=2, value=lambda n: str(n).encode())
+
+    first = run("kafka_hourly_batch", file=DAGS / "hourly_batch.py")
+    broker.produce_many(name, 300, partitions=3, value=lambda n: str(1_000 + n).encode())
+    second = run("kafka_hourly_batch", {"splits": 2}, file=DAGS / "hourly_batch.py")
+
+    assert (first.state, second.state) == ("success", "success")
+    assert second.states("orders.spark") == ["success", "success"]
+    assert rows_by_run(output) == {first.run_id: 1_000, second.run_id: 300}
+    assert duplicated_or_missing(output, 1_300) == (0, 0)
+    assert committed_offsets(broker, group, name) == {0: 600, 1: 600, 2: 100}
+
+
+def test_each_record_is_in_the_output_of_exactly_one_window(
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, output = topic(2), tmp_path / "by-hour"
+    for variable, value in {
+        "KAFKA_OFFSETS_TOPICS": name,
+        "KAFKA_OFFSETS_BACKFILL_OUTPUT": str(output),
+        "KAFKA_OFFSETS_SPARK_PACKAGES": "",
+    }.items():
+        monkeypatch.setenv(f"AIRFLOW_VAR_{variable}", value)
+    # Three hours of 60 records, one a minute, the first of each hour exactly on it.
+    begin = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    start_ms = int(begin.timestamp() * 1000)
+    broker.produce_many(
+        name, 180, partitions=2, value=lambda n: str(n).encode(), timestamp_ms=lambda n: start_ms + n * 60_000
+    )
+
+    results = [
+        # A manual run's interval is the last complete one before its logical date.
+        run(
+            "kafka_backfill_by_timestamp",
+            logical_date=begin + timedelta(hours=hour + 1),
+            file=DAGS / "backfill_by_timestamp.py",
+        )
+        for hour in (2, 0, 1)  # in any order
+    ]
+
+    assert [result.state for result in results] == ["success"] * 3
+    assert rows_by_run(output) == {result.run_id: 60 for result in results}
+    assert duplicated_or_missing(output, 180) == (0, 0)
+    assert committed_offsets(broker, "connection-group", name) == {}

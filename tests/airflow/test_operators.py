@@ -1,0 +1,147 @@
+"""The operators and the task group in a real Airflow, on a real broker: planned, committed, refused, skipped."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from testbed.broker import KafkaBroker
+from testbed.checks import committed_offsets
+from testbed.dag_runs import RunResult
+from testbed.topics import wait_for
+
+
+def filled(broker: KafkaBroker, name: str, *counts: int) -> None:
+    """`counts[p]` more records in partition p."""
+    broker.produce(name, [(p, None, b"x", None) for p, count in enumerate(counts) for _ in range(count)])
+
+
+def offsets_of(plan: Any, topic: str, column: str) -> list[int]:
+    return plan["topics"][topic][column]
+
+
+def test_a_second_run_goes_on_where_the_first_ended_whatever_the_startup_mode(
+    run: Callable[..., RunResult], xcom: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(2)
+    filled(broker, name, 3, 4)
+    conf = {"topic": name, "group": group, "startup_mode": "latest-offset"}
+    first = run("resolve_and_commit", conf)
+    assert committed_offsets(broker, group, name) == {0: 3, 1: 4}
+    filled(broker, name, 2, 1)
+
+    second = run("resolve_and_commit", conf)
+
+    assert (first.state, second.state) == ("success", "success")
+    plan = xcom("resolve_and_commit", second, "resolve", "plan")
+    assert (offsets_of(plan, name, "start_offset"), offsets_of(plan, name, "end_offset")) == ([3, 4], [5, 5])
+    assert committed_offsets(broker, group, name) == {0: 5, 1: 5}
+
+
+def test_a_capped_run_commits_what_it_read_and_the_next_reads_the_rest(
+    run: Callable[..., RunResult], xcom: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(2)
+    filled(broker, name, 10, 2)
+    conf = {"topic": name, "group": group, "max_records": 6}
+
+    run("resolve_and_commit", conf)
+    assert committed_offsets(broker, group, name) == {0: 4, 1: 2}
+    run("resolve_and_commit", conf)
+
+    assert committed_offsets(broker, group, name) == {0: 10, 1: 2}
+
+
+def test_committing_a_plan_twice_is_committing_it_once(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    filled(broker, name, 5)
+
+    result = run("commit_retried", {"topic": name, "group": group})
+
+    assert (result.states("commit"), result.states("again")) == (["success"], ["success"])
+    assert committed_offsets(broker, group, name) == {0: 5}
+
+
+def test_a_live_group_is_refused_and_keeps_its_offsets(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    filled(broker, name, 5)
+    consumer = Consumer({**broker.client_config, "group.id": group, "enable.auto.commit": False})
+    try:
+        consumer.subscribe([name])
+        wait_for("the consumer has its partition", lambda: bool(consumer.poll(0.1) is None and consumer.assignment()))
+
+        result = run("resolve_and_commit", {"topic": name, "group": group})
+
+        assert result.states("commit") == ["failed"]
+        assert committed_offsets(broker, group, name) == {}
+    finally:
+        consumer.close()
+
+
+def test_with_nothing_to_read_spark_is_not_started_and_the_position_is_still_fixed(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(2)
+
+    result = run("job_of_bad_manners", {"topic": name, "group": group})
+
+    assert result.state == "success"
+    assert result.states("orders.spark") == ["skipped"]
+    assert committed_offsets(broker, group, name) == {0: 0, 1: 0}
+
+
+def test_with_something_to_read_no_report_means_no_commit(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    filled(broker, name, 3)
+
+    result = run("job_of_bad_manners", {"topic": name, "group": group, "job": "exits_0_at_once"})
+
+    assert result.states("orders.spark") == ["success"]
+    assert result.states("succeed") == ["success"]
+    assert result.states("orders.commit") == ["failed"]
+    assert committed_offsets(broker, group, name) == {}
+
+
+def test_a_skipped_resolve_skips_the_commit(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    filled(broker, name, 3)
+
+    result = run("resolve_skipped", {"topic": name, "group": group})
+
+    assert result.state == "success"
+    assert result.states("orders.commit") == ["skipped"]
+    assert committed_offsets(broker, group, name) == {}
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        pytest.param({"startup_mode": "newest"}, "startup_mode is 'newest'", id="unknown mode"),
+        pytest.param({"topic": "no-such-topic"}, "no-such-topic", id="unknown topic"),
+    ],
+)
+def test_a_wrong_request_fails_the_task_and_writes_nothing(
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    conf: dict[str, str],
+    said: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    name = topic(1)
+
+    result = run("resolve_and_commit", {"topic": name, "group": group, **conf})
+
+    assert (result.states("resolve"), result.states("commit")) == (["failed"], ["upstream_failed"])
+    assert committed_offsets(broker, group, name) == {}
+    assert said in "".join(capfd.readouterr())

@@ -1,0 +1,399 @@
+"""What holds for every request and every cluster, not only for those that somebody thought of.
+
+``situations`` draws a request and the facts of up to six partitions, most of them awkward. ``accepted`` draws only such
+that no partition is refused, for laws about plans. Offsets are small, so that they often meet.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_kafka_offsets.errors import PartitionsRefused
+from airflow_kafka_offsets.offsets.assign import flink_owner, split_plan
+from airflow_kafka_offsets.offsets.caps import cap, fair_shares
+from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
+from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.position import positions_in_group
+from airflow_kafka_offsets.offsets.resolve import Facts, Position, resolve
+from airflow_kafka_offsets.offsets.spec import (
+    EarliestOffset,
+    FromTimestamp,
+    GroupOffsets,
+    LatestOffset,
+    PlanRequest,
+    RunKey,
+    SpecificOffsets,
+    UntilGroupOffsets,
+    UntilLatest,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from tests.offsets.builders import plan, planned, request
+
+law = settings(deadline=None, max_examples=100)  # a slow machine breaks no law
+
+PARTITIONS = [TopicPartition(topic, number) for topic in ("clicks", "orders") for number in range(3)]
+ISOLATION = st.sampled_from(["read_uncommitted", "read_committed"])
+SMALL = st.integers(0, 60)
+BEYOND = st.integers(0, 80)  # may lie past every end
+EPOCH = st.none() | st.integers(0, 3)
+
+
+def some(strategy):
+    """Of some of the partitions."""
+    return st.dictionaries(st.sampled_from(PARTITIONS), strategy)
+
+
+@st.composite
+def snapshots(draw, isolation, epochs=EPOCH):
+    log_start, stable, watermark = sorted(draw(st.tuples(SMALL, SMALL, SMALL)))
+    end = stable if isolation == "read_committed" else watermark
+    return PartitionSnapshot(log_start, end, watermark, draw(epochs))
+
+
+@st.composite
+def accepted(draw):
+    """A request and facts that no rule refuses: policies are set, no epoch is in the future, ends are not named."""
+    return draw(situations(policies=("reset", "advance"), resets=("earliest", "latest"), epochs=st.none(), free=False))
+
+
+@st.composite
+def situations(
+    draw, policies=("fail", "reset", "advance"), resets=("earliest", "latest", "none"), epochs=EPOCH, free=True
+):
+    isolation = draw(ISOLATION)
+    logs = draw(st.dictionaries(st.sampled_from(PARTITIONS), snapshots(isolation, epochs), min_size=1))
+    times = {tp: st.none() | st.integers(log.log_start_offset, log.high_watermark + 5) for tp, log in logs.items()}
+    found = st.fixed_dictionaries(times).map(lambda t: {tp: offset for tp, offset in t.items() if offset is not None})
+    commits = some(st.builds(CommittedOffset, BEYOND, epochs))
+    ends = [st.just(UntilLatest()), st.just(UntilTimestamp(2))]
+    if free:
+        ends += [st.just(UntilGroupOffsets()), some(SMALL).map(UntilSpecificOffsets)]
+    asked = PlanRequest(
+        subscription=request().subscription,
+        startup=draw(
+            st.sampled_from([EarliestOffset(), LatestOffset(), FromTimestamp(1), GroupOffsets()])
+            | some(BEYOND).map(SpecificOffsets)
+        ),
+        bounded=draw(st.one_of(ends)),
+        group_id="g",
+        isolation_level=isolation,
+        auto_offset_reset=draw(st.sampled_from(resets)),
+        on_data_loss=draw(st.sampled_from(policies)),
+        by_hand=draw(st.booleans()),
+    )
+    facts = Facts(
+        snapshots=logs,
+        committed=draw(commits if not free else st.none() | commits),
+        positions=draw(st.none() | some(st.builds(Position, BEYOND, st.just("kept"), epochs))),
+        start_times=draw(found),
+        end_times=draw(found),
+    )
+    return asked, facts
+
+
+# ── resolve ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@law
+@given(accepted())
+def test_start_is_at_most_end_and_within_the_log(situation):
+    asked, facts = situation
+    rows = resolve(asked, facts)
+    assert [p.topic_partition for p in rows] == sorted(facts.snapshots)
+    for p in rows:
+        log = facts.snapshots[p.topic_partition]
+        assert log.log_start_offset <= p.start_offset <= log.high_watermark
+        assert p.start_offset <= p.end_offset <= max(p.start_offset, log.end_offset)
+        assert p.lost >= 0
+        assert 0 <= p.skipped <= log.end_offset - log.log_start_offset
+
+
+def outcome(asked, facts):
+    """The planned rows, or of a refusal its lines."""
+    try:
+        return resolve(asked, facts)
+    except PartitionsRefused as refused:
+        return list(refused.partitions)
+
+
+def reordered(mapping, key):
+    return mapping and dict(sorted(mapping.items(), key=key))
+
+
+@law
+@given(situations(), st.randoms(use_true_random=False))
+def test_resolving_twice_is_the_same_in_whatever_order_the_cluster_answers(situation, chance):
+    asked, facts = situation
+    again = Facts(
+        **{
+            name: reordered(getattr(facts, name), lambda _item: chance.random())
+            for name in ("snapshots", "committed", "positions", "start_times", "end_times")
+        }
+    )
+    assert outcome(asked, again) == outcome(asked, facts)
+
+
+@law
+@given(accepted(), st.randoms(use_true_random=False))
+def test_equal_inputs_have_equal_ids(situation, chance):
+    asked, facts = situation
+    rows = resolve(asked, facts)
+    ids = {p.topic_partition.topic: f"id {p.topic_partition.topic}" for p in rows}
+    first = plan(rows, topic_ids=ids)
+    later = plan(
+        resolve(asked, replace(facts, snapshots=reordered(facts.snapshots, lambda _item: chance.random()))),
+        topic_ids=reordered(ids, lambda _item: chance.random()),
+        resolved_at_ms=first.resolved_at_ms + 1,
+    )
+    assert later.plan_id == first.plan_id
+
+
+@law
+@given(situations())
+def test_a_partitions_result_never_depends_on_another_partition(situation):
+    """Flink's bugs 0.3 and 0.4: one partition's missing commit failed its neighbours, whose offsets were known."""
+    asked, facts = situation
+    alone = [outcome(asked, replace(facts, snapshots={tp: facts.snapshots[tp]})) for tp in sorted(facts.snapshots)]
+    refused = [line for result in alone for line in result if isinstance(line, str)]
+    assert outcome(asked, facts) == (refused or [row for result in alone for row in result])
+
+
+@st.composite
+def then_later(draw):
+    """Facts, and what the same cluster may say later: it grew, retention moved on, transactions ended."""
+    asked, facts = draw(accepted())
+    logs, start_times, end_times = {}, {}, {}
+    for tp, log in facts.snapshots.items():
+        end = log.end_offset + draw(st.integers(0, 20))
+        watermark = max(log.high_watermark, end) + draw(st.integers(0, 5))
+        if asked.isolation_level == "read_uncommitted":
+            end = watermark
+        log_start = min(end, log.log_start_offset + draw(st.integers(0, 20)))
+        logs[tp] = PartitionSnapshot(log_start, end, watermark)
+        for before, after in ((facts.start_times, start_times), (facts.end_times, end_times)):
+            if tp in before:
+                after[tp] = max(before[tp], log_start)
+            elif draw(st.booleans()):  # the first record that late came in the meantime, past the end of then
+                after[tp] = max(log.end_offset, log_start) + draw(st.integers(0, 5))
+    return asked, facts, replace(facts, snapshots=logs, start_times=start_times, end_times=end_times)
+
+
+@law
+@given(then_later())
+def test_a_later_snapshot_never_lowers_an_end(situation):
+    asked, facts, later = situation
+    for before, after in zip(resolve(asked, facts), resolve(asked, later), strict=True):
+        assert after.end_offset >= before.end_offset
+
+
+# ── a chain of runs ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Pipeline:
+    """One cluster, one group and one scheduled pipeline on them; a failed run has read and has not committed."""
+
+    asked: PlanRequest
+    logs: dict[TopicPartition, PartitionSnapshot] = field(default_factory=dict)
+    group: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    first_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    read: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    runs: int = 0
+
+    def produce(self, tp, records, undecided):
+        """The last ``undecided`` records belong to a transaction that is still open; older ones are decided."""
+        known = tp in self.logs
+        log = self.logs.get(tp, PartitionSnapshot(0, 0, 0))
+        watermark = log.high_watermark + records
+        committed = self.asked.isolation_level == "read_committed"
+        end = max(log.end_offset, watermark - undecided) if committed else watermark
+        self.logs[tp] = PartitionSnapshot(0, end, watermark)
+        if not known and self.runs:
+            self.first_starts[tp] = 0  # a new partition is read from its beginning, whatever the mode
+
+    def run(self, fails=False, max_records=None):
+        positions = positions_in_group(self.group)
+        rows = cap(resolve(self.asked, Facts(self.logs, self.group, positions)), max_records, None)
+        made = plan(rows, run=RunKey("d", str(self.runs), "t"))
+        if fails and self.runs:
+            return
+        self.runs += 1
+        for p in rows:
+            tp = p.topic_partition
+            self.first_starts.setdefault(tp, p.start_offset)
+            self.read.setdefault(tp, []).extend(range(p.start_offset, p.end_offset))
+        for _first_try_then_a_retry_after_a_lost_answer in range(2):
+            for p in rows:
+                now, topic_id = self.group.get(p.topic_partition), made.topic_ids[p.topic_partition.topic]
+                assert decide_commit(made, p, now, topic_id, own_commit_on_record=False) == "write"
+            self.group |= {p.topic_partition: CommittedOffset(p.end_offset, None, mark_of(made).encode()) for p in rows}
+
+
+CHAINS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.sampled_from(PARTITIONS), st.integers(0, 9), st.integers(0, 4)), max_size=4),
+        st.booleans(),
+        st.none() | st.integers(1, 12),
+    ),
+    max_size=8,
+)
+
+
+@law
+@given(
+    st.sampled_from([EarliestOffset(), LatestOffset(), GroupOffsets(), SpecificOffsets({PARTITIONS[0]: 2})]),
+    st.sampled_from(["earliest", "latest"]),
+    ISOLATION,
+    CHAINS,
+)
+def test_a_chain_of_runs_reads_every_record_exactly_once(mode, reset, isolation, chain):
+    """Resolve, commit, produce, resolve …: with caps, failed runs, retried commits and partitions that come later."""
+    asked = request(mode, auto_offset_reset=reset, isolation_level=isolation, by_hand=False)
+    pipeline = Pipeline(asked)
+    pipeline.produce(PARTITIONS[0], 5, 1)
+    pipeline.run()
+    for produced, fails, max_records in chain:
+        for tp, records, undecided in produced:
+            pipeline.produce(tp, records, undecided)
+        pipeline.run(fails, max_records)
+    pipeline.run()  # the last one has no cap: it reads all that is left
+    for tp, log in pipeline.logs.items():
+        end = max(log.end_offset, pipeline.first_starts[tp])
+        assert pipeline.read[tp] == list(range(pipeline.first_starts[tp], end)), tp
+
+
+# ── caps and splits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+WANTED = st.lists(st.integers(0, 50), max_size=12)
+
+
+@law
+@given(WANTED, st.integers(0, 300))
+def test_fair_shares_give_out_all_that_is_there_and_nobody_more_than_wanted(wanted, total):
+    shares = fair_shares(wanted, total)
+    assert sum(shares) == min(total, sum(wanted))
+    assert all(0 <= share <= want for share, want in zip(shares, wanted, strict=True))
+
+
+@law
+@given(WANTED, st.integers(0, 300))
+def test_fair_shares_of_those_who_want_more_differ_by_one_at_most_and_nobody_has_more_than_they(wanted, total):
+    shares = fair_shares(wanted, total)
+    hungry = [share for share, want in zip(shares, wanted, strict=True) if share < want]
+    if hungry:
+        assert max(shares) - min(hungry) <= 1
+
+
+@st.composite
+def plans(draw):
+    sizes = draw(st.lists(st.integers(0, 40), max_size=12))
+    rows = [planned(TopicPartition("orders", number), 3, 3 + size) for number, size in enumerate(sizes)]
+    return plan(rows, splits=draw(st.integers(1, 6)), split_by=draw(st.sampled_from(["size", "flink"])))
+
+
+@law
+@given(plans())
+def test_splits_rejoin_to_the_whole_without_overlap(made):
+    splits = split_plan(made)
+    assert len(splits) == made.splits
+    rejoined = sorted((p for split in splits for p in split), key=lambda p: p.topic_partition)
+    assert rejoined == made.to_read()
+    assert all([p.topic_partition for p in split] == sorted(p.topic_partition for p in split) for split in splits)
+
+
+@law
+@given(plans())
+def test_splits_by_size_are_as_even_as_whole_partitions_allow(made):
+    loads = [sum(p.range.size for p in split) for split in split_plan(replace(made, split_by="size"))]
+    largest = max((p.range.size for p in made.to_read()), default=0)
+    assert max(loads) - min(loads) <= largest
+
+
+@law
+@given(st.text(max_size=300), st.integers(1, 50), st.integers(0, 200))
+def test_H2_flinks_owners_of_any_topic_go_round_robin(topic, parallelism, number):
+    one, next_one = (flink_owner(TopicPartition(f"t{topic}", n), parallelism) for n in (number, number + 1))
+    assert 0 <= one < parallelism
+    assert next_one == (one + 1) % parallelism
+
+
+# ── JSON ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TOPIC = st.text("abcXYZ019._-", min_size=1, max_size=12)
+PLACE = st.builds(TopicPartition, TOPIC, st.integers(0, 2**31 - 1))
+INT64 = st.integers(0, 2**63 - 1)
+TEXT = st.text(max_size=12)
+RANGES = st.tuples(INT64, INT64).map(lambda pair: OffsetRange(*sorted(pair)))
+ROWS = st.builds(
+    PlannedPartition,
+    topic_partition=PLACE,
+    range=RANGES,
+    start_reason=TEXT,
+    end_reason=TEXT,
+    log_start_offset=INT64,
+    base_offset=st.none() | INT64,
+    leader_epoch=st.none() | st.integers(0, 99),
+    lost=INT64,
+    skipped=INT64,
+    moved_back_by=st.none() | TEXT,
+)
+
+
+@st.composite
+def any_plans(draw):
+    rows = draw(st.lists(ROWS, max_size=6, unique_by=lambda row: row.topic_partition))
+    rows = tuple(sorted(rows, key=lambda row: row.topic_partition))
+    topics = sorted({row.topic_partition.topic for row in rows})
+    return OffsetPlan(
+        cluster_id=draw(TEXT),
+        group_id=draw(st.none() | TEXT),
+        checkpoint_id=draw(st.none() | TEXT),
+        isolation_level=draw(ISOLATION),
+        startup_mode=draw(TEXT),
+        bounded_mode=draw(TEXT),
+        window=draw(st.booleans()),
+        resolved_at_ms=draw(INT64),
+        topic_ids={topic: draw(st.none() | TEXT) for topic in topics},
+        partitions=rows,
+        splits=draw(st.integers(1, 9)),
+        split_by=draw(st.sampled_from(["size", "flink"])),
+        interval=draw(st.none() | st.tuples(INT64, INT64)),
+        run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
+        parent=draw(st.none() | TEXT),
+        replaces=draw(st.none() | TEXT),
+        window_complete=draw(st.none() | st.booleans()),
+        warnings=tuple(draw(st.lists(TEXT, max_size=2))),
+        ignored=tuple(draw(st.lists(PLACE, max_size=2))),
+    )
+
+
+@law
+@given(any_plans())
+def test_a_plan_survives_JSON(made):
+    again = plan_from_dict(json.loads(json.dumps(plan_to_dict(made))))
+    assert again == made
+    assert again.plan_id == made.plan_id
+
+
+@law
+@given(any_plans())
+def test_spark_options_name_the_same_partitions_and_hold_nothing_that_is_lost_on_the_way(made):
+    """YARN deletes ``}}`` from arguments; -1 and -2 mean "latest" and "earliest" to Spark, bound late in each task."""
+    options = spark_options(made.partitions)
+    assert not [text for text in options.values() if "}}" in text or "{{" in text]
+    assign, starts, ends = (json.loads(options[name]) for name in ("assign", "startingOffsets", "endingOffsets"))
+    places = {(topic, number) for topic, numbers in assign.items() for number in numbers}
+    for offsets in (starts, ends):
+        assert {(topic, int(number)) for topic, of_topic in offsets.items() for number in of_topic} == places
+        assert all(offset >= 0 for of_topic in offsets.values() for offset in of_topic.values())
+    for p in made.partitions:
+        topic, number = p.topic_partition.topic, str(p.topic_partition.partition)
+        assert (starts[topic][number], ends[topic][number]) == (p.start_offset, p.end_offset)
+    assert sum(len(numbers) for numbers in assign.values()) == len(made.partitions)

@@ -1,0 +1,140 @@
+"""DESIGN's commit table, row by row; the mark that a commit carries."""
+
+import json
+
+import pytest
+
+from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated
+from airflow_kafka_offsets.offsets.commits import METADATA_LIMIT_BYTES, CommitMark, decide_commit, mark_of
+from airflow_kafka_offsets.offsets.model import CommittedOffset
+from airflow_kafka_offsets.offsets.resolve import Refusal
+from airflow_kafka_offsets.offsets.spec import RunKey
+from tests.offsets.builders import RUN, plan, planned
+
+OURS, SOMEBODY, ANOTHER_PLAN = "ours", "somebody", "another plan"
+ON_RECORD, PARENT_NEWEST, MAY_GO_BACK = "on record", "parent newest", "may go back"
+
+
+def decide(base, end, now, *states, topic_id="id-of-orders", planned_id="id-of-orders"):
+    """The decision for one partition whose plan starts at its base. ``now``: an offset and who wrote it, or None."""
+    row = planned(0, 0, end, base_offset=base, moved_back_by="on_data_loss" if MAY_GO_BACK in states else None)
+    made = plan([row], topic_ids={"orders": planned_id})
+    metadata = {OURS: mark_of(made).encode(), SOMEBODY: "", ANOTHER_PLAN: CommitMark("p9", "b/r/t").encode()}
+    return decide_commit(
+        made,
+        row,
+        CommittedOffset(now[0], None, metadata[now[1]]) if now else None,
+        topic_id,
+        own_commit_on_record=ON_RECORD in states,
+        parent_is_newest=PARENT_NEWEST in states,
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "end", "now", "states", "decision"),
+    [
+        pytest.param(5, 10, (10, OURS), [], "write", id="2 at the end by this plan: the retry after a lost answer"),
+        pytest.param(None, 10, (10, OURS), [ON_RECORD], "write", id="2 cleared after its commit: renews the expiry"),
+        pytest.param(10, 10, (10, SOMEBODY), [], "write", id="2 base is the end: nothing read, renews the expiry"),
+        pytest.param(5, 10, (12, ANOTHER_PLAN), [ON_RECORD], "keep", id="3 beyond the end, our commit on record"),
+        pytest.param(5, 10, (12, SOMEBODY), [ON_RECORD], "keep", id="3 whoever moved on from our commit"),
+        pytest.param(12, 10, (12, SOMEBODY), [ON_RECORD, MAY_GO_BACK], "keep", id="3 goes back once, not twice"),
+        pytest.param(5, 10, (5, SOMEBODY), [], "write", id="4 at the base: a first commit over a foreign one"),
+        pytest.param(5, 10, (5, ANOTHER_PLAN), [], "write", id="4 at the base, which is the run before"),
+        pytest.param(0, 10, (0, SOMEBODY), [], "write", id="4 I4 a base of 0 is a base"),
+        pytest.param(None, 10, None, [], "write", id="4 absent then and now"),
+        pytest.param(None, 0, None, [], "write", id="4 I4 an end of 0 is committed too"),
+        pytest.param(12, 10, (12, SOMEBODY), [MAY_GO_BACK], "write", id="4 before 3: a named policy moves it back"),
+        pytest.param(5, 10, None, [PARENT_NEWEST], "write", id="5 expired meanwhile, nobody went on from elsewhere"),
+    ],
+)
+def test_a_commit_is_written_or_left(base, end, now, states, decision):
+    assert decide(base, end, now, *states) == decision
+
+
+@pytest.mark.parametrize(
+    ("base", "end", "now", "states", "words"),
+    [
+        pytest.param(5, 10, (12, SOMEBODY), [], ("at 5", "ends at 10", "at 12", "somebody else"), id="3 beyond"),
+        pytest.param(5, 10, (12, OURS), [], ("at 12",), id="3 beyond, and a mark alone is no record"),
+        pytest.param(5, 10, (10, SOMEBODY), [], ("at 5", "at 10"), id="6 at the end, by somebody else"),
+        pytest.param(5, 10, (10, ANOTHER_PLAN), [], ("run b/r/t, plan p9",), id="6 at the end, by another plan"),
+        pytest.param(5, 10, (7, ANOTHER_PLAN), [], ("at 7", "run b/r/t, plan p9"), id="6 in between"),
+        pytest.param(5, 10, (3, SOMEBODY), [], ("at 3",), id="6 below the base: a person reset it"),
+        pytest.param(5, 10, (3, SOMEBODY), [ON_RECORD], ("at 3",), id="6 reset after our commit is no row 3"),
+        pytest.param(None, 10, (3, SOMEBODY), [], ("no commit when the plan", "at 3"), id="6 a commit appeared"),
+        pytest.param(None, 10, (0, SOMEBODY), [], ("no commit when the plan", "at 0"), id="6 0 is not absent"),
+        pytest.param(0, 10, None, [], ("at 0", "at no commit", "nobody"), id="6 absent is not 0"),
+        pytest.param(5, 10, None, [], ("at 5", "nobody: it expired or was deleted"), id="5 not without the parent"),
+        pytest.param(5, 10, None, [ON_RECORD], ("at no commit",), id="5 a receipt is not the newest checkpoint"),
+        pytest.param(12, 10, (12, SOMEBODY), [], ("at 12", "ends at 10"), id="4 not back without a policy"),
+        pytest.param(12, 10, (11, SOMEBODY), [MAY_GO_BACK], ("at 11",), id="6 a policy does not excuse a move"),
+    ],
+)
+def test_a_conflict_names_base_end_now_and_who_wrote_it(base, end, now, states, words):
+    with pytest.raises(Refusal) as refused:
+        decide(base, end, now, *states)
+    assert refused.value.error is CommitConflict
+    assert refused.value.line.startswith("orders[0]: ")
+    assert all(word in refused.value.line for word in words), refused.value.line
+    assert "Nothing was committed" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("now", "states"),
+    [((10, OURS), []), ((12, SOMEBODY), [ON_RECORD]), ((5, SOMEBODY), []), (None, [PARENT_NEWEST]), ((7, OURS), [])],
+    ids=["before 2", "before 3", "before 4", "before 5", "before 6"],
+)
+@pytest.mark.parametrize("topic_id", ["another", None], ids=["re-created", "deleted"])
+def test_row_1_another_topic_id_comes_first(now, states, topic_id):
+    with pytest.raises(Refusal) as refused:
+        decide(5, 10, now, *states, topic_id=topic_id)
+    assert refused.value.error is TopicRecreated
+    assert "id-of-orders" in refused.value.line
+    assert (topic_id or "gone") in refused.value.line
+
+
+def test_row_1_needs_an_id_in_the_plan():
+    """A cluster that has no topic ids has none to compare."""
+    assert decide(5, 10, (5, SOMEBODY), topic_id=None, planned_id=None) == "write"
+
+
+# ── the mark ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        CommitMark("p1"),
+        CommitMark("p1", "billing/run-1/resolve", "c1"),
+        CommitMark("p1", "бухгалтерия/\U0001f600/resolve", None, window=True),
+    ],
+)
+def test_a_mark_is_read_back_as_it_was_written(mark):
+    assert CommitMark.of(CommittedOffset(1, None, mark.encode())) == mark
+
+
+def test_a_mark_says_run_plan_and_parent_and_window_only_if_it_is_one():
+    made = plan([planned(0, 0, 1)], parent="c1")
+    assert json.loads(mark_of(made).encode()) == {"run": str(RUN), "plan": made.plan_id, "parent": "c1"}
+    window = plan([planned(0, 0, 1)], window=True, run=None)
+    assert json.loads(mark_of(window).encode()) == {
+        "run": None,
+        "plan": window.plan_id,
+        "parent": None,
+        "window": True,
+    }
+
+
+@pytest.mark.parametrize("run_id", ["x" * 9_000, "\U0001f600" * 3_000], ids=["ASCII", "escaped"])
+def test_a_long_run_name_is_cut_so_that_the_broker_takes_the_mark(run_id):
+    made = plan([planned(0, 0, 1)], run=RunKey("billing", run_id, "resolve"), parent="f" * 32)
+    text = mark_of(made).encode()
+    assert len(text.encode()) <= METADATA_LIMIT_BYTES
+    mark = CommitMark.of(CommittedOffset(1, None, text))
+    assert (mark.plan_id, mark.parent) == (made.plan_id, "f" * 32), "what identifies is never cut"
+    assert mark.run.startswith("billing/")
+
+
+def test_no_commit_has_no_mark():
+    assert CommitMark.of(None) is None

@@ -1,0 +1,28 @@
+"""The Spark side imports neither Airflow nor a Kafka client, nor PySpark before it is used."""
+
+import subprocess
+import sys
+
+_SCRIPT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"airflow", "confluent_kafka", "upath", "fsspec", "pyspark"}:
+            raise ImportError(f"{name} is not installed here")
+
+sys.meta_path.insert(0, Blocked())
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+try:
+    plan_job([])
+except InvalidRequest as error:
+    print(error)
+assert not {"airflow", "confluent_kafka", "pyspark"} & set(sys.modules)
+"""
+
+
+def test_the_spark_side_needs_neither_airflow_nor_a_kafka_client() -> None:
+    run = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert "--plan, --plan-id, --split, --work-store" in run.stdout
