@@ -16,19 +16,21 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
 from airflow_kafka_offsets.errors import CommitConflict, GroupActive, InvalidRequest
 from airflow_kafka_offsets.offsets.assign import started_splits
+from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
 from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
 from airflow_kafka_offsets.offsets.spec import TopicList
 from airflow_kafka_offsets.offsets.verify import verify_reads
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import latest_attempts, receipts, store_receipt
 
 log = logging.getLogger(__name__)
 
 
-CommitMode = Literal["on-success", "never"]
+CommitMode = Literal["on-success", "checkpoint-only", "never"]
 
 
 class Cluster(OffsetReader, OffsetCommitter, Protocol):
@@ -71,7 +73,8 @@ def commit_run(
 ) -> CommitOutcome:
     """Verify the run's read reports, commit its plan, and leave a receipt beside the plan.
 
-    :param commit_mode: ``on-success`` or ``never``; default: ``never`` for a window plan, else ``on-success``.
+    :param commit_mode: ``on-success``, ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or ``never``;
+        default: ``never`` for a window plan, else ``on-success``.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     """
@@ -81,15 +84,68 @@ def commit_run(
     if mode == "never" or (mode is None and plan.window):
         why = "a window moves no group" if plan.window else "commit_mode is never"
         return CommitOutcome({}, not_committed=why)
-    run = plan.run
-    if run is None:
-        return commit_offsets(plan, cluster)
+    chain = None
+    if plan.checkpoint_id is not None and not plan.window:
+        chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
+    record = _Record.of(plan, store, chain)
+    if mode == "checkpoint-only":
+        record.require_parent_or_own(plan)
+        _topic_ids(plan, cluster)
+        group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
+        record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
+        return CommitOutcome({}, not_committed="commit_mode is checkpoint-only: the checkpoint holds the offsets")
     return commit_offsets(
         plan,
         cluster,
-        own_commit_on_record=plan.plan_id in receipts(store, run),
-        on_written=lambda: store_receipt(store, run, plan),
+        own_commit_on_record=record.own,
+        newest_is_parent=record.newest_is_parent,
+        before_write=lambda: record.require_parent_or_own(plan),
+        on_written=lambda: record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions}),
     )
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What the work store knows of a plan's commit: its receipt, and where the chain of checkpoints is."""
+
+    store: WorkStore
+    chain: CheckpointChain | None
+    newest: Checkpoint | None
+    own: bool
+    newest_is_parent: bool
+
+    @classmethod
+    def of(cls, plan: OffsetPlan, store: WorkStore, chain: CheckpointChain | None) -> _Record:
+        newest = chain.newest() if chain else None
+        receipt = plan.run is not None and plan.plan_id in receipts(store, plan.run)
+        newest_is_parent = newest is not None and newest.id == plan.parent
+        own = receipt or (chain is not None and not newest_is_parent and chain.names(plan.plan_id))
+        return cls(store, chain, newest, own, newest_is_parent)
+
+    def require_parent_or_own(self, plan: OffsetPlan) -> None:
+        """The chain must still be where the plan found it: else another run of this pipeline has gone on.
+
+        :raises CommitConflict: naming that run.
+        """
+        if self.newest is None or self.newest_is_parent or self.own:
+            return
+        raise CommitConflict(
+            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of run {self.newest.run}"],
+            "Another run of this pipeline has committed since this plan was made, and nothing was committed now. A new "
+            "run goes on from there.",
+        )
+
+    def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
+        """The receipt, then the checkpoint; a repeat adds nothing."""
+        if plan.run is not None:
+            store_receipt(self.store, plan.run, plan)
+        if self.chain is None or self.newest is None or not self.newest_is_parent:
+            return
+        if not self.chain.append(checkpoint_after(plan, self.newest, group_now)):
+            raise CommitConflict(
+                [f"plan {plan.plan_id}: another checkpoint was written at the same moment"],
+                "The offsets are committed, and the next run will find them there or say that the group moved.",
+            )
 
 
 def parse_commit_mode(value: str | None) -> CommitMode | None:
@@ -115,19 +171,24 @@ def commit_offsets(
     cluster: Cluster,
     *,
     own_commit_on_record: bool = False,
+    newest_is_parent: bool = False,
     dry_run: bool = False,
+    before_write: Callable[[], None] = lambda: None,
     on_written: Callable[[], None] = lambda: None,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
 
-    :param own_commit_on_record: a receipt names this very plan.
+    :param own_commit_on_record: a receipt, or a checkpoint in the chain, names this very plan.
+    :param newest_is_parent: the newest checkpoint is the one that the plan was made from.
+    :param before_write: raises where something else than the group speaks against the commit.
     :param on_written: called once the offsets are written, before they are read back: the receipt.
     """
     group_id = _group_of(plan)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)
     before = cluster.committed(group_id, partitions)
-    to_write, kept = _compare(plan, before, topic_ids, own_commit_on_record)
+    to_write, kept = _compare(plan, before, topic_ids, own_commit_on_record, newest_is_parent)
+    before_write()
     outcome = CommitOutcome(
         {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
         tuple(kept),
@@ -175,6 +236,7 @@ def _compare(
     committed: Mapping[TopicPartition, CommittedOffset],
     topic_ids: Mapping[str, str | None],
     own_commit_on_record: bool,
+    newest_is_parent: bool,
 ) -> tuple[dict[TopicPartition, CommittedOffset], list[TopicPartition]]:
     metadata = mark_of(plan).encode()
     to_write: dict[TopicPartition, CommittedOffset] = {}
@@ -184,7 +246,12 @@ def _compare(
         tp = p.topic_partition
         try:
             decision = decide_commit(
-                plan, p, committed.get(tp), topic_ids.get(tp.topic), own_commit_on_record=own_commit_on_record
+                plan,
+                p,
+                committed.get(tp),
+                topic_ids.get(tp.topic),
+                own_commit_on_record=own_commit_on_record,
+                parent_is_newest=newest_is_parent,
             )
         except Refusal as refusal:
             refusals.append(refusal)

@@ -8,6 +8,8 @@
     ├── RefusedError                      1   the data's or the group's owner
     │   ├── DataLoss                          records that the plan would have to read are gone
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and the reset is "none"
+    │   ├── GroupMoved                        the group is not where the pipeline's checkpoint saw it
+    │   ├── TopicVanished                     a pattern does not match a topic any more that the checkpoint holds
     │   ├── TopicRecreated                    a topic has another id than the one that offsets were kept for
     │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
     │   ├── PlanBelowGroup                    the plan ends below what the group has committed
@@ -95,6 +97,14 @@ class DataLoss(PartitionsRefused):
 
 class NoCommittedOffset(PartitionsRefused):
     """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
+
+
+class GroupMoved(PartitionsRefused):
+    """The group is not where this pipeline's checkpoint saw it: somebody reset it, or a consumer used it."""
+
+
+class TopicVanished(PartitionsRefused):
+    """A pattern no longer matches a topic that the checkpoint holds: deleted, or no longer authorised."""
 
 
 class TopicRecreated(PartitionsRefused):

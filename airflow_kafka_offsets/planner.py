@@ -9,20 +9,29 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import client_defaults
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import NotAuthorized, PlanLost, WindowIncomplete
+from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, PlanLost, WindowIncomplete
 from airflow_kafka_offsets.offsets.caps import cap
-from airflow_kafka_offsets.offsets.model import CommittedOffset, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_of_starts
+from airflow_kafka_offsets.offsets.discovery import compare_topics
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    CommittedOffset,
+    PartitionSnapshot,
+    TopicPartition,
+)
 from airflow_kafka_offsets.offsets.parse import parse_request
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.position import positions_in_group
 from airflow_kafka_offsets.offsets.resolve import DEFAULT_RESET_REASON, Facts, refuse_below_group, resolve
+from airflow_kafka_offsets.offsets.restore import Restored, restore
 from airflow_kafka_offsets.offsets.spec import (
     FromTimestamp,
+    PartitionSet,
     PlanRequest,
     RunKey,
     SpecificOffsets,
@@ -30,6 +39,7 @@ from airflow_kafka_offsets.offsets.spec import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.times import iso
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, receipts, store_plan
 
@@ -77,25 +87,72 @@ def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: Offse
     committed = receipts(store, run)
     if committed:
         raise PlanLost(str(run), sorted(committed)[0])
-    return store_plan(store, run, make_plan(request, cluster, now_ms=now_ms()))
+    return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms()))
+
+
+def make_kept_plan(request: PlanRequest, store: WorkStore, cluster: OffsetReader, *, now_ms: int) -> OffsetPlan:
+    """A plan that goes on from its pipeline's checkpoint, and the checkpoints that have to be there before it is read.
+
+    They are written before the plan is: a plan's parent must exist, and what the startup mode decided once must not be
+    decided again. If another run was faster, its checkpoint is gone on from.
+    """
+    while True:
+        made = _make(request, cluster, store, now_ms)
+        if made.chain is None:
+            return made.plan
+        restored = made.restored
+        if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):
+            continue
+        if not restored.starts_anew:
+            return made.plan
+        starts = checkpoint_of_starts(request, made.plan, made.committed, restored.checkpoint)
+        if made.chain.append(starts):
+            return replace(made.plan, parent=starts.id)
 
 
 def make_plan(request: PlanRequest, cluster: OffsetReader, *, now_ms: int) -> OffsetPlan:
-    """Ask the cluster what the request needs, and resolve it."""
+    """Ask the cluster what the request needs, and resolve it. Without a work store there is no checkpoint."""
+    return _make(request, cluster, None, now_ms).plan
+
+
+@dataclass(frozen=True)
+class _Made:
+    plan: OffsetPlan
+    restored: Restored
+    committed: Mapping[TopicPartition, CommittedOffset]
+    chain: CheckpointChain | None
+
+
+def _make(request: PlanRequest, cluster: OffsetReader, store: WorkStore | None, now_ms: int) -> _Made:
     description = cluster.describe(request.subscription)
+    chain, checkpoint = None, None
+    if store and request.checkpoint_id is not None and not request.window:
+        chain = CheckpointChain(store, description.cluster_id, request.checkpoint_id)
+        checkpoint = chain.newest()
+    vanished, extra_warnings = compare_topics(request, description.topics, checkpoint)
+    description = _with_restored_topics(request, cluster, description, checkpoint)
+    topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     partitions = description.partitions()
     snapshots = _snapshots(request, cluster, partitions)
     # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
     end_times = _lookup(request, cluster, partitions, request.bounded)
     group_id, committed, warnings = _committed(request, cluster, partitions)
-    positions = None
-    if request.checkpoint_id is not None and not request.window:
-        positions = positions_in_group(committed or {})
-    start_times = _lookup(request, cluster, partitions, request.startup) if positions is None else {}
-    planned = resolve(request, Facts(snapshots, committed, positions, start_times, end_times))
+    restored = _restore(request, store, checkpoint, committed, topic_ids)
+    start_times = _lookup(request, cluster, partitions, request.startup) if restored.positions is None else {}
+    facts = Facts(
+        snapshots,
+        committed,
+        restored.positions,
+        restored.kept,
+        restored.recreated,
+        restored.moved_back_by,
+        start_times,
+        end_times,
+    )
+    planned = resolve(request, facts)
     planned = cap(planned, request.max_records, request.max_records_per_partition)
     refuse_below_group(request, planned)
-    return OffsetPlan(
+    plan = OffsetPlan(
         cluster_id=description.cluster_id,
         group_id=None if request.window else group_id,
         checkpoint_id=request.checkpoint_id,
@@ -104,16 +161,61 @@ def make_plan(request: PlanRequest, cluster: OffsetReader, *, now_ms: int) -> Of
         bounded_mode=request.bounded.name,
         window=request.window,
         resolved_at_ms=now_ms,
-        topic_ids={name: topic.topic_id for name, topic in description.topics.items()},
+        topic_ids=topic_ids,
         partitions=tuple(planned),
+        subscription=request.subscription_words,
         splits=request.splits,
         split_by=request.split_by,
         interval=request.interval,
         run=request.run,
+        parent=restored.checkpoint.id if restored.checkpoint else None,
         window_complete=_window_complete(request, snapshots, end_times),
-        warnings=(*request.warnings, *warnings, *_default_reset_warning(request, positions is None, planned)),
+        warnings=(
+            *request.warnings,
+            *warnings,
+            *extra_warnings,
+            *restored.warnings,
+            *_default_reset_warning(request, restored.positions is None, planned),
+        ),
         ignored=_ignored(request, partitions),
+        vanished=vanished,
     )
+    return _Made(plan, restored, committed or {}, chain)
+
+
+def _restore(
+    request: PlanRequest,
+    store: WorkStore | None,
+    checkpoint: Checkpoint | None,
+    committed: Mapping[TopicPartition, CommittedOffset] | None,
+    topic_ids: Mapping[str, str | None],
+) -> Restored:
+    """Without a checkpoint_id there is no position: the startup mode decides. A window has none either."""
+    if request.window or request.checkpoint_id is None:
+        return Restored(None)
+
+    def find(plan_id: str) -> OffsetPlan | None:
+        return find_plan_by_id(store, plan_id) if store else None
+
+    return restore(request, checkpoint, committed or {}, topic_ids, find)
+
+
+def _with_restored_topics(
+    request: PlanRequest, cluster: OffsetReader, description: ClusterDescription, checkpoint: Checkpoint | None
+) -> ClusterDescription:
+    """With ``filter_restored_partitions=False`` the checkpoint's partitions are read on, subscribed to or not (F5)."""
+    if checkpoint is None or request.filter_restored_partitions:
+        return description
+    present = set(description.partitions())
+    restored = tuple(sorted(tp for tp in checkpoint.offsets if tp not in present))
+    if not restored:
+        return description
+    more = cluster.describe(PartitionSet(restored))
+    topics = dict(description.topics)
+    for name, topic in more.topics.items():
+        leaders = {**(topics[name].leaders if name in topics else {}), **topic.leaders}
+        topics[name] = replace(topic, leaders=leaders)
+    return replace(description, topics=topics)
 
 
 def now_ms() -> int:
@@ -127,6 +229,14 @@ def _snapshots(
     ends = cluster.end_offsets(partitions, request.isolation_level)
     uncommitted = request.isolation_level == "read_uncommitted"
     high_watermarks = ends if uncommitted else cluster.end_offsets(partitions, "read_uncommitted")
+    cut = [tp for tp in partitions if ends[tp].offset < log_starts[tp]]
+    if cut:
+        raise ClusterUnavailable(
+            "Cannot plan",
+            f"{cut[0]} ends at {ends[cut[0]].offset}, below the log start {log_starts[cut[0]]} of a moment ago",
+            "The log was cut while it was looked at; retry.",
+            retriable=True,
+        )
     return {
         tp: PartitionSnapshot(log_starts[tp], ends[tp].offset, high_watermarks[tp].offset, ends[tp].leader_epoch)
         for tp in partitions

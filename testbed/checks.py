@@ -33,7 +33,7 @@ def partition_files(output: Path, run_id: str) -> int:
 
 
 def duplicated_or_missing(output: Path, produced: int) -> tuple[int, int]:
-    """How many of the records 0 … produced-1, known by their values, are not in the output; how many rows are too many."""
+    """Of the records 0 … produced-1, known by their values: how many are missing, and how many rows are too many."""
     files = [str(file) for file in _files(output)]
     values = ds.dataset(files).to_table(columns=["value"])["value"]
     numbers = pc.cast(pc.cast(values, "string"), "int64")

@@ -17,7 +17,7 @@ def render_plan(plan: OffsetPlan, output: str) -> str:
     """``table``, ``json`` (exactly the plan's JSON) or ``csv``; without a final newline."""
     if output == "json":
         return json.dumps(plan_to_dict(plan))
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             p.topic_partition.topic,
             p.topic_partition.partition,

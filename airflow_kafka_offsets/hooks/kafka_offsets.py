@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
 
 
-class KafkaOffsetsHook(KafkaBaseHook):  # type: ignore[misc]  # the Kafka provider has no type information
+class KafkaOffsetsHook(KafkaBaseHook):
     """Offsets of the cluster that a ``kafka`` connection leads to.
 
     OAuth, MSK's and Google's tokens and the allow-listed callbacks come with the base class: it builds the settings and
@@ -24,6 +24,9 @@ class KafkaOffsetsHook(KafkaBaseHook):  # type: ignore[misc]  # the Kafka provid
 
     :param kafka_config_id: the connection; its extra is the librdkafka configuration.
     """
+
+    def __init__(self, kafka_config_id: str = KafkaBaseHook.default_conn_name) -> None:
+        super().__init__(kafka_config_id)
 
     @cached_property
     def client_config(self) -> Mapping[str, Any]:

@@ -1,12 +1,18 @@
-"""Whether a subscription is met: what a sensor still waits for, in words."""
+"""What a subscription finds, against what was asked for and against what was there before.
+
+A sensor waits while something is missing; a plan says what is new since the checkpoint, and refuses where a topic that
+the checkpoint holds is gone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import assert_never
 
-from airflow_kafka_offsets.offsets.model import TopicDescription, by_topic
-from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.errors import TopicVanished
+from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
+from airflow_kafka_offsets.offsets.model import TopicDescription, TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.spec import PartitionSet, PlanRequest, Subscription, TopicList, TopicPattern
 
 
 def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescription], min_partitions: int) -> list[str]:
@@ -35,3 +41,39 @@ def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescriptio
 def discovered(topics: Mapping[str, TopicDescription]) -> dict[str, list[int]]:
     """``{"orders": [0, 1]}``, as the sensor returns it."""
     return {name: sorted(topics[name].leaders) for name in sorted(topics)}
+
+
+def new_since(checkpoint: Checkpoint, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    """The partitions that the checkpoint does not hold, sorted."""
+    found = (TopicPartition(name, number) for name, topic in topics.items() for number in topic.leaders)
+    return sorted(tp for tp in found if tp not in checkpoint.offsets)
+
+
+def compare_topics(
+    request: PlanRequest, topics: Mapping[str, TopicDescription], checkpoint: Checkpoint | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """The topics that vanished from a pattern's match, and what the plan should say of missing ones.
+
+    A topic without the right to describe it is absent from the cluster's list like one that was deleted.
+
+    :raises TopicVanished: there is one, and ``on_topic_vanished`` is ``fail``.
+    """
+    if checkpoint is None:
+        return (), []
+    missing = sorted({tp.topic for tp in checkpoint.offsets} - set(topics))
+    pattern = request.subscription if isinstance(request.subscription, TopicPattern) else None
+    vanished = tuple(topic for topic in missing if pattern and pattern.matches(topic))
+    if vanished and request.on_topic_vanished == "fail":
+        raise TopicVanished(
+            [f"{topic}: the checkpoint holds its offsets, and the pattern finds it no more" for topic in vanished],
+            "It was deleted, or this client may no longer describe it (ACL Describe on the topic): the two look the "
+            'same. Give the right back, or set on_topic_vanished="ignore"; its offsets are kept in either case.',
+        )
+    warnings = [f"Topics {', '.join(vanished)} are not matched any more; their offsets are kept."] if vanished else []
+    unsubscribed = [topic for topic in missing if topic not in vanished]
+    if unsubscribed and request.filter_restored_partitions:
+        warnings.append(
+            f"The checkpoint also holds offsets of {', '.join(unsubscribed)}, no longer subscribed to: they are kept, "
+            "and not read (filter_restored_partitions=False reads them)."
+        )
+    return vanished, warnings

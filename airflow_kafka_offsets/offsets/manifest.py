@@ -15,6 +15,20 @@ from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import RunKey
 
 VERSION = 1
+_COLUMNS = (
+    "partition",
+    "start_offset",
+    "end_offset",
+    "base_offset",
+    "log_start_offset",
+    "leader_epoch",
+    "start_reason",
+    "end_reason",
+    "lost",
+    "skipped",
+    "moved_back_by",
+    "continuity",
+)
 
 
 def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
@@ -35,6 +49,7 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
             "lost": p.lost,
             "skipped": p.skipped,
             "moved_back_by": p.moved_back_by,
+            "continuity": p.continuity,
         }.items():
             columns.setdefault(name, []).append(value)
     run = plan.run
@@ -57,10 +72,12 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         else None,
         "replaces": plan.replaces,
         "record_count_upper_bound": plan.record_count_upper_bound,
+        "subscription": plan.subscription,
         "splits": plan.splits,
         "split_by": plan.split_by,
         "warnings": list(plan.warnings),
         "ignored": [str(tp) for tp in plan.ignored],
+        "vanished": list(plan.vanished),
         "topics": topics,
     }
 
@@ -85,7 +102,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
     partitions, topic_ids = [], {}
     for topic, columns in data["topics"].items():
         topic_ids[topic] = columns["topic_id"]
-        names = [name for name, column in columns.items() if isinstance(column, list)]
+        names = [name for name in _COLUMNS if name in columns]  # fields that a later version adds are passed over
         for values in zip(*(columns[name] for name in names), strict=True):
             row = dict(zip(names, values, strict=True))
             partitions.append(
@@ -100,6 +117,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
                     lost=row["lost"],
                     skipped=row["skipped"],
                     moved_back_by=row.get("moved_back_by"),
+                    continuity=row.get("continuity"),
                 )
             )
     return OffsetPlan(
@@ -113,6 +131,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         resolved_at_ms=data["resolved_at_ms"],
         topic_ids=topic_ids,
         partitions=tuple(sorted(partitions, key=lambda p: p.topic_partition)),
+        subscription=data.get("subscription", ""),
         splits=data.get("splits", 1),
         split_by=data.get("split_by", "size"),
         interval=tuple(data["interval"]) if data["interval"] else None,
@@ -121,6 +140,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         replaces=data["replaces"],
         window_complete=data.get("window_complete"),
         warnings=tuple(data.get("warnings", ())),
+        vanished=tuple(data.get("vanished", ())),
         ignored=tuple(_parse_partition(text) for text in data.get("ignored", ())),
     )
 

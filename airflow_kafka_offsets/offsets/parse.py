@@ -23,6 +23,9 @@ from airflow_kafka_offsets.offsets.spec import (
     GroupOffsets,
     LatestOffset,
     OnDataLoss,
+    OnGroupMoved,
+    OnRecreated,
+    OnTopicVanished,
     PartitionSet,
     PlanRequest,
     ResetStrategy,
@@ -95,6 +98,11 @@ def parse_request(
     bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
     isolation_level: str | None = None,
     on_data_loss: str = "fail",
+    on_recreated: str = "fail",
+    on_group_moved: str = "fail",
+    on_topic_vanished: str = "fail",
+    restart: str | None = None,
+    filter_restored_partitions: bool = True,
     max_records: int | None = None,
     max_records_per_partition: int | None = None,
     splits: int = 1,
@@ -128,6 +136,13 @@ def parse_request(
         "read_uncommitted",
     )
     data_loss: OnDataLoss = problems.take("on_data_loss", lambda: _one_of(on_data_loss, get_args(OnDataLoss)), "fail")
+    recreated: OnRecreated = problems.take("on_recreated", lambda: _one_of(on_recreated, get_args(OnRecreated)), "fail")
+    group_moved: OnGroupMoved = problems.take(
+        "on_group_moved", lambda: _one_of(on_group_moved, get_args(OnGroupMoved)), "fail"
+    )
+    vanished: OnTopicVanished = problems.take(
+        "on_topic_vanished", lambda: _one_of(on_topic_vanished, get_args(OnTopicVanished)), "fail"
+    )
     split_rule: SplitBy = problems.take("split_by", lambda: _one_of(split_by, get_args(SplitBy)), "size")
     if group_id is not None and not group_id.strip():
         problems.append(
@@ -142,6 +157,11 @@ def parse_request(
         auto_offset_reset=reset,
         auto_offset_reset_defaulted=auto_offset_reset is None,
         on_data_loss=data_loss,
+        on_recreated=recreated,
+        on_group_moved=group_moved,
+        on_topic_vanished=vanished,
+        restart=restart or None,
+        filter_restored_partitions=filter_restored_partitions,
         max_records=problems.take("max_records", lambda: _at_least_one(max_records), None),
         max_records_per_partition=problems.take(
             "max_records_per_partition", lambda: _at_least_one(max_records_per_partition), None
@@ -158,7 +178,7 @@ def parse_request(
     if require_complete_window and bounded and not isinstance(bounded, UntilTimestamp):
         problems.append("require_complete_window needs bounded_mode='timestamp': only a time can be incomplete.")
     problems += _problems_between_parameters(request)
-    if run_type == "backfill" and not problems and not request.window:
+    if run_type == "backfill" and startup and bounded and not request.window:
         problems.append(
             "A backfill run reads a window, so that it neither reads nor moves the position of the schedule: "
             "use startup_mode='timestamp' and bounded_mode='timestamp', which take the run's data interval."
@@ -326,7 +346,7 @@ def _startup(
                     f"startup_timestamp {iso(start_ms)} is in the future (it is {iso(now_ms)} now): "
                     "no record can be found for it yet."
                 )
-            return None if start_ms is None else FromTimestamp(start_ms)
+            return None if start_ms is None else FromTimestamp(start_ms, of_interval=timestamp is None)
         case SpecificOffsets.name:
             if offsets is None:
                 problems.append(

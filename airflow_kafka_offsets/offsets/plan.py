@@ -10,9 +10,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, TopicPartition
 from airflow_kafka_offsets.offsets.spec import RunKey, SplitBy
+
+Continuity = Literal["contiguous", "gap", "overlap", "rewind", "re-created", "truncated", "new"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class PlannedPartition:
     :ivar lost: offsets that were deleted before they were read.
     :ivar skipped: offsets that are still there, but that a reset or ``latest`` jumped over.
     :ivar moved_back_by: the policy that the user named and that may move the group back here, if one was applied.
+    :ivar continuity: how the range joins the checkpoint's offset; ``None`` where there was no checkpoint.
     """
 
     topic_partition: TopicPartition
@@ -35,6 +39,7 @@ class PlannedPartition:
     lost: int = 0
     skipped: int = 0
     moved_back_by: str | None = None
+    continuity: Continuity | None = None
 
     @property
     def start_offset(self) -> int:
@@ -53,6 +58,9 @@ class OffsetPlan:
     :ivar interval: the run's data interval in epoch milliseconds.
     :ivar window_complete: ``False`` where an end timestamp lies past the newest record of some partition, so that the
         window may still grow; ``None`` where the end is not a time.
+    :ivar subscription: what was subscribed to, in words.
+    :ivar parent: the checkpoint that it goes on from.
+    :ivar vanished: topics that the checkpoint holds and a pattern does not match any more.
     :ivar ignored: partitions named by the request that it does not subscribe to (C1).
     """
 
@@ -66,6 +74,7 @@ class OffsetPlan:
     resolved_at_ms: int
     topic_ids: Mapping[str, str | None]
     partitions: tuple[PlannedPartition, ...]
+    subscription: str = ""
     splits: int = 1
     split_by: SplitBy = "size"
     interval: tuple[int, int] | None = None
@@ -75,6 +84,7 @@ class OffsetPlan:
     window_complete: bool | None = None
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()
+    vanished: tuple[str, ...] = ()
     plan_id: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import (
     PlanBelowGroup,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
-from airflow_kafka_offsets.offsets.plan import PlannedPartition
+from airflow_kafka_offsets.offsets.plan import Continuity, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import (
     EarliestOffset,
     FromTimestamp,
@@ -59,6 +59,9 @@ class Facts:
     :ivar committed: of the group; a partition without a commit is absent. ``None``: the group was not asked.
     :ivar positions: ``None``: this pipeline has no position and the startup mode decides; else the position of each
         partition that has one, and every other partition is new.
+    :ivar kept: the checkpoint's offset of each partition that it holds: what is jumped over is counted from there.
+    :ivar recreated: topics that are another log than the checkpoint's; they start at their log start.
+    :ivar moved_back_by: partitions that a policy named by the user may move back, and that policy.
     :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
     :ivar end_times: the same for the bounded timestamp.
     """
@@ -66,6 +69,9 @@ class Facts:
     snapshots: Mapping[TopicPartition, PartitionSnapshot]
     committed: Mapping[TopicPartition, CommittedOffset] | None = None
     positions: Mapping[TopicPartition, Position] | None = None
+    kept: Mapping[TopicPartition, int] = field(default_factory=dict)
+    recreated: frozenset[str] = frozenset()
+    moved_back_by: Mapping[TopicPartition, str] = field(default_factory=dict)
     start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -136,19 +142,44 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
     start = _resolve_start(request, facts, tp, snapshot)
     end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
-    base_offset = None if request.window or committed is None else committed.offset
+    lost, skipped = _jumped_over(start, facts.kept.get(tp), snapshot)
     return PlannedPartition(
         topic_partition=tp,
         range=OffsetRange(start.offset, end_offset),
         start_reason=start.reason,
         end_reason=end_reason,
         log_start_offset=snapshot.log_start_offset,
-        base_offset=base_offset,
+        base_offset=None if request.window or committed is None else committed.offset,
         leader_epoch=snapshot.leader_epoch,
-        lost=start.lost,
-        skipped=start.skipped,
-        moved_back_by=start.moved_back_by,
+        lost=lost,
+        skipped=skipped,
+        moved_back_by=start.moved_back_by or facts.moved_back_by.get(tp),
+        continuity=_continuity(facts, tp, start.offset, snapshot),
     )
+
+
+def _jumped_over(start: Resolved, kept: int | None, snapshot: PartitionSnapshot) -> tuple[int, int]:
+    """``lost`` and ``skipped``: from the checkpoint's offset on, or where there is none, as the start counts."""
+    if kept is None or start.offset <= kept:
+        return start.lost, start.skipped
+    lost = max(0, min(start.offset, snapshot.log_start_offset) - kept)
+    return lost, start.offset - kept - lost
+
+
+def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: PartitionSnapshot) -> Continuity | None:
+    """How the range joins the one before; ``None`` where there is no checkpoint to join."""
+    kept = facts.kept.get(tp)
+    if tp.topic in facts.recreated:
+        return "re-created"
+    if kept is None:
+        return "new" if facts.positions is not None else None
+    if start_offset == kept:
+        return "contiguous"
+    if kept > snapshot.high_watermark:
+        return "truncated"
+    if start_offset > kept:
+        return "gap"
+    return "rewind" if tp in facts.moved_back_by else "overlap"
 
 
 def refuse_below_group(request: PlanRequest, planned: Sequence[PlannedPartition]) -> None:
@@ -176,7 +207,7 @@ def refuse_below_group(request: PlanRequest, planned: Sequence[PlannedPartition]
 def _resolve_start(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot) -> Resolved:
     state: Known | NeedsReset | Resolved
     if facts.positions is not None and not request.window:
-        state = _from_position(facts.positions, tp, snapshot)
+        state = _from_position(facts, facts.positions, tp, snapshot)
     else:
         state = _from_mode(request, facts, tp, snapshot)
     if isinstance(state, Known):
@@ -187,9 +218,11 @@ def _resolve_start(request: PlanRequest, facts: Facts, tp: TopicPartition, snaps
 
 
 def _from_position(
-    positions: Mapping[TopicPartition, Position], tp: TopicPartition, snapshot: PartitionSnapshot
+    facts: Facts, positions: Mapping[TopicPartition, Position], tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> Known | Resolved:
     position = positions.get(tp)
+    if tp.topic in facts.recreated:
+        return Resolved(snapshot.log_start_offset, "topic re-created → log start")
     if position is None:  # Flink's F3 and F4: whatever the startup mode, nothing of a new partition is skipped
         topic_is_new = all(known.topic != tp.topic for known in positions)
         lost = 0 if topic_is_new else snapshot.log_start_offset
@@ -365,6 +398,8 @@ def _resolve_end(
 
 
 def _checked_end(tp: TopicPartition, end: int, reason: str, start: Resolved, snapshot: PartitionSnapshot) -> int:
+    if end == start.offset:  # empty, also where a position is above the last stable offset (K7)
+        return end
     if end > snapshot.end_offset:
         raise Refusal(
             EndBeforeStart,

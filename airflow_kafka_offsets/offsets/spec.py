@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, assert_never, get_args
 
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.times import iso
 
 # ── what to read ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -59,8 +60,11 @@ class LatestOffset:
 
 @dataclass(frozen=True, slots=True)
 class FromTimestamp:
+    """``of_interval``: the time is the start of the run's data interval, another one in each run."""
+
     name: ClassVar[str] = "timestamp"
     timestamp_ms: int
+    of_interval: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,9 @@ BOUNDED_MODES = tuple(mode.name for mode in get_args(BoundedMode))
 
 ResetStrategy = Literal["earliest", "latest", "none"]
 OnDataLoss = Literal["fail", "reset", "advance"]
+OnRecreated = Literal["fail", "earliest"]
+OnGroupMoved = Literal["fail", "adopt-group", "keep-checkpoint"]
+OnTopicVanished = Literal["fail", "ignore"]
 SplitBy = Literal["size", "flink"]
 
 
@@ -146,6 +153,11 @@ class PlanRequest:
     auto_offset_reset: ResetStrategy = "latest"
     auto_offset_reset_defaulted: bool = False
     on_data_loss: OnDataLoss = "fail"
+    on_recreated: OnRecreated = "fail"
+    on_group_moved: OnGroupMoved = "fail"
+    on_topic_vanished: OnTopicVanished = "fail"
+    restart: str | None = None
+    filter_restored_partitions: bool = True
     max_records: int | None = None
     max_records_per_partition: int | None = None
     splits: int = 1
@@ -167,6 +179,32 @@ class PlanRequest:
                 return self.by_hand  # on a schedule the same offsets would be read again and again
             case _:
                 return False
+
+    @property
+    def startup_words(self) -> str:
+        """The startup request as a checkpoint records it; two requests with one wording are one."""
+        match self.startup:
+            case FromTimestamp(_, of_interval=True):
+                return f"{FromTimestamp.name} of the data interval"
+            case FromTimestamp(timestamp_ms):
+                return f"{FromTimestamp.name} {iso(timestamp_ms)}"
+            case SpecificOffsets(offsets):
+                return f"{SpecificOffsets.name} " + ", ".join(f"{tp}={offsets[tp]}" for tp in sorted(offsets))
+            case mode:
+                return mode.name
+
+    @property
+    def subscription_words(self) -> str:
+        """What is subscribed to, as a checkpoint records it."""
+        match self.subscription:
+            case TopicList(topics):
+                return "topics " + ", ".join(topics)
+            case TopicPattern(pattern):
+                return f"pattern {pattern}"
+            case PartitionSet(partitions):
+                return "partitions " + ", ".join(map(str, partitions))
+            case _ as never:
+                assert_never(never)
 
     @property
     def reads_commits(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import TaskGroup
+from airflow.sdk import TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.offsets.job import parse_job_arguments
@@ -15,7 +15,7 @@ from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperato
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 
 
-class SparkSubmitPlanOperator(SparkSubmitOperator):  # type: ignore[misc]  # the Spark provider has no type information
+class SparkSubmitPlanOperator(SparkSubmitOperator):
     """``SparkSubmitOperator`` that re-attaches only to a driver of the same plan.
 
     In a cluster mode the provider's operator keeps the driver's id in the task state store, and after a clear finds the
@@ -73,7 +73,7 @@ def kafka_spark_batch(
         )
         commit = CommitOffsetsOperator(
             task_id="commit",
-            plan=plan.output["plan"],
+            plan=XComArg(plan, key="plan"),
             kafka_config_id=kafka_config_id,
             commit_mode=commit_mode,
             require_report=require_report,

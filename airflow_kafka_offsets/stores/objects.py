@@ -84,16 +84,11 @@ class WorkStore:
 
         :raises StoreUnavailable: the store cannot be read.
         """
-        found = []
-        for number, name in self._names(folder, stem):
-            value = self.read(name)
-            if value is None:
-                log.warning(
-                    "%s/%s has no valid digest: it was never written completely, and does not count", self.uri, name
-                )
-            else:
-                found.append(Numbered(number, name, value))
-        return found
+        return list(self._valid(folder, stem))
+
+    def last(self, folder: str, stem: str) -> Numbered | None:
+        """The newest valid object of a series; the older ones are not read."""
+        return next(self._valid(folder, stem, newest_first=True), None)
 
     def numbers(self, folder: str, stem: str) -> list[int]:
         """The numbers that are taken, by valid objects and by half-written ones."""
@@ -142,11 +137,19 @@ class WorkStore:
         valid digest the next number is taken; nothing can make that one valid again.
         """
         while True:
+            taken = self.numbers(folder, stem)  # before the look: else a writer between the two would be passed over
             valid = self.series(folder, stem)
             if valid:
                 return valid[0]
-            number = max(self.numbers(folder, stem), default=0) + 1
-            self.create(f"{folder}/{stem}.{number}.json", value)
+            self.create(f"{folder}/{stem}.{max(taken, default=0) + 1}.json", value)
+
+    def _valid(self, folder: str, stem: str, *, newest_first: bool = False) -> Iterator[Numbered]:
+        for number, name in sorted(self._names(folder, stem), reverse=newest_first):
+            value = self.read(name)
+            if value is None:
+                log.warning("%s/%s was never written completely (no valid digest) and does not count", self.uri, name)
+            else:
+                yield Numbered(number, name, value)
 
     def _names(self, folder: str, stem: str) -> list[tuple[int, str]]:
         pattern = re.compile(re.escape(stem) + r"\.(\d+)\.json")

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import ReadReport, SplitAttempt
+from airflow_kafka_offsets.stores.checkpoints import remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
 
 
@@ -37,7 +38,9 @@ def _folder(run: RunKey) -> str:
 def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
     """Freeze ``plan`` for ``run``; if the run has a valid plan already, that one is returned and ``plan`` forgotten."""
     kept = store.first(_folder(run), "plan", plan_to_dict(plan))
-    return StoredPlan(plan_from_dict(kept.value), kept.name)
+    stored = StoredPlan(plan_from_dict(kept.value), kept.name)
+    remember_plan(store, stored.plan.plan_id, stored.name)
+    return stored
 
 
 def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:

@@ -32,7 +32,7 @@ class PartitionDiscoveryTrigger(BaseTrigger):
         min_partitions: int,
         poke_interval: float,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow
         self.kafka_config_id = kafka_config_id
         self.topics = topics
         self.topic_pattern = topic_pattern
@@ -85,7 +85,7 @@ class PartitionDiscoveryTrigger(BaseTrigger):
             self.topics, self.topic_pattern, self.partitions, self.include_internal_topics
         )
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
-            topics = cluster.discover(subscription)
+            topics = cluster.discover(subscription).topics
         missing = missing_for(subscription, topics, self.min_partitions)
         if missing:
             self.log.info("Waiting: %s", "; ".join(missing))

@@ -19,8 +19,8 @@ from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.position import positions_in_group
 from airflow_kafka_offsets.offsets.resolve import Facts, Position, resolve
+from airflow_kafka_offsets.offsets.restore import positions_in_group
 from airflow_kafka_offsets.offsets.spec import (
     EarliestOffset,
     FromTimestamp,

@@ -33,6 +33,7 @@ def test_a_cap_below_the_number_of_partitions_still_reads_that_many(total):
     [
         pytest.param(None, None, [12, 105, 7], id="no cap"),
         pytest.param(None, 3, [12, 103, 7], id="per partition"),
+        pytest.param(None, 4, [12, 104, 7], id="per partition, one is carried over"),
         pytest.param(4, None, [12, 102, 7], id="per run"),
         pytest.param(10, 3, [12, 103, 7], id="both, the first is the tighter"),
         pytest.param(4, 3, [12, 102, 7], id="both, the second is the tighter"),

@@ -94,9 +94,10 @@ def test_row_1_another_topic_id_comes_first(now, states, topic_id):
     assert (topic_id or "gone") in refused.value.line
 
 
-def test_row_1_needs_an_id_in_the_plan():
-    """A cluster that has no topic ids has none to compare."""
-    assert decide(5, 10, (5, SOMEBODY), topic_id=None, planned_id=None) == "write"
+@pytest.mark.parametrize("topic_id", [None, "the first one known"])
+def test_row_1_needs_an_id_in_the_plan(topic_id):
+    """A cluster that had no topic ids when the plan was made has none to compare."""
+    assert decide(5, 10, (5, SOMEBODY), topic_id=topic_id, planned_id=None) == "write"
 
 
 # ── the mark ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -401,6 +401,7 @@ def test_numbers_may_be_the_strings_of_templates_and_command_lines():
 def test_the_interval_fills_in_both_bounds():
     request = parse(**WINDOW, interval=INTERVAL)
     assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0]), UntilTimestamp(INTERVAL[1]))
+    assert request.startup.of_interval
     assert request.interval == INTERVAL
     assert request.window
 
@@ -408,6 +409,7 @@ def test_the_interval_fills_in_both_bounds():
 def test_an_explicit_time_wins_over_the_interval():
     request = parse(**WINDOW, interval=INTERVAL, startup_timestamp=INTERVAL[0] - HOUR)
     assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0] - HOUR), UntilTimestamp(INTERVAL[1]))
+    assert not request.startup.of_interval
 
 
 def test_the_interval_of_a_live_schedule_only_ends_it():
@@ -457,6 +459,16 @@ def test_a_window_has_both_bounds_from_time_or_by_hand_from_offsets(parameters, 
 def test_a_backfill_of_offsets_is_refused():
     [found] = problems(**BOTH_OFFSETS, run_type="backfill")
     assert found.startswith("A backfill run reads a window")
+
+
+def test_a_backfill_that_is_no_window_is_refused_together_with_everything_else():
+    found = problems(run_type="backfill", splits=0)
+    assert sorted(problem[:9] for problem in found) == ["A backfil", "splits is"]
+
+
+def test_a_backfill_whose_window_cannot_be_read_is_not_told_to_use_a_window():
+    [found] = problems(**WINDOW, interval=INTERVAL, startup_timestamp="soon", run_type="backfill")
+    assert found.startswith("startup_timestamp is 'soon'")
 
 
 def test_the_run_and_the_checkpoint_are_kept_as_given():

@@ -414,8 +414,8 @@ REFUSALS = [
         {0: ("11", "10"), 2: ("99", "10")}, id="K8 ends beyond the log",
     ),
     pytest.param(
-        request(EARLIEST, until(p0=11, p1=8, p2=8, p3=8), **COMMITTED), facts(*[OPEN_TRANSACTION] * 4), EndBeforeStart,
-        {0: ("11", "8")}, id="J2 K8 beyond the last stable offset",
+        request(EARLIEST, until(p0=9, p1=8, p2=8, p3=8), **COMMITTED), facts(*[OPEN_TRANSACTION] * 4), EndBeforeStart,
+        {0: ("end offset 9", "end of the log, 8")}, id="J2 K8 beyond the last stable offset",
     ),
     pytest.param(
         request(EARLIEST, until(p0=3, p1=4, p2=0, p3=5)), facts(*FOUR), EndBeforeStart,

@@ -177,10 +177,22 @@ def test_records_deleted_since_the_plan_fail_the_job(
     topic = filled(10)
     job = plans.job({(topic, 0): (0, 10)})
     broker.delete_records({(topic, 0): 5})
-    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)offset|data ?loss"):
+    with pytest.raises((PySparkException, Py4JJavaError), match="data may have been lost"):
         read_plan(spark, job, **options).count()
     with pytest.raises(ReadNotVerified, match="has not reported"):
         verify_reads(job.plan, plans.attempts(job.plan))
+
+
+def test_a_topic_made_anew_that_holds_fewer_records_fails_the_job(
+    spark: SparkSession, broker: KafkaBroker, plans: StoredPlans, filled: Filled
+) -> None:
+    topic = filled(10)
+    job = plans.job({(topic, 0): (0, 10)})
+    broker.delete_topic(topic)
+    broker.create_topic(topic)
+    broker.produce_many(topic, 5)
+    with pytest.raises((PySparkException, Py4JJavaError), match="data may have been lost"):
+        read_plan(spark, job, minPartitions=4).count()
 
 
 def test_a_partition_added_since_the_plan_changes_nothing(
@@ -193,6 +205,14 @@ def test_a_partition_added_since_the_plan_changes_nothing(
     wait_for("there are 3 partitions", lambda: len(broker.offset_bounds(topic)) == 3)
     broker.produce(topic, [(2, None, b"new", None)])
     assert offsets(read_plan(spark, job)) == [(topic, 0, n) for n in range(10)]
+
+
+def test_the_job_s_own_arguments_are_the_default(
+    spark: SparkSession, plans: StoredPlans, filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(10)
+    monkeypatch.setattr("sys.argv", ["job.py", *plans.arguments({(topic, 0): (3, 6)})])
+    assert offset_numbers(read_plan(spark)) == [3, 4, 5]
 
 
 # What is reported

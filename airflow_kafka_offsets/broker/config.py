@@ -1,0 +1,69 @@
+"""A Kafka connection's settings → an admin client's, what they say about a consumer, and what of them may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+
+# A connection is often written for a consumer or a producer. AdminClient refuses `on_commit`, and warns of the others.
+_NOT_FOR_ADMIN = {
+    "on_commit",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "auto.offset.reset",
+    "isolation.level",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "auto.commit.interval.ms",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "enable.partition.eof",
+    "check.crcs",
+    "allow.auto.create.topics",
+    "stats_cb",
+    "statistics.interval.ms",
+}
+_MAY_BE_SHOWN = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.mechanisms", "client.id")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDefaults:
+    """What a connection says about its consumer; absent is ``None``."""
+
+    group_id: str | None
+    auto_offset_reset: str | None
+    isolation_level: str | None
+
+
+def client_defaults(config: Mapping[str, Any]) -> ClientDefaults:
+    return ClientDefaults(
+        config.get("group.id"),
+        config.get("auto.offset.reset"),
+        config.get("isolation.level"),
+    )
+
+
+def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an admin client.
+
+    :raises InvalidRequest: there are no ``bootstrap.servers``.
+    """
+    if not config.get("bootstrap.servers") and not config.get("metadata.broker.list"):
+        raise InvalidRequest(('The Kafka configuration has no "bootstrap.servers": give it as host:port.',))
+    return {name: value for name, value in config.items() if name not in _NOT_FOR_ADMIN}
+
+
+def address(config: Mapping[str, Any]) -> str:
+    return str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
+
+
+def visible(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be logged: a few settings that never hold a secret, and of all others the name alone."""
+    return {name: value if name in _MAY_BE_SHOWN else "***" for name, value in config.items()}

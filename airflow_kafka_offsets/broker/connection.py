@@ -1,0 +1,243 @@
+"""One admin client after another, until a question is answered or the deadline passes.
+
+What librdkafka does, and what this file makes of it (all measured on real brokers):
+
+- a client that could not reach a broker keeps asking the dead one: each retry has a new client;
+- why a connection fails (a wrong password, TLS against plaintext, an unknown host) comes through ``error_cb`` and the
+  log only, while the call itself says "timed out": both are collected, and where waiting is vain it is told at once;
+- a client that is dropped before its futures resolve leaves them unresolved for ever: the client outlives its answers;
+- ``KafkaError.retriable()`` is false for all that was seen: which errors heal by themselves is listed here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from airflow_kafka_offsets.broker.config import address, admin_settings
+from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
+
+T = TypeVar("T")
+
+TRANSIENT = {
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
+    KafkaError._NOENT,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError.REBOOTSTRAP_REQUIRED,
+}
+NOT_AUTHORIZED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+# Waiting does not mend these: the configuration is wrong on one of the two sides.
+_HOPELESS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError.SASL_AUTHENTICATION_FAILED}
+_HOPELESS_WORDS = re.compile(
+    r"SSL handshake failed|plaintext|PLAINTEXT broker listener|mechanism handshake|invalid credentials|"
+    r"Authentication failed|Failed to resolve|certificate|connecting to a (SSL|SASL)",
+    re.IGNORECASE,
+)
+_PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
+
+
+class NotYet(Exception):
+    """An answer that time may change; the question is asked again, by a new client."""
+
+
+class Connection:
+    """Admin clients for one cluster, made when they are needed; not shared between processes.
+
+    :param config: librdkafka settings, with secrets. They are handed to the client and to nobody else.
+    :param deadline_s: how long one question may take with all its retries.
+    :param attempt_s: how long one attempt may take.
+    :param first_contact_s: how long the first answer of the cluster may take.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], *, deadline_s: float, attempt_s: float, first_contact_s: float
+    ) -> None:
+        self.address = address(config)
+        self.attempt_s = attempt_s
+        self._deadline_s = deadline_s
+        self._first_contact_s = first_contact_s
+        self._config = admin_settings(config)
+        self._heard = _Heard()
+        self._client: AdminClient | None = None
+        self._known_good = False
+
+    def close(self) -> None:
+        self._client = None
+
+    def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
+        """The answer to ``question``, asked again with a new client while it raises :class:`NotYet`.
+
+        :param what: the question in words, for the error.
+        :raises ClusterUnavailable: no contact, or no answer until the deadline, with the last reason.
+        """
+        self._contact()
+        attempts = Retrying(
+            stop=stop_after_delay(self._deadline_s),
+            wait=wait_exponential(multiplier=0.1, max=2.0),
+            retry=retry_if_exception_type(NotYet),
+            reraise=True,
+        )
+        try:
+            for attempt in attempts:
+                with attempt:
+                    if attempt.retry_state.attempt_number > 1:
+                        self.renew()
+                    return self._asked(question)
+        except NotYet as last:
+            self.renew()
+            raise ClusterUnavailable(
+                f"Cannot {what} at {self.address}",
+                f"no answer within {self._deadline_s:g} s; last: {last}{self._heard.told()}",
+                "Check that the brokers are up and every partition has a leader, then retry.",
+                retriable=True,
+            ) from None
+        raise AssertionError("unreachable: the loop returns or raises")
+
+    def renew(self) -> None:
+        """Forget the client: the next question gets a new one."""
+        self._client = None
+
+    def _asked(self, question: Callable[[AdminClient], T]) -> T:
+        client = self._current()
+        try:
+            return question(client)
+        except KafkaException as error:
+            kafka_error = error.args[0]
+            self._hear(client)
+            if kafka_error.code() in TRANSIENT:
+                raise NotYet(in_words(kafka_error)) from None
+            raise
+
+    def _current(self) -> AdminClient:
+        if self._client is None:
+            settings: dict[str, Any] = {**self._config, "error_cb": self._heard.error}
+            try:
+                self._client = AdminClient(settings, logger=self._heard.logger)
+            except (KafkaException, TypeError, ValueError) as error:
+                raise InvalidRequest(
+                    (f"librdkafka does not take the Kafka configuration: {self._without_secrets(error)}",)
+                ) from None
+        return self._client
+
+    def _without_secrets(self, error: Exception) -> str:
+        """librdkafka names the property that it refuses, and sometimes its value."""
+        text = str(error.args[0].str() if isinstance(error, KafkaException) else error)
+        for value in self._config.values():
+            if isinstance(value, str) and len(value) > 3 and value != self.address:
+                text = text.replace(value, "***")
+        return text
+
+    def _contact(self) -> None:
+        """Once: does anybody answer? If not, say why, within ``first_contact_s`` and at once where waiting is vain."""
+        if self._known_good:
+            return
+        end = time.monotonic() + self._first_contact_s
+        client = self._current()
+        while True:
+            left = end - time.monotonic()
+            try:
+                client.list_topics(timeout=max(0.1, min(1.0, left)))
+            except KafkaException as error:
+                self._hear(client)
+                reason = self._heard.hopeless()
+                if reason is None and time.monotonic() < end:
+                    continue
+                self.renew()
+                raise ClusterUnavailable(
+                    f"No Kafka broker answers at {self.address}",
+                    reason or self._heard.last() or in_words(error.args[0]),
+                    "Check bootstrap.servers, security.protocol and the credentials in the Kafka connection, and that "
+                    "the brokers can be reached from here.",
+                    retriable=reason is None,
+                ) from None
+            self._known_good = True
+            return
+
+    def _hear(self, client: AdminClient) -> None:
+        """Errors are delivered by ``poll`` and by nothing else."""
+        while client.poll(0):
+            pass
+
+
+class _Heard:
+    """What librdkafka says about its connections: each thing once, however often it is said."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, int] = {}
+        self._lines: dict[str, None] = {}
+        self.logger = logging.Logger("airflow_kafka_offsets.librdkafka")  # not in the tree: nothing else hears it
+        self.logger.addHandler(_Collector(self._lines))
+
+    def error(self, error: KafkaError) -> None:
+        self._errors[_PREFIX.sub("", error.str())] = error.code()
+
+    def hopeless(self) -> str | None:
+        for text, code in self._errors.items():
+            if code in _HOPELESS or _HOPELESS_WORDS.search(text):
+                return text
+        return next((line for line in self._lines if _HOPELESS_WORDS.search(line)), None)
+
+    def last(self) -> str | None:
+        specific = [text for text, code in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
+        said = specific or list(self._lines) or list(self._errors)
+        return said[-1] if said else None
+
+    def told(self) -> str:
+        last = self.last()
+        return f" ({last})" if last else ""
+
+
+class _Collector(logging.Handler):
+    def __init__(self, lines: dict[str, None]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._lines) < 200:
+            self._lines[_PREFIX.sub("", record.getMessage())] = None
+
+
+def in_words(error: KafkaError) -> str:
+    """``COORDINATOR_LOAD_IN_PROGRESS: the coordinator is loading …``: the name to search for, and the text."""
+    return f"{error.name()}: {_PREFIX.sub('', error.str())}"
+
+
+def not_authorized(what: str, where: str, error: KafkaError, right: str) -> NotAuthorized:
+    return NotAuthorized(
+        f"Not allowed to {what} at {where}",
+        in_words(error),
+        f"Give this client's principal the right: {right}.",
+    )

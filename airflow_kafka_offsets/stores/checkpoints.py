@@ -1,0 +1,82 @@
+"""The chain of checkpoints of each pipeline, and the plans that they name.
+
+::
+
+    checkpoints/<cluster_id>/<checkpoint_id>/checkpoint.<n>.json     the newest valid one counts
+    reads/<plan_id>/plan.1.json                                      where the plan is kept
+
+A checkpoint is appended only after the one that it names as its parent: the next number is created once, so that of two
+writers one learns that the other was there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
+from airflow_kafka_offsets.offsets.manifest import plan_from_dict
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
+
+
+@dataclass(frozen=True)
+class CheckpointChain:
+    """The checkpoints of one pipeline on one cluster."""
+
+    store: WorkStore
+    cluster_id: str
+    checkpoint_id: str
+
+    @property
+    def _folder(self) -> str:
+        return f"checkpoints/{safe_name(self.cluster_id)}/{safe_name(self.checkpoint_id)}"
+
+    def newest(self) -> Checkpoint | None:
+        """The checkpoint that counts; half-written ones are passed over, and said.
+
+        :raises StoreUnavailable: it is valid, and of a version that is not known here, or another pipeline's.
+        """
+        found = self.store.last(self._folder, "checkpoint")
+        if found is None:
+            return None
+        try:
+            checkpoint = Checkpoint.from_dict(found.value)
+        except ValueError as error:
+            raise self._refused(found.name, str(error)) from error
+        if (checkpoint.cluster_id, checkpoint.checkpoint_id) != (self.cluster_id, self.checkpoint_id):
+            raise self._refused(found.name, f"it is of pipeline {checkpoint.checkpoint_id} on {checkpoint.cluster_id}")
+        return checkpoint
+
+    def append(self, checkpoint: Checkpoint) -> bool:
+        """Add it after its parent; ``False`` if the newest is another one by now."""
+        numbers = self.store.numbers(self._folder, "checkpoint")
+        newest = self.newest()
+        if (newest.id if newest else None) != checkpoint.parent:
+            return False
+        name = f"{self._folder}/checkpoint.{max(numbers, default=0) + 1}.json"
+        return self.store.create(name, checkpoint.to_dict())
+
+    def names(self, plan_id: str) -> bool:
+        """Whether any checkpoint of the chain holds the ends of that plan. Looks through all of them."""
+        return any(found.value.get("plan_id") == plan_id for found in self.store.series(self._folder, "checkpoint"))
+
+    def _refused(self, name: str, reason: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"Cannot use {name} in the work store {self.store.uri}",
+            reason,
+            "Use the version of airflow-kafka-offsets that wrote it, or another checkpoint_id.",
+        )
+
+
+def remember_plan(store: WorkStore, plan_id: str, name: str) -> None:
+    """Record where a plan is kept, so that it can be found by its id alone."""
+    store.create(f"reads/{safe_name(plan_id)}/plan.1.json", {"version": 1, "plan_id": plan_id, "stored_as": name})
+
+
+def find_plan_by_id(store: WorkStore, plan_id: str) -> OffsetPlan | None:
+    """The plan, if it is still in the store."""
+    where = store.read(f"reads/{safe_name(plan_id)}/plan.1.json")
+    value = store.read(str(where["stored_as"])) if where else None
+    plan = plan_from_dict(value) if value else None
+    return plan if plan and plan.plan_id == plan_id else None
