@@ -3,7 +3,6 @@
 Airflow is imported when the first run starts, because its settings must be in the environment by then.
 """
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -37,12 +36,12 @@ class RunResult:
 
 def load_dag(path: Path, dag_id: str) -> Any:
     """The DAG object of a file, for :func:`run_dag`."""
-    spec = importlib.util.spec_from_file_location(f"dag_file_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return next(value for value in vars(module).values() if getattr(value, "dag_id", None) == dag_id)
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(str(path))
+    if bag.import_errors:
+        raise RuntimeError(f"{path} cannot be imported: {bag.import_errors}")
+    return bag.dags[dag_id]
 
 
 def run_dag(dag: Any, *, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None) -> RunResult:

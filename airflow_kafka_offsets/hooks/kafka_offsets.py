@@ -26,7 +26,7 @@ class KafkaOffsetsHook(KafkaBaseHook):
     """
 
     def __init__(self, kafka_config_id: str = KafkaBaseHook.default_conn_name) -> None:
-        super().__init__(kafka_config_id)
+        super().__init__(kafka_config_id)  # type: ignore[no-untyped-call]  # the Kafka provider
 
     @cached_property
     def client_config(self) -> Mapping[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import BaseOperator, TriggerRule
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import BaseOperator, TriggerRule, XComArg
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, XComNotFound
 
 from airflow_kafka_offsets.committing import CommitOutcome, commit_run
 from airflow_kafka_offsets.errors import RequestError
@@ -47,6 +47,16 @@ class CommitOffsetsOperator(BaseOperator):
         self.commit_mode = commit_mode
         self.require_report = require_report
 
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
+        """A skipped resolve task has pushed no plan: that is an answer. A plan that is lost otherwise is an error."""
+        reference = self.plan
+        try:
+            super().render_template_fields(context, jinja_env)
+        except XComNotFound:
+            if not isinstance(reference, XComArg) or not _was_skipped(reference, context):
+                raise
+            self.plan = None
+
     def execute(self, context: Any) -> dict[str, Any]:
         if not self.plan:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
@@ -79,3 +89,10 @@ class CommitOffsetsOperator(BaseOperator):
             len(outcome.written),
             len(outcome.kept),
         )
+
+
+def _was_skipped(reference: XComArg, context: Any) -> bool:
+    ti = context["ti"]
+    task_ids = [operator.task_id for operator, _ in reference.iter_references()]
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=task_ids, run_ids=[ti.run_id])
+    return "skipped" in states.get(ti.run_id, {}).values()

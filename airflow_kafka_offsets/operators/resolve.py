@@ -56,6 +56,14 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's, else
         ``read_uncommitted``. Spark is told the same.
     :param on_data_loss: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the log start).
+    :param on_recreated: a topic with another id than the checkpoint's: ``fail`` or ``earliest``.
+    :param on_group_moved: the group is not where the checkpoint saw it: ``fail``, ``adopt-group`` or
+        ``keep-checkpoint``.
+    :param on_topic_vanished: a pattern finds a topic no more that the checkpoint holds: ``fail`` or ``ignore``.
+    :param restart: a word, such as today's date, that applies the startup mode once more; the checkpoint records it, so
+        that later runs do not. In a run's conf, ``{"kafka_offsets": {"restart": true}}``, for that run.
+    :param filter_restored_partitions: whether topics that are no longer subscribed to are left out, as Flink does by
+        default; their offsets are kept in either case.
     :param max_records: cap of the run in offsets, shared fairly; the rest is the next run's.
     :param max_records_per_partition: cap of each partition.
     :param splits: how many Spark jobs read the plan.
@@ -79,6 +87,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "bounded_mode",
         "bounded_timestamp",
         "bounded_offsets",
+        "restart",
         "max_records",
         "max_records_per_partition",
         "splits",
@@ -106,6 +115,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
         isolation_level: str | None = None,
         on_data_loss: str = "fail",
+        on_recreated: str = "fail",
+        on_group_moved: str = "fail",
+        on_topic_vanished: str = "fail",
+        restart: str | None = None,
+        filter_restored_partitions: bool = True,
         max_records: int | None = None,
         max_records_per_partition: int | None = None,
         splits: int = 1,
@@ -132,6 +146,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.bounded_offsets = bounded_offsets
         self.isolation_level = isolation_level
         self.on_data_loss = on_data_loss
+        self.on_recreated = on_recreated
+        self.on_group_moved = on_group_moved
+        self.on_topic_vanished = on_topic_vanished
+        self.restart = restart
+        self.filter_restored_partitions = filter_restored_partitions
         self.max_records = max_records
         self.max_records_per_partition = max_records_per_partition
         self.splits = splits
@@ -166,6 +185,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         group_id = self.group_id or hook.client_config.get("group.id")
         return {
             **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
+            "restart": restart_word(context) or self.restart,
             "checkpoint_id": self.checkpoint_id or f"{group_id}/{run.dag_id}/{run.task_id}",
             "interval": data_interval_ms(context),
             "run": run,
@@ -206,6 +226,12 @@ def run_key(context: Any) -> RunKey:
     """The task instance of ``context``; the same for every retry and after every clear."""
     ti = context["ti"]
     return RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
+
+
+def restart_word(context: Any) -> str | None:
+    """The word of ``{"kafka_offsets": {"restart": …}}`` in the run's conf; ``true`` stands for the run itself."""
+    asked = ((context["dag_run"].conf or {}).get("kafka_offsets") or {}).get("restart")
+    return f"run {context['ti'].run_id}" if asked is True else asked
 
 
 def data_interval_ms(context: Any) -> tuple[int, int] | None:
