@@ -8,7 +8,7 @@ moved. Start it with ``airflow backfill create --dag-id kafka_backfill_by_timest
 Connections and variables as in ``hourly_batch.py``; the files go to ``kafka_offsets_backfill_output``.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
@@ -23,7 +23,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args={"retries": 2},
     tags=["kafka", "spark", "backfill"],
     doc_md=__doc__,
 ):

@@ -10,7 +10,7 @@ variables (or their defaults):
 - ``kafka_offsets_spark_packages``: Spark's Kafka connector; empty where the cluster has it in ``spark-defaults.conf``
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
@@ -26,7 +26,7 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args={"retries": 2},
     params={"splits": 1, "min_partitions": 1},
     tags=["kafka", "spark"],
     doc_md=__doc__,

@@ -47,3 +47,10 @@ def committed_offsets(kafka: Topics, group: str, topic: str) -> dict[int, int]:
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, n) for n in kafka.offset_bounds(topic)])
     answer = admin.list_consumer_group_offsets([asked])[group].result(30)
     return {tp.partition: tp.offset for tp in answer.topic_partitions if tp.error is None and tp.offset >= 0}
+
+
+def most_attempts(work_store: Path) -> tuple[str, int]:
+    """The plan of which one split was begun most often, and how often."""
+    begun = [(len(list(split.glob("begun.*.json"))), split.parent.name) for split in work_store.glob("reads/*/*")]
+    attempts, plan_id = max(begun)
+    return plan_id, attempts

@@ -16,7 +16,13 @@ from shutil import rmtree
 
 from testbed import airflow_home, jars
 from testbed.broker import BrokerFailed, KafkaBroker
-from testbed.checks import committed_offsets, duplicated_or_missing, partition_files, rows_by_run
+from testbed.checks import (
+    committed_offsets,
+    duplicated_or_missing,
+    most_attempts,
+    partition_files,
+    rows_by_run,
+)
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
 from testbed.java import Java, JavaMissing, find_java
 from testbed.spark import spark_conf, spark_env
@@ -83,8 +89,6 @@ class Demo:
         )
         step("Airflow: a home of its own, metadata database")
         airflow_home.migrate(os.environ)
-        with output_to(self.log):
-            self.dag = load_dag(ROOT / "dags" / "hourly_batch.py", "kafka_hourly_batch")
 
     def _produce(self, count: int) -> None:
         first = self.produced
@@ -94,7 +98,7 @@ class Demo:
     def _airflow_run(self, title: str, conf: Mapping[str, object]) -> RunResult:
         step(f"Run {title}")
         with output_to(self.log):
-            return run_dag(self.dag, conf=conf)
+            return run_dag(load_dag(ROOT / "dags" / "hourly_batch.py", "kafka_hourly_batch"), conf=conf)
 
     def _plain_run(self, title: str, *, expected: int, conf: Mapping[str, object] | None = None, jobs: int = 1) -> None:
         result = self._airflow_run(title, conf or {})
@@ -122,10 +126,13 @@ class Demo:
             raise DemoFailed(f"run {title}: killed after {kill.files} of {files} files, which shows nothing")
         if kill.seen != before:
             raise DemoFailed(f"run {title}: the group moved before the reads were verified: {before} → {kill.seen}")
-        step("  nothing was committed; Airflow's retry read the same ranges of the same plan")
         spark = next(task for task in result.tasks if task.task_id == "orders.spark")
         if result.state != "success" or spark.tries != 2:
             raise DemoFailed(f"run {title} ended as {result.state} after {spark.tries} tries; see {self.log}")
+        plan_id, attempts = most_attempts(FOLDER / "airflow" / "kafka_offsets")
+        if attempts != 2:
+            raise DemoFailed(f"run {title}: plan {plan_id} was begun {attempts} times, expected 2; see {self.log}")
+        step(f"  nothing was committed; Airflow's retry read plan {plan_id} again, the same ranges")
         self._row(title, result)
 
     def _row(self, title: str, result: RunResult) -> None:
