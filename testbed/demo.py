@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import rmtree
 
+from confluent_kafka import KafkaException
+
 from testbed import airflow_home, jars
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.checks import (
@@ -30,7 +32,6 @@ from testbed.spark_killer import SparkKiller, end_children
 from testbed.topics import Topics
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / ".demo"
 PARTITIONS, FILLED = 6, 5  # the sixth partition stays empty
 FIRST, MORE, LAST = 60_000, 20_000, 24_000
 
@@ -42,34 +43,35 @@ class DemoFailed(Exception):
 class Demo:
     """One demonstration: its cluster, topic, group and DAG, and the table that is printed at the end."""
 
-    def __init__(self, kafka: Topics, embedded: bool) -> None:
-        self.kafka, self.embedded = kafka, embedded
+    def __init__(self, kafka: Topics, embedded: bool, folder: Path) -> None:
+        self.kafka, self.embedded, self.folder = kafka, embedded, folder
         self.name = f"kafka-offsets-demo-{uuid.uuid4().hex[:8]}"
-        self.output = FOLDER / "output"
-        self.log = FOLDER / "demo.log"
+        self.output = folder / "output"
+        self.log = folder / "demo.log"
         self.produced = 0
         self.rows: list[tuple[str, ...]] = []
 
-    def run(self, java: Java) -> None:
+    def run(self, java: Java, stack: ExitStack) -> None:
         self._start_airflow(java)
         step(f"Topic {self.name}: {PARTITIONS} partitions, one of them empty; {FIRST:,} records")
         self.kafka.create_topic(self.name, PARTITIONS)
-        try:
-            self._produce(FIRST)
-            self._plain_run("1: everything", expected=FIRST)
-            self._produce(MORE)
-            self._plain_run("2: what is new, in two splits", expected=MORE, conf={"splits": 2}, jobs=2)
-            self._plain_run("3: nothing new", expected=0, jobs=0)
-            self._produce(LAST)
-            self._killed_run("4: Spark killed half-way, retried")
-            self._conclude()
-        finally:
-            if not self.embedded:
-                step(f"Deleting topic {self.name} from your cluster (group {self.name} expires by itself)")
-                self.kafka.delete_topic(self.name)
+        if not self.embedded:
+            stack.callback(self._clean_up)
+        self._produce(FIRST)
+        self._plain_run("1: everything", expected=FIRST)
+        self._produce(MORE)
+        self._plain_run("2: what is new, in two splits", expected=MORE, conf={"splits": 2}, jobs=2)
+        self._plain_run("3: nothing new", expected=0, jobs=0)
+        self._produce(LAST)
+        self._killed_run("4: Spark killed half-way, retried")
+        self._conclude()
+
+    def _clean_up(self) -> None:
+        step(f"Deleting topic {self.name} from your cluster (group {self.name} expires by itself)")
+        self.kafka.delete_topic(self.name)
 
     def _start_airflow(self, java: Java) -> None:
-        home = FOLDER / "airflow"
+        home = self.folder / "airflow"
         os.environ.update(
             {
                 **airflow_home.settings_for(home, ROOT / "dags"),
@@ -84,7 +86,7 @@ class Demo:
                 ),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
                 **spark_env(java),
-                **airflow_home.spark_defaults(FOLDER / "spark", spark_conf(jars.spark_jars(java, step))),
+                **airflow_home.spark_defaults(self.folder / "spark", spark_conf(jars.spark_jars(java, step))),
             }
         )
         step("Airflow: a home of its own, metadata database")
@@ -129,7 +131,7 @@ class Demo:
         spark = next(task for task in result.tasks if task.task_id == "orders.spark")
         if result.state != "success" or spark.tries != 2:
             raise DemoFailed(f"run {title} ended as {result.state} after {spark.tries} tries; see {self.log}")
-        plan_id, attempts = most_attempts(FOLDER / "airflow" / "kafka_offsets")
+        plan_id, attempts = most_attempts(self.folder / "airflow" / "kafka_offsets")
         if attempts != 2:
             raise DemoFailed(f"run {title}: plan {plan_id} was begun {attempts} times, expected 2; see {self.log}")
         step(f"  nothing was committed; Airflow's retry read plan {plan_id} again, the same ranges")
@@ -155,37 +157,55 @@ class Demo:
         check(f"the group's committed offsets are the log's ends {ends}", committed == ends, f"they are {committed}")
 
 
-def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+def main(folder: Path = ROOT / ".demo") -> int:
+    """Run it in `folder`, which is emptied first; the exit status says whether everything was as promised."""
     started = time.monotonic()
-    rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir()
+    rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     try:
         with ExitStack() as stack:
+            _stop_on_signals(stack)
             stack.callback(end_children)
             java = find_java(step)
             step(f"Java {java.major} at {java.home}")
-            kafka, embedded = stack.enter_context(_cluster(java))
-            Demo(kafka, embedded).run(java)
-    except KeyboardInterrupt:
-        print("\nStopped; nothing is left running.", file=sys.stderr)
-        return 130
+            kafka, embedded = stack.enter_context(_cluster(java, folder))
+            Demo(kafka, embedded, folder).run(java, stack)
     except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed) as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
         return 1
-    print(f"\nDone in {time.monotonic() - started:.0f} s. Output, plans and logs: {FOLDER.relative_to(ROOT)}/")
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Output, plans and logs: {os.path.relpath(folder)}/")
     return 0
 
 
+def _stop_on_signals(stack: ExitStack) -> None:
+    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure."""
+    terminal = os.dup(2)  # standard error itself goes to the log while a DAG runs
+
+    def stop(number: int, _: object) -> None:
+        for again in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(again, signal.SIG_IGN)
+        stack.close()
+        os.write(terminal, b"\nStopped; nothing is left running.\n")
+        os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
 @contextmanager
-def _cluster(java: Java) -> Iterator[tuple[Topics, bool]]:
+def _cluster(java: Java, folder: Path) -> Iterator[tuple[Topics, bool]]:
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if servers:
         step(f"Kafka: yours, at {servers}")
-        yield Topics(servers), False
+        theirs = Topics(servers)
+        try:
+            theirs.admin().list_topics(timeout=10)
+        except KafkaException as error:
+            raise DemoFailed(f"no broker answers at KAFKA_BOOTSTRAP_SERVERS={servers}: {error.args[0].str()}") from None
+        yield theirs, False
         return
     step("Kafka: one KRaft broker on free ports")
-    with KafkaBroker(FOLDER / "kafka", java=java, say=step) as broker:
+    with KafkaBroker(folder / "kafka", java=java, say=step) as broker:
         yield broker, True
 
 
@@ -208,4 +228,4 @@ def print_table(rows: list[tuple[str, ...]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(Path, sys.argv[1:])))

@@ -1,0 +1,336 @@
+"""A cluster in memory, behind the same two protocols as the real one, for laws and tables.
+
+It keeps to what the rules depend on, and ``tests/contract`` runs one suite on it and on a real broker:
+
+- the end of a transaction is a control record: it takes an offset, is nobody's record, and carries the cluster's clock
+  (KIP-98). While a transaction is open, its first offset is the partition's last stable offset;
+- a timestamp look-up gives the first *offset* whose timestamp is at or after the time. Control records match, as on a
+  broker (``UnifiedLog.fetchOffsetByTimestamp`` does not look into batches' kinds); records out of order stay so;
+- to delete a topic drops all groups' offsets of it (``GroupCoordinator.onPartitionsDeleted``), and a topic that is
+  created again has another id;
+- compaction leaves gaps: neither end of the log moves.
+
+Time is a number that the test sets. Nothing waits, so what a real broker answers late is here an error at once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
+from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    CommittedOffset,
+    IsolationLevel,
+    TopicDescription,
+    TopicPartition,
+    by_topic,
+)
+from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, TopicList, TopicPattern
+
+METADATA_LIMIT = 4095  # bytes: Kafka's default of 4096, less the NUL that confluent-kafka adds
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record or, with ``control``, the marker of a transaction's end."""
+
+    offset: int
+    timestamp_ms: int
+    control: bool = False
+    transaction: MemoryTransaction | None = None
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition. ``entries`` are what is still there; ``high_watermark`` is the next offset."""
+
+    entries: list[Entry] = field(default_factory=list)
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    leader: int | None = 1
+    leader_epoch: int = 0
+    open: dict[int, int] = field(default_factory=dict)  # id of an open transaction → its first offset
+
+    def end(self, isolation_level: IsolationLevel) -> int:
+        if isolation_level == "read_uncommitted" or not self.open:
+            return self.high_watermark
+        return max(self.log_start_offset, min(self.open.values()))
+
+    def append(self, timestamp_ms: int, control: bool = False, transaction: MemoryTransaction | None = None) -> int:
+        offset, self.high_watermark = self.high_watermark, self.high_watermark + 1
+        self.entries.append(Entry(offset, timestamp_ms, control, transaction))
+        return offset
+
+
+@dataclass(slots=True)
+class Topic:
+    topic_id: str
+    logs: dict[int, Log]
+    log_append_time: bool = False
+    internal: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class MemoryTransaction:
+    """An open transaction; ``commit`` and ``abort`` write its marker to each partition that it wrote to."""
+
+    cluster: InMemoryCluster
+    written: list[TopicPartition] = field(default_factory=list)
+    aborted: bool | None = None
+
+    def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]:
+        assert self.aborted is None, "this transaction has ended"
+        log = self.cluster._log(tp)
+        if tp not in self.written:
+            self.written.append(tp)
+            log.open[id(self)] = log.high_watermark
+        return self.cluster._append(tp, timestamps_ms, self)
+
+    def commit(self) -> None:
+        self._end(aborted=False)
+
+    def abort(self) -> None:
+        self._end(aborted=True)
+
+    def _end(self, *, aborted: bool) -> None:
+        assert self.aborted is None, "this transaction has ended"
+        self.aborted = aborted
+        for tp in self.written:
+            log = self.cluster._log(tp)
+            log.append(self.cluster.now_ms, control=True)
+            del log.open[id(self)]
+
+
+class InMemoryCluster:
+    """``OffsetReader`` and ``OffsetCommitter``, and the hands of ``tests.cluster.real.Hands``.
+
+    :ivar now_ms: the cluster's clock: of control records, and of records where the topic has LogAppendTime.
+    """
+
+    def __init__(self, cluster_id: str = "memory", now_ms: int = 1_800_000_000_000) -> None:
+        self.cluster_id = cluster_id
+        self.now_ms = now_ms
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self.members: dict[str, list[str]] = {}
+
+    # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, log_append_time: bool = False, internal: bool = False
+    ) -> None:
+        assert name not in self.topics, f"topic {name} exists"
+        logs = {number: Log() for number in range(partitions)}
+        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time, internal)
+
+    def add_partitions(self, name: str, count: int) -> None:
+        """``count`` more."""
+        logs = self.topics[name].logs
+        logs.update({number: Log() for number in range(len(logs), len(logs) + count)})
+
+    def delete_topic(self, name: str) -> None:
+        del self.topics[name]
+        for offsets in self.groups.values():
+            for tp in [tp for tp in offsets if tp.topic == name]:
+                del offsets[tp]
+
+    def recreate_topic(self, name: str, partitions: int | None = None) -> None:
+        old = self.topics[name]
+        self.delete_topic(name)
+        self.create_topic(
+            name, partitions or len(old.logs), log_append_time=old.log_append_time, internal=old.internal
+        )
+
+    def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]:
+        """A record for each timestamp; returns their offsets."""
+        return self._append(tp, timestamps_ms, None)
+
+    def begin_transaction(self) -> MemoryTransaction:
+        return MemoryTransaction(self)
+
+    def delete_records(self, tp: TopicPartition, before: int) -> None:
+        """Retention, or DeleteRecords: the log starts at ``before``."""
+        log = self._log(tp)
+        assert log.log_start_offset <= before <= log.high_watermark, f"{before} is outside of the log of {tp}"
+        log.log_start_offset = before
+        log.entries = [entry for entry in log.entries if entry.offset >= before]
+
+    def compact(self, tp: TopicPartition, offsets: Collection[int]) -> None:
+        """These records were superseded by later ones of their keys; both ends of the log stay where they are."""
+        log = self._log(tp)
+        log.entries = [entry for entry in log.entries if entry.control or entry.offset not in offsets]
+
+    def truncate(self, tp: TopicPartition, end_offset: int) -> None:
+        """An unclean election: the new leader lacks what lies at and after ``end_offset``."""
+        log = self._log(tp)
+        log.entries = [entry for entry in log.entries if entry.offset < end_offset]
+        log.open = {key: first for key, first in log.open.items() if first < end_offset}
+        log.high_watermark = end_offset
+        log.log_start_offset = min(log.log_start_offset, end_offset)
+        self.elect(tp)
+
+    def elect(self, tp: TopicPartition, leader: int | None = 1) -> None:
+        """Another leader and its epoch; ``None``: nobody leads, and every question about the partition fails."""
+        log = self._log(tp)
+        log.leader = leader
+        if leader is not None:
+            log.leader_epoch += 1
+
+    def commit_as_somebody_else(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """As a consumer of the group commits: nothing is compared, and members do not matter."""
+        self.groups.setdefault(group_id, {}).update(offsets)
+
+    def expire(self, group_id: str, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Forget the group's offsets, or those of ``partitions``: without members they expire one by one (KIP-211)."""
+        offsets = self.groups.get(group_id, {})
+        for tp in list(offsets) if partitions is None else partitions:
+            offsets.pop(tp, None)
+
+    @contextmanager
+    def live_member(self, group_id: str, topic: str, client_id: str = "consumer-1") -> Iterator[None]:
+        """A consumer of ``topic`` is in the group."""
+        assert topic in self.topics
+        self.groups.setdefault(group_id, {})
+        members = self.members.setdefault(group_id, [])
+        members.append(f"client-id {client_id} at /127.0.0.1")
+        try:
+            yield
+        finally:
+            members.pop()
+
+    def committed_records(self, tp: TopicPartition) -> list[int]:
+        """The offsets that a ``read_committed`` reader is given, up to the last stable offset."""
+        log = self._log(tp)
+        end = log.end("read_committed")
+        return [
+            entry.offset
+            for entry in log.entries
+            if entry.offset < end
+            and not entry.control
+            and (entry.transaction is None or entry.transaction.aborted is False)
+        ]
+
+    # ── OffsetReader ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def discover(self, subscription: Subscription) -> ClusterDescription:
+        """What there is of it, without topic ids; as ``KafkaCluster.discover``."""
+        topics = {
+            name: TopicDescription(None, described.leaders, described.internal)
+            for name, described in self._matching(subscription).items()
+        }
+        return ClusterDescription(self.cluster_id, topics)
+
+    def describe(self, subscription: Subscription) -> ClusterDescription:
+        topics = self._matching(subscription)
+        missing: list[str] = []
+        match subscription:
+            case TopicList(names):
+                missing = [f"Topic {name} does not exist" for name in sorted(set(names) - set(topics))]
+            case PartitionSet(partitions):
+                unknown = [tp for tp in partitions if tp.topic not in topics]
+                missing = [f"Topic {name} does not exist" for name in by_topic(unknown)] or [
+                    f"{tp} does not exist" for tp in sorted(partitions) if tp.partition not in topics[tp.topic].leaders
+                ]
+            case TopicPattern(pattern) if not topics:
+                missing = [f"No topic matches {pattern!r}"]
+        if missing:
+            raise NothingToDiscover(missing, "Create it, or correct the name.")
+        return ClusterDescription(self.cluster_id, topics)
+
+    def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: log.log_start_offset for tp, log in self._led(partitions).items()}
+
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, EndOffset]:
+        return {
+            tp: EndOffset(log.end(isolation_level), log.leader_epoch) for tp, log in self._led(partitions).items()
+        }
+
+    def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for tp, log in self._led(times_ms).items():
+            first = next((entry.offset for entry in log.entries if entry.timestamp_ms >= times_ms[tp]), None)
+            if first is not None and first < log.end(isolation_level):  # beyond it the broker says "none" (B12)
+                found[tp] = first
+        return found
+
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        offsets = self.groups.get(group_id, {})
+        return {tp: offsets[tp] for tp in sorted(set(partitions)) if tp in offsets}
+
+    # ── OffsetCommitter ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        members = tuple(self.members.get(group_id, ()))
+        if members:
+            return GroupDescription("Stable", members)
+        return GroupDescription("Empty" if group_id in self.groups else "Dead")
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        if self.members.get(group_id):
+            raise GroupActive(group_id, "Stable", tuple(self.members[group_id]))
+        refused = {tp: reason for tp in sorted(offsets) if (reason := self._refusal(tp, offsets[tp]))}
+        good = {tp: commit for tp, commit in offsets.items() if tp not in refused}
+        self.groups.setdefault(group_id, {}).update(good)  # not atomic, as on a broker
+        if refused:
+            raise self._unavailable("commit", refused)
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _append(
+        self, tp: TopicPartition, timestamps_ms: Sequence[int], transaction: MemoryTransaction | None
+    ) -> list[int]:
+        log, appended = self._log(tp), self.topics[tp.topic].log_append_time
+        return [log.append(self.now_ms if appended else ts, transaction=transaction) for ts in timestamps_ms]
+
+    def _log(self, tp: TopicPartition) -> Log:
+        return self.topics[tp.topic].logs[tp.partition]
+
+    def _exists(self, tp: TopicPartition) -> bool:
+        return tp.topic in self.topics and tp.partition in self.topics[tp.topic].logs
+
+    def _refusal(self, tp: TopicPartition, commit: CommittedOffset) -> str | None:
+        if not self._exists(tp):
+            return "UNKNOWN_TOPIC_OR_PARTITION"
+        return "OFFSET_METADATA_TOO_LARGE" if len(commit.metadata.encode()) > METADATA_LIMIT else None
+
+    def _led(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
+        wanted = sorted(set(partitions))
+        failed = {tp: "UNKNOWN_TOPIC_OR_PARTITION" for tp in wanted if not self._exists(tp)}
+        failed |= {tp: "it has no leader" for tp in wanted if self._exists(tp) and self._log(tp).leader is None}
+        if failed:
+            raise self._unavailable("look up offsets", failed)
+        return {tp: self._log(tp) for tp in wanted}
+
+    def _unavailable(self, what: str, reasons: Mapping[TopicPartition, str]) -> ClusterUnavailable:
+        lines = "\n".join(f"{tp}: {reasons[tp]}" for tp in sorted(reasons))
+        return ClusterUnavailable(f"Cannot {what} in memory", lines, "Look at the test.")
+
+    def _matching(self, subscription: Subscription) -> dict[str, TopicDescription]:
+        described = {
+            name: TopicDescription(topic.topic_id, {n: log.leader for n, log in topic.logs.items()}, topic.internal)
+            for name, topic in sorted(self.topics.items())
+        }
+        match subscription:
+            case TopicList(names):
+                return {name: described[name] for name in names if name in described}
+            case TopicPattern(_, include_internal):
+                return {
+                    name: topic
+                    for name, topic in described.items()
+                    if subscription.matches(name) and (include_internal or not topic.internal)
+                }
+            case PartitionSet(partitions):
+                return {
+                    name: TopicDescription(topic.topic_id, {n: topic.leaders[n] for n in numbers if n in topic.leaders})
+                    for name, numbers in by_topic(partitions).items()
+                    if (topic := described.get(name))
+                }
