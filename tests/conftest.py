@@ -21,6 +21,8 @@ from testbed.cache import Say
 from testbed.java import Java, find_java
 from testbed.spark import spark_conf, spark_env
 
+pytest_plugins = ["tests.airflow.fixtures"]
+
 TopicFactory = Callable[..., str]
 
 # Airflow reads its settings when it is first imported, by whichever test that is: they are set before any of them.

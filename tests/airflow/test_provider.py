@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 
 def airflow_says(*words: str) -> str:
@@ -34,3 +35,16 @@ def test_every_public_name_is_there(airflow: Path) -> None:
 
     for name in airflow_kafka_offsets.__all__:
         assert getattr(airflow_kafka_offsets, name) is not None
+
+
+def test_the_wheel_holds_the_package_its_entry_points_and_nothing_of_the_tests(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(root)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]
+    with ZipFile(next(tmp_path.glob("airflow_kafka_offsets-*.whl"))) as wheel:
+        names = wheel.namelist()
+        entry_points = wheel.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+    assert "[apache_airflow_provider]" in entry_points
+    assert "airflow_kafka_offsets/py.typed" in names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"airflow_kafka_offsets"}
