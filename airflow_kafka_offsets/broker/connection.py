@@ -140,6 +140,9 @@ class Connection:
             if kafka_error.code() in TRANSIENT:
                 raise NotYet(in_words(kafka_error)) from None
             raise
+        except TimeoutError:  # of a future that librdkafka did not resolve in its own request timeout
+            self._hear(client)
+            raise NotYet(f"no answer within {self.attempt_s:g} s") from None
 
     def _current(self) -> AdminClient:
         if self._client is None:

@@ -38,6 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
 def plan(options: Mapping[str, Any]) -> int:
     """Make a plan and print it. Nothing is written to Kafka, nor anywhere else."""
     parameters = {option.name: options[option.name] for option in REQUEST if options.get(option.name) is not None}
+    for name in ("specific_offsets", "bounded_offsets"):
+        if str(parameters.get(name, "")).startswith("@"):
+            parameters[name] = _text_of(Path(parameters[name][1:]), option="--" + name.replace("_", "-"))
     made = plan_offsets(client_config(options), **parameters)
     for warning in made.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -71,10 +74,7 @@ def _from_connection(connection: str) -> dict[str, Any]:
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest((f"--client-config {file} cannot be read: {error}.",)) from None
+    text = _text_of(file, option="--client-config")
     if text.lstrip().startswith("{"):
         try:
             settings: dict[str, Any] = json.loads(text)
@@ -88,6 +88,13 @@ def _from_file(file: Path) -> dict[str, Any]:
     if bad:
         raise InvalidRequest((f"--client-config {file}: no key=value on line {', '.join(bad)}.",))
     return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _text_of(file: Path, *, option: str) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest((f"{option} {file} cannot be read: {error}.",)) from None
 
 
 def _parser() -> argparse.ArgumentParser:

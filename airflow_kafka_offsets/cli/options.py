@@ -43,7 +43,12 @@ REQUEST = (
     Option("group_id", "the consumer group; default: the client configuration's group.id"),
     Option("startup_mode", f"{', '.join(STARTUP_MODES)}; default: group-offsets", {"metavar": "MODE"}),
     Option("startup_timestamp", "epoch milliseconds or ISO 8601", {"metavar": "TIME"}),
-    Option("specific_offsets", 'next record to read, such as {"orders": {"0": 42}}', _JSON),
+    Option(
+        "specific_offsets",
+        'next record to read: {"orders": {"0": 42}}, Flink\'s partition:0,offset:42;… or @FILE with either or the '
+        "CSV of kafka-consumer-groups --export",
+        {"metavar": "OFFSETS"},
+    ),
     Option("auto_offset_reset", "earliest, latest or none; default: the client configuration's, else latest"),
     Option("bounded_mode", f"{', '.join(BOUNDED_MODES)}; default: latest-offset", {"metavar": "MODE"}),
     Option("bounded_timestamp", "epoch milliseconds or ISO 8601, exclusive", {"metavar": "TIME"}),
@@ -62,6 +67,13 @@ REQUEST = (
     Option("checkpoint_id", "go on from this pipeline's position; without it the startup mode decides"),
 )
 
-OUTPUT = (Option("output", "table (default), json (the plan) or csv", {"choices": ("table", "json", "csv")}),)
+OUTPUT = (
+    Option(
+        "output",
+        "table (default), json (the plan), csv; or the start offsets for kafka-consumer-groups --from-file "
+        "(offsets-csv) or Flink's SQL (offsets-flink)",
+        {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink")},
+    ),
+)
 
 PLAN = (*CLUSTER, *REQUEST, *OUTPUT)

@@ -7,6 +7,7 @@ import io
 import json
 
 from airflow_kafka_offsets.offsets.manifest import plan_to_dict
+from airflow_kafka_offsets.offsets.offset_maps import to_csv, to_flink
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 
 _COLUMNS = ("topic", "partition", "log start", "committed", "start", "end", "records", "lost", "skipped")
@@ -14,9 +15,12 @@ _REASONS = ("start reason", "end reason")
 
 
 def render_plan(plan: OffsetPlan, output: str) -> str:
-    """``table``, ``json`` (exactly the plan's JSON) or ``csv``; without a final newline."""
+    """One of the forms of ``--output``, ``json`` being exactly the plan's; without a final newline."""
     if output == "json":
         return json.dumps(plan_to_dict(plan))
+    if output in ("offsets-csv", "offsets-flink"):
+        starts = {p.topic_partition: p.start_offset for p in plan.partitions}
+        return to_csv(starts) if output == "offsets-csv" else to_flink(starts)
     rows: list[tuple[object, ...]] = [
         (
             p.topic_partition.topic,

@@ -66,3 +66,8 @@ def configured_work_store(uri: str | None) -> WorkStore:
     if "://" not in chosen or chosen.startswith("file://"):
         return open_work_store(chosen)
     return WorkStore(ObjectStoragePath(chosen), chosen)
+
+
+def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
+    """What names a pipeline where its author names none: two pipelines on one group are two."""
+    return f"{group_id}/{dag_id}/{task_id}"

@@ -6,7 +6,7 @@ the checkpoint holds is gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from airflow_kafka_offsets.errors import TopicVanished
@@ -38,15 +38,10 @@ def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescriptio
     return missing
 
 
-def discovered(topics: Mapping[str, TopicDescription]) -> dict[str, list[int]]:
-    """``{"orders": [0, 1]}``, as the sensor returns it."""
-    return {name: sorted(topics[name].leaders) for name in sorted(topics)}
-
-
-def new_since(checkpoint: Checkpoint, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    """The partitions that the checkpoint does not hold, sorted."""
-    found = (TopicPartition(name, number) for name, topic in topics.items() for number in topic.leaders)
-    return sorted(tp for tp in found if tp not in checkpoint.offsets)
+def new_since(checkpoint: Checkpoint, topics: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """The partitions of each topic that the checkpoint does not hold: ``{"orders": [6]}``."""
+    found = (TopicPartition(name, number) for name, numbers in topics.items() for number in numbers)
+    return by_topic(tp for tp in found if tp not in checkpoint.offsets)
 
 
 def compare_topics(

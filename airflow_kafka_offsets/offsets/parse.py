@@ -6,14 +6,15 @@ one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.offset_maps import mapping, natural, parse_partition_offsets
 from airflow_kafka_offsets.offsets.spec import (
     BOUNDED_MODES,
     STARTUP_MODES,
@@ -53,19 +54,6 @@ _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
     "none": "none",
     "error": "none",
 }
-
-# A9: Flink's KafkaSource and Kafka's tools, then FlinkKafkaConsumer (KafkaTopicPartitionStateSentinel).
-_SENTINELS: Mapping[int, str] = {
-    -1: "latest",
-    -2: "earliest",
-    -3: "committed",
-    -915623761773: "committed",
-    -915623761774: "latest",
-    -915623761775: "earliest",
-    -915623761776: "not set",
-}
-
-_SQL_OFFSET = re.compile(r"partition:(\d+),offset:(-?\d+)")  # C13: scan.startup.specific-offsets of Flink's SQL
 
 T = TypeVar("T")
 
@@ -124,8 +112,9 @@ def parse_request(
     warnings: list[str] = []
     subscription = _subscription(problems, topics, topic_pattern, partitions, include_internal_topics)
     names = subscription.topics if isinstance(subscription, TopicList) else ()
-    startup = _startup(problems, warnings, startup_mode, startup_timestamp, specific_offsets, names, interval, now_ms)
-    bounded = _bounded(problems, warnings, bounded_mode, bounded_timestamp, bounded_offsets, names, interval)
+    read = partial(parse_partition_offsets, topics=names, group_id=group_id)
+    startup = _startup(problems, warnings, startup_mode, startup_timestamp, specific_offsets, read, interval, now_ms)
+    bounded = _bounded(problems, warnings, bounded_mode, bounded_timestamp, bounded_offsets, read, interval)
     match startup, bounded:
         case FromTimestamp(start_ms), UntilTimestamp(end_ms) if end_ms < start_ms:
             problems.append(f"bounded_timestamp ({iso(end_ms)}) is before startup_timestamp ({iso(start_ms)}).")
@@ -236,41 +225,6 @@ def parse_reset(value: str | None) -> ResetStrategy:
     return strategy
 
 
-def parse_partition_offsets(
-    value: Mapping[str, Mapping[str, int]] | str, topics: Sequence[str] = ()
-) -> dict[TopicPartition, int]:
-    """``{"orders": {"0": 42}}`` (or its JSON) → offsets by partition.
-
-    :param topics: each gets the offsets of Flink's SQL string ``partition:0,offset:42;partition:1,offset:300`` (C13).
-    :raises ValueError: what is wrong, naming the partition. Negative offsets are sentinels in Flink and Kafka
-        (-1 latest, -2 earliest, -3 committed) and are refused by name (A9, C10).
-    """
-    if isinstance(value, str) and value.startswith("partition:"):
-        return _sql_offsets(value, topics)
-    offsets: dict[TopicPartition, int] = {}
-    for topic, of_topic in _mapping(value, '{"orders": {"0": 42}}').items():
-        if not isinstance(of_topic, Mapping):
-            raise ValueError(f'has {of_topic!r} for topic {topic!r}; expected {{"0": 42}}')
-        for partition, offset in of_topic.items():
-            tp = TopicPartition(topic, _natural(partition, f"has partition {partition!r} of topic {topic!r}"))
-            offsets[tp] = _offset(offset, f"has offset {offset!r} for {tp}")
-    return offsets
-
-
-def _sql_offsets(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
-    if not topics:
-        raise ValueError(f'is {text!r}, which names no topic: list the topics, or give {{"orders": {{"0": 42}}}}')
-    offsets = {}
-    for entry in text.removesuffix(";").split(";"):
-        match = _SQL_OFFSET.fullmatch(entry)
-        if match is None:
-            raise ValueError(f"has {entry!r}; expected partition:0,offset:42;partition:1,offset:300")
-        for topic in topics:
-            tp = TopicPartition(topic, int(match[1]))
-            offsets[tp] = _offset(match[2], f"has offset {match[2]} for {tp}")
-    return offsets
-
-
 def _subscription(
     problems: _Problems,
     topics: Sequence[str] | str | None,
@@ -311,10 +265,10 @@ def _regex(pattern: str) -> str:
 
 def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[TopicPartition, ...]:
     found = set()
-    for topic, numbers in _mapping(partitions, '{"orders": [0, 2]}').items():
+    for topic, numbers in mapping(partitions, '{"orders": [0, 2]}').items():
         if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not numbers:
             raise ValueError(f"has {numbers!r} for topic {topic!r}; expected a list such as [0, 2]")
-        found |= {TopicPartition(topic, _natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
+        found |= {TopicPartition(topic, natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
     if not found:
         raise ValueError('is empty; expected {"orders": [0, 2]}')
     return tuple(sorted(found))
@@ -326,7 +280,7 @@ def _startup(
     mode: str,
     timestamp: int | str | datetime | None,
     offsets: Mapping[str, Mapping[str, int]] | str | None,
-    topics: Sequence[str],
+    read: Callable[[Any], dict[TopicPartition, int]],
     interval: tuple[int, int] | None,
     now_ms: int,
 ) -> StartupMode | None:
@@ -354,7 +308,7 @@ def _startup(
                     'such as {"orders": {"0": 42}}: the next record to read.'
                 )
                 return None
-            parsed = problems.take("specific_offsets", lambda: parse_partition_offsets(offsets, topics), None)
+            parsed = problems.take("specific_offsets", lambda: read(offsets), None)
             return None if parsed is None else SpecificOffsets(parsed)
         case _:
             problems.append(f"startup_mode is {mode!r}; use one of {', '.join(STARTUP_MODES)}.")
@@ -367,7 +321,7 @@ def _bounded(
     mode: str,
     timestamp: int | str | datetime | None,
     offsets: Mapping[str, Mapping[str, int]] | str | None,
-    topics: Sequence[str],
+    read: Callable[[Any], dict[TopicPartition, int]],
     interval: tuple[int, int] | None,
 ) -> BoundedMode | None:
     _foreign(problems, "bounded_timestamp", timestamp, "bounded_mode", mode, UntilTimestamp.name)
@@ -387,7 +341,7 @@ def _bounded(
                     'such as {"orders": {"0": 42}}: of every partition the first offset not to read.'
                 )
                 return None
-            parsed = problems.take("bounded_offsets", lambda: parse_partition_offsets(offsets, topics), None)
+            parsed = problems.take("bounded_offsets", lambda: read(offsets), None)
             return None if parsed is None else UntilSpecificOffsets(parsed)
         case _:
             problems.append(f"bounded_mode is {mode!r}; use one of {', '.join(BOUNDED_MODES)}.")
@@ -432,37 +386,6 @@ def _bound(
     return interval[bound]
 
 
-def _mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"is not JSON ({error}); expected {example}") from None
-    if not isinstance(value, Mapping):
-        raise ValueError(f"is {value!r}; expected {example}")
-    return value
-
-
-def _natural(value: object, subject: str, *, negative: bool = False) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{subject}, which is not a whole number")
-    try:
-        number = int(value)
-    except ValueError:
-        raise ValueError(f"{subject}, which is not a whole number") from None
-    if number < 0 and not negative:
-        raise ValueError(f"{subject}, which is negative")
-    return number
-
-
-def _offset(value: object, subject: str) -> int:
-    number = _natural(value, subject, negative=True)
-    if number < 0:
-        meaning = f" ({_SENTINELS[number]!r} in Flink and Kafka's tools)" if number in _SENTINELS else ""
-        raise ValueError(f"{subject}: negative numbers are sentinels{meaning}, not offsets; use a mode instead")
-    return number
-
-
 def _one_of(value: str, allowed: tuple[Any, ...]) -> Any:
     if value not in allowed:
         raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
@@ -472,7 +395,7 @@ def _one_of(value: str, allowed: tuple[Any, ...]) -> Any:
 def _at_least_one(value: int | str | None) -> int | None:
     if value is None:
         return None
-    number = _natural(value, f"is {value!r}")
+    number = natural(value, f"is {value!r}")
     if number < 1:
         raise ValueError(f"is {value!r}; it must be at least 1")
     return number

@@ -33,6 +33,17 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         raise AttributeError("the key is made from the plan")
 
 
+_OF_BOTH = (
+    "topics",
+    "topic_pattern",
+    "partitions",
+    "include_internal_topics",
+    "group_id",
+    "checkpoint_id",
+    "work_store",
+)
+
+
 def kafka_spark_batch(
     name: str,
     *,
@@ -58,14 +69,14 @@ def kafka_spark_batch(
         merge. They run side by side unless you order them yourself.
     :param resolve: further arguments of ``ResolveStartupOffsetsOperator``: ``topics``, ``startup_mode``, ``splits``, …
     """
-    subscription = {
-        key: resolve[key]
-        for key in ("topics", "topic_pattern", "partitions", "include_internal_topics")
-        if key in resolve
-    }
+    subscription = {name: resolve[name] for name in _OF_BOTH if name in resolve}
     with TaskGroup(name) as group:
         wait = PartitionDiscoverySensor(
-            task_id="wait_for_partitions", kafka_config_id=kafka_config_id, **subscription, **(sensor or {})
+            task_id="wait_for_partitions",
+            kafka_config_id=kafka_config_id,
+            resolve_task_id=f"{group.group_id}.resolve",
+            **subscription,
+            **(sensor or {}),
         )
         plan = ResolveStartupOffsetsOperator(task_id="resolve", kafka_config_id=kafka_config_id, **resolve)
         read = SparkSubmitPlanOperator.partial(task_id="spark", application=application, **(spark or {})).expand(

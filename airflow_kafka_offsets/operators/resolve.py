@@ -10,8 +10,8 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets.errors import RequestError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.errors import RequestError, listed
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
 from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.job import job_arguments
 from airflow_kafka_offsets.offsets.manifest import plan_to_dict, spark_options
@@ -186,7 +186,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         return {
             **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
             "restart": restart_word(context) or self.restart,
-            "checkpoint_id": self.checkpoint_id or f"{group_id}/{run.dag_id}/{run.task_id}",
+            "checkpoint_id": self.checkpoint_id or default_checkpoint_id(group_id, run.dag_id, run.task_id),
             "interval": data_interval_ms(context),
             "run": run,
             "run_type": str(getattr(context["dag_run"].run_type, "value", context["dag_run"].run_type)),
@@ -199,6 +199,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.log.warning(
                 "Offsets are given for partitions that are not subscribed to: %s", list(map(str, plan.ignored))
             )
+        new = [str(p.topic_partition) for p in plan.partitions if p.continuity == "new"]
+        if new:
+            self.log.info("New since the last plan, read from their log start: %s", listed(new))
         self.log.info(
             "Plan %s: up to %d records of %d partitions (%d of them empty), lost %d, skipped %d",
             plan.plan_id,

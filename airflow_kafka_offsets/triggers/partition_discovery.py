@@ -11,12 +11,13 @@ from asgiref.sync import sync_to_async
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, UnavailableError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.offsets.discovery import discovered, missing_for
+from airflow_kafka_offsets.offsets.discovery import missing_for
+from airflow_kafka_offsets.offsets.model import by_topic
 from airflow_kafka_offsets.offsets.parse import parse_subscription
 
 
 class PartitionDiscoveryTrigger(BaseTrigger):
-    """Fires ``{"topics": …}`` once nothing is missing, or ``{"error": …}`` where waiting cannot help.
+    """Fires ``{"cluster_id": …, "topics": …}`` once nothing is missing, or ``{"error": …}`` where waiting cannot help.
 
     A cluster that does not answer for a while is waited for: a broker's restart must not fail a sensor.
     """
@@ -69,12 +70,12 @@ class PartitionDiscoveryTrigger(BaseTrigger):
                 return
             else:
                 if found is not None:
-                    yield TriggerEvent({"topics": found})
+                    yield TriggerEvent(found)
                     return
             await asyncio.sleep(self.poke_interval)
 
-    def look(self) -> dict[str, list[int]] | None:
-        """One poke: what was found, ``{"orders": [0, 1]}``, or ``None`` while something is missing.
+    def look(self) -> dict[str, Any] | None:
+        """One poke: ``{"cluster_id": …, "topics": {"orders": [0, 1]}}``, or ``None`` while that is too little.
 
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
@@ -85,9 +86,9 @@ class PartitionDiscoveryTrigger(BaseTrigger):
             self.topics, self.topic_pattern, self.partitions, self.include_internal_topics
         )
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
-            topics = cluster.discover(subscription).topics
-        missing = missing_for(subscription, topics, self.min_partitions)
+            found = cluster.discover(subscription)
+        missing = missing_for(subscription, found.topics, self.min_partitions)
         if missing:
             self.log.info("Waiting: %s", "; ".join(missing))
             return None
-        return discovered(topics)
+        return {"cluster_id": found.cluster_id, "topics": by_topic(found.partitions())}

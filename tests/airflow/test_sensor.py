@@ -11,6 +11,7 @@ from airflow_kafka_offsets import PartitionDiscoverySensor
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
+from testbed.topics import wait_for
 
 
 def test_waits_for_a_topic_that_does_not_exist_yet(
@@ -73,3 +74,24 @@ def test_the_trigger_survives_its_serialization() -> None:
     )
     path, arguments = trigger.serialize()
     assert import_string(path)(**arguments).serialize() == (path, arguments)
+
+
+def test_partitions_that_the_last_checkpoint_lacks_are_reported_as_new(
+    run: Callable[..., RunResult], xcom: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    name = topic(2)
+    conf = {"topic": name, "group": group}
+    first = run("job_of_bad_manners", conf)
+    admin = broker.admin()
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(30)
+    wait_for("the third partition is there", lambda: len(broker.offset_bounds(name)) == 3)
+
+    second = run("job_of_bad_manners", conf)
+
+    pushed = [xcom("job_of_bad_manners", r, "orders.wait_for_partitions", "new_partitions") for r in (first, second)]
+    assert pushed == [{}, {name: [2]}]
+    plan = xcom("job_of_bad_manners", second, "orders.resolve", "plan")
+    assert plan["topics"][name]["continuity"] == ["contiguous", "contiguous", "new"]
+    assert plan["topics"][name]["start_reason"][2] == "new partition → log start"

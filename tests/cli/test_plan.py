@@ -71,6 +71,25 @@ def test_the_csv_has_a_row_a_partition(says: Say, broker: KafkaBroker, topic: Ca
     assert [(row["topic"], row["partition"], row["end"]) for row in rows] == [(name, str(n), "0") for n in range(3)]
 
 
+@pytest.mark.parametrize("form", ["offsets-csv", "offsets-flink"])
+def test_starts_go_out_to_a_file_and_come_in_from_it(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str, tmp_path: Path, form: str
+) -> None:
+    name = topic(2)
+    broker.produce(name, [(0, None, b"x", None)] * 5)
+    cluster = ("--bootstrap-servers", broker.bootstrap_servers, "--topics", name, "--group-id", group)
+    _, exported, _ = says("plan", *cluster, "--startup-mode", "latest-offset", "--output", form)
+    file = tmp_path / "starts"
+    file.write_text(exported)
+
+    status, output, _ = says(
+        "plan", *cluster, "--startup-mode", "specific-offsets", "--specific-offsets", f"@{file}", "--output", "json"
+    )
+
+    assert status == 0
+    assert json.loads(output)["topics"][name]["start_offset"] == [5, 0]
+
+
 @pytest.mark.parametrize("form", ["json", "properties"])
 def test_a_client_configuration_is_read_from_a_file(
     says: Say, broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path, form: str

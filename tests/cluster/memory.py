@@ -32,7 +32,7 @@ from airflow_kafka_offsets.offsets.model import (
 )
 from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, TopicList, TopicPattern
 
-METADATA_LIMIT = 4095  # bytes: Kafka's default of 4096, less the NUL that confluent-kafka adds
+METADATA_LIMIT = 4095  # UTF-16 units: Kafka's default of 4096, less the NUL that confluent-kafka adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,12 @@ class MemoryTransaction:
     cluster: InMemoryCluster
     written: list[TopicPartition] = field(default_factory=list)
     aborted: bool | None = None
+    offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
+
+    def send_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """A commit to the group as part of the transaction: pending until that ends."""
+        self.offsets.setdefault(group_id, {}).update({tp: CommittedOffset(offset) for tp, offset in offsets.items()})
+        self.cluster.pending.append(self)
 
     def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]:
         assert self.aborted is None, "this transaction has ended"
@@ -104,6 +110,10 @@ class MemoryTransaction:
             log = self.cluster._log(tp)
             log.append(self.cluster.now_ms, control=True)
             del log.open[id(self)]
+        self.cluster.pending = [other for other in self.cluster.pending if other is not self]
+        for group_id, offsets in self.offsets.items():
+            if not aborted:
+                self.cluster.groups.setdefault(group_id, {}).update(offsets)
 
 
 class InMemoryCluster:
@@ -118,6 +128,7 @@ class InMemoryCluster:
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self.members: dict[str, list[str]] = {}
+        self.pending: list[MemoryTransaction] = []
 
     # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,9 +153,7 @@ class InMemoryCluster:
     def recreate_topic(self, name: str, partitions: int | None = None) -> None:
         old = self.topics[name]
         self.delete_topic(name)
-        self.create_topic(
-            name, partitions or len(old.logs), log_append_time=old.log_append_time, internal=old.internal
-        )
+        self.create_topic(name, partitions or len(old.logs), log_append_time=old.log_append_time, internal=old.internal)
 
     def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]:
         """A record for each timestamp; returns their offsets."""
@@ -248,9 +257,7 @@ class InMemoryCluster:
     def end_offsets(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
-        return {
-            tp: EndOffset(log.end(isolation_level), log.leader_epoch) for tp, log in self._led(partitions).items()
-        }
+        return {tp: EndOffset(log.end(isolation_level), log.leader_epoch) for tp, log in self._led(partitions).items()}
 
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
@@ -264,6 +271,10 @@ class InMemoryCluster:
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         offsets = self.groups.get(group_id, {})
+        pending = {tp for transaction in self.pending for tp in transaction.offsets.get(group_id, {})}
+        unstable = {tp: "UNSTABLE_OFFSET_COMMIT" for tp in sorted(set(partitions)) if tp in pending}
+        if unstable:
+            raise self._unavailable("read committed offsets", unstable)
         return {tp: offsets[tp] for tp in sorted(set(partitions)) if tp in offsets}
 
     # ── OffsetCommitter ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -272,7 +283,7 @@ class InMemoryCluster:
         members = tuple(self.members.get(group_id, ()))
         if members:
             return GroupDescription("Stable", members)
-        return GroupDescription("Empty" if group_id in self.groups else "Dead")
+        return GroupDescription("Empty" if self.groups.get(group_id) else "Dead")
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         if self.members.get(group_id):
@@ -300,7 +311,7 @@ class InMemoryCluster:
     def _refusal(self, tp: TopicPartition, commit: CommittedOffset) -> str | None:
         if not self._exists(tp):
             return "UNKNOWN_TOPIC_OR_PARTITION"
-        return "OFFSET_METADATA_TOO_LARGE" if len(commit.metadata.encode()) > METADATA_LIMIT else None
+        return "OFFSET_METADATA_TOO_LARGE" if len(commit.metadata.encode("utf-16-le")) // 2 > METADATA_LIMIT else None
 
     def _led(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
         wanted = sorted(set(partitions))

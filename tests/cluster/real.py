@@ -14,7 +14,7 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import NewPartitions, OffsetSpec
 
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from testbed.topics import DEADLINE_S, Topics, quiet, wait_for
@@ -25,6 +25,9 @@ class Transaction(Protocol):
 
     def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]:
         """A record for each timestamp; returns their offsets."""
+
+    def send_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """A commit to the group as part of the transaction: pending until that ends."""
 
     def commit(self) -> None: ...
 
@@ -49,9 +52,13 @@ class Hands(Protocol):
 
     def commit_as_somebody_else(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None: ...
 
-    def live_member(
-        self, group_id: str, topic: str, client_id: str = "consumer-1"
-    ) -> AbstractContextManager[None]: ...
+    def live_member(self, group_id: str, topic: str, client_id: str = "consumer-1") -> AbstractContextManager[None]: ...
+
+    def add_partitions(self, name: str, count: int) -> None:
+        """``count`` more."""
+
+    def expire(self, group_id: str) -> None:
+        """All offsets of the group are gone."""
 
 
 class RealTransaction:
@@ -147,8 +154,11 @@ class RealHands:
                 raise KafkaException(tp.error)
 
     @contextmanager
-    def live_member(self, group_id: str, topic: str, client_id: str = "consumer-1") -> Iterator[None]:
+    def live_member(
+        self, group_id: str, topic: str, client_id: str = "consumer-1", protocol: str = "classic"
+    ) -> Iterator[None]:
         settings = {"group.id": group_id, "client.id": client_id, "enable.auto.commit": False}
+        settings["group.protocol"] = protocol
         consumer = Consumer({**self._topics.client_config, **settings}, logger=quiet)
         assigned: list[object] = []
         consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(partitions))
@@ -162,6 +172,21 @@ class RealHands:
             yield
         finally:
             consumer.close()
+            wait_for(f"group {group_id} is without members", lambda: not self._has_members(group_id))
+
+    def _has_members(self, group_id: str) -> bool:
+        admin = self._topics.admin()
+        return bool(admin.describe_consumer_groups([group_id])[group_id].result(DEADLINE_S).members)
+
+    def add_partitions(self, name: str, count: int) -> None:
+        admin = self._topics.admin()
+        total = len(self._topics.offset_bounds(name)) + count
+        admin.create_partitions([NewPartitions(name, total)])[name].result(DEADLINE_S)
+        wait_for(f"{name} has {total} partitions", lambda: len(self._topics.offset_bounds(name)) == total)
+
+    def expire(self, group_id: str) -> None:
+        admin = self._topics.admin()
+        admin.delete_consumer_groups([group_id])[group_id].result(DEADLINE_S)
 
 
 def end_offset(topics: Topics, tp: TopicPartition) -> int:

@@ -1,29 +1,84 @@
-"""The two clusters that every contract test runs on."""
+"""The two clusters that every contract test runs on, behind one vocabulary."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+from testbed.broker import KafkaBroker
 from tests.cluster.memory import InMemoryCluster
-from tests.cluster.real import RealCluster
+from tests.cluster.real import Hands, RealHands, Transaction
 
-AnyCluster = InMemoryCluster | RealCluster
+NOW_MS = 1_795_168_800_000
+
+
+@dataclass
+class AnyCluster:
+    """A cluster to ask and to do things to.
+
+    :ivar reader: what is asked.
+    :ivar impatient: the same cluster with a deadline of a second, for questions that have no answer.
+    """
+
+    reader: InMemoryCluster | KafkaCluster
+    impatient: InMemoryCluster | KafkaCluster
+    hands: Hands
+
+    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None:
+        self.hands.create_topic(name, partitions, log_append_time=log_append_time)
+
+    def produce(
+        self, topic: str, count: int = 1, partition: int = 0, timestamps_ms: Sequence[int] | None = None
+    ) -> list[int]:
+        times = timestamps_ms if timestamps_ms is not None else [NOW_MS] * count
+        return self.hands.produce(TopicPartition(topic, partition), times)
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        self.hands.delete_records(TopicPartition(topic, partition), before)
+
+    def recreate_topic(self, topic: str) -> None:
+        self.hands.recreate_topic(topic)
+
+    def begin_transaction(self) -> Transaction:
+        return self.hands.begin_transaction()
+
+    def live_member(self, group_id: str, topic: str) -> AbstractContextManager[None]:
+        return self.hands.live_member(group_id, topic)
+
+    def commit_as_somebody(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        leader_epoch: int | None = None,
+        metadata: str = "",
+    ) -> None:
+        commits = {tp: CommittedOffset(offset, leader_epoch, metadata) for tp, offset in offsets.items()}
+        self.hands.commit_as_somebody_else(group_id, commits)
 
 
 @pytest.fixture(params=["memory", "broker"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
     """A cluster in memory and the session's real broker, by the same names."""
     if request.param == "memory":
-        yield InMemoryCluster()
+        memory = InMemoryCluster()
+        memory.create_topic("__consumer_offsets", internal=True)
+        yield AnyCluster(memory, memory, memory)
         return
-    real = RealCluster(request.getfixturevalue("broker"))
-    yield real
-    real.close()
+    broker: KafkaBroker = request.getfixturevalue("broker")
+    with (
+        KafkaCluster(broker.client_config, deadline_s=20.0) as reader,
+        KafkaCluster(broker.client_config, deadline_s=1.0, attempt_s=1.0) as impatient,
+    ):
+        yield AnyCluster(reader, impatient, RealHands(broker))
 
 
 @pytest.fixture

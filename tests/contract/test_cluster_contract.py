@@ -13,7 +13,7 @@ from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.spec import PartitionSet, TopicList, TopicPattern
-from tests.contract.conftest import AnyCluster
+from tests.contract.conftest import NOW_MS, AnyCluster
 
 BOTH: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
 
@@ -69,7 +69,7 @@ def test_a_pattern_matches_the_whole_name(cluster: AnyCluster, orders: str) -> N
     pattern = re.escape(orders)
     assert list(cluster.reader.describe(TopicPattern(pattern)).topics) == [orders]
     assert set(cluster.reader.describe(TopicPattern(pattern + ".*")).topics) == {orders, longer}
-    with pytest.raises(NothingToDiscover, match=re.escape(pattern[1:])):
+    with pytest.raises(NothingToDiscover, match="rders"):
         cluster.reader.describe(TopicPattern(pattern[1:]))
 
 
@@ -104,7 +104,7 @@ def test_explicit_partitions_that_do_not_exist_are_named(cluster: AnyCluster, or
 
 def test_a_new_partition_is_seen(cluster: AnyCluster, orders: str) -> None:
     assert len(cluster.reader.describe(TopicList((orders,))).partitions()) == 3
-    cluster.add_partitions(orders, 5)
+    cluster.hands.add_partitions(orders, 2)
     assert cluster.reader.describe(TopicList((orders,))).partitions() == tps(orders, 0, 1, 2, 3, 4)
     assert ends(cluster, orders, "read_uncommitted", 3, 4) == [0, 0]
 
@@ -115,7 +115,7 @@ def test_a_topic_that_is_made_again_has_another_id_and_the_groups_offsets_are_go
     cluster.produce(orders, 5)
     cluster.commit_as_somebody(group, {TopicPartition(orders, 0): 5})
     before = cluster.reader.describe(TopicList((orders,))).topics[orders].topic_id
-    cluster.recreate_topic(orders, 3)
+    cluster.recreate_topic(orders)
     assert cluster.reader.describe(TopicList((orders,))).topics[orders].topic_id != before
     assert cluster.reader.committed(group, tps(orders, 0)) == {}
     assert ends(cluster, orders, "read_uncommitted", 0, 1) == [0, 0]
@@ -148,7 +148,7 @@ def test_deleted_records_move_the_log_start_up(cluster: AnyCluster, orders: str)
 def test_an_open_transaction_holds_the_committed_end_back(cluster: AnyCluster, orders: str) -> None:
     cluster.produce(orders, 2)
     transaction = cluster.begin_transaction()
-    assert transaction.produce(orders, 3) == [2, 3, 4]
+    assert transaction.produce(TopicPartition(orders, 0), [NOW_MS] * 3) == [2, 3, 4]
     cluster.produce(orders, 1)
     assert ends(cluster, orders, "read_uncommitted") == [6]
     assert ends(cluster, orders, "read_committed") == [2]
@@ -158,8 +158,8 @@ def test_an_open_transaction_holds_the_committed_end_back(cluster: AnyCluster, o
 
 def test_an_aborted_transaction_takes_its_offsets(cluster: AnyCluster, orders: str) -> None:
     transaction = cluster.begin_transaction()
-    transaction.produce(orders, 2)
-    transaction.produce(orders, 1, partition=1)
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS] * 2)
+    transaction.produce(TopicPartition(orders, 1), [NOW_MS] * 1)
     assert ends(cluster, orders, "read_committed", 0, 1) == [0, 0]
     transaction.abort()
     assert [ends(cluster, orders, level, 0, 1) for level in BOTH] == [[3, 2], [3, 2]]
@@ -167,8 +167,8 @@ def test_an_aborted_transaction_takes_its_offsets(cluster: AnyCluster, orders: s
 
 def test_the_oldest_open_transaction_counts(cluster: AnyCluster, orders: str) -> None:
     older, younger = cluster.begin_transaction(), cluster.begin_transaction()
-    older.produce(orders, 1)
-    younger.produce(orders, 1)
+    older.produce(TopicPartition(orders, 0), [NOW_MS] * 1)
+    younger.produce(TopicPartition(orders, 0), [NOW_MS] * 1)
     younger.commit()
     assert ends(cluster, orders, "read_committed") == [0]
     older.abort()
@@ -199,8 +199,6 @@ def test_a_partition_without_an_answer_is_an_error_that_names_all_of_them(cluste
 
 # Times
 
-NOW = 1_795_168_800_000  # a moment before the test; far from any retention
-
 
 def look_up(cluster: AnyCluster, topic: str, time_ms: int, level: IsolationLevel = "read_uncommitted") -> int | None:
     tp = TopicPartition(topic, 0)
@@ -215,42 +213,45 @@ def look_up(cluster: AnyCluster, topic: str, time_ms: int, level: IsolationLevel
 def test_B4_B5_the_first_record_at_or_after_the_time(
     cluster: AnyCluster, orders: str, after_ms: int, offset: int | None
 ) -> None:
-    cluster.produce(orders, timestamps_ms=[NOW, NOW + 10, NOW + 20])
-    assert look_up(cluster, orders, NOW + after_ms) == offset
+    cluster.produce(orders, timestamps_ms=[NOW_MS, NOW_MS + 10, NOW_MS + 20])
+    assert look_up(cluster, orders, NOW_MS + after_ms) == offset
 
 
 def test_B6_no_record_is_absent_also_where_there_is_none_at_all(cluster: AnyCluster, orders: str) -> None:
-    cluster.produce(orders, timestamps_ms=[NOW])
-    times = dict.fromkeys(tps(orders, 0, 1), NOW + 1)
+    cluster.produce(orders, timestamps_ms=[NOW_MS])
+    times = dict.fromkeys(tps(orders, 0, 1), NOW_MS + 1)
     assert cluster.reader.offsets_for_times(times, "read_uncommitted") == {}
 
 
 def test_each_partition_may_be_asked_for_a_time_of_its_own(cluster: AnyCluster, orders: str) -> None:
     for partition in range(2):
-        cluster.produce(orders, partition=partition, timestamps_ms=[NOW, NOW + 10])
+        cluster.produce(orders, partition=partition, timestamps_ms=[NOW_MS, NOW_MS + 10])
     first, second = tps(orders, 0, 1)
-    assert cluster.reader.offsets_for_times({second: NOW + 5, first: NOW}, "read_committed") == {first: 0, second: 1}
+    assert cluster.reader.offsets_for_times({second: NOW_MS + 5, first: NOW_MS}, "read_committed") == {
+        first: 0,
+        second: 1,
+    }
 
 
 @pytest.mark.parametrize(("after_ms", "offset"), [(25, 1), (55, 3), (0, 0), (61, None)])
 def test_B7_out_of_order_it_is_the_first_offset_and_not_the_first_time(
     cluster: AnyCluster, orders: str, after_ms: int, offset: int | None
 ) -> None:
-    cluster.produce(orders, timestamps_ms=[NOW + t for t in (10, 50, 20, 60, 30)])
-    assert look_up(cluster, orders, NOW + after_ms) == offset
+    cluster.produce(orders, timestamps_ms=[NOW_MS + t for t in (10, 50, 20, 60, 30)])
+    assert look_up(cluster, orders, NOW_MS + after_ms) == offset
 
 
 def test_B8_a_time_of_deleted_records_gives_the_log_start(cluster: AnyCluster, orders: str) -> None:
-    cluster.produce(orders, timestamps_ms=[NOW, NOW + 10, NOW + 20])
+    cluster.produce(orders, timestamps_ms=[NOW_MS, NOW_MS + 10, NOW_MS + 20])
     cluster.delete_records(orders, 2)
-    assert look_up(cluster, orders, NOW) == 2
+    assert look_up(cluster, orders, NOW_MS) == 2
     cluster.delete_records(orders, 3)
-    assert look_up(cluster, orders, NOW) is None
+    assert look_up(cluster, orders, NOW_MS) is None
 
 
 def test_B9_with_the_brokers_times_the_producers_do_not_count(cluster: AnyCluster, group: str) -> None:
     name = f"append-time-{group}"
-    cluster.create_topic(name, config={"message.timestamp.type": "LogAppendTime"})
+    cluster.create_topic(name, log_append_time=True)
     cluster.produce(name, timestamps_ms=[1000, 2000, 3000])
     assert look_up(cluster, name, 2500) == 0
 
@@ -260,7 +261,7 @@ def test_B12_a_record_in_an_open_transaction_is_no_match_for_a_committed_reader(
 ) -> None:
     cluster.produce(orders, timestamps_ms=[1000])
     transaction = cluster.begin_transaction()
-    transaction.produce(orders, 2)
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS] * 2)
     assert look_up(cluster, orders, 2000, "read_uncommitted") == 1
     assert look_up(cluster, orders, 2000, "read_committed") is None
     assert look_up(cluster, orders, 500, "read_committed") == 0
@@ -326,7 +327,7 @@ def test_groups_do_not_know_of_each_other(cluster: AnyCluster, orders: str, grou
 def test_the_offsets_of_a_forgotten_group_are_absent(cluster: AnyCluster, orders: str, group: str) -> None:
     tp = TopicPartition(orders, 0)
     cluster.commit_as_somebody(group, {tp: 3})
-    cluster.forget_group(group)
+    cluster.hands.expire(group)
     assert cluster.reader.committed(group, [tp]) == {}
     assert cluster.reader.describe_group(group).state == "Dead"
 
@@ -365,25 +366,27 @@ def test_partitions_that_cannot_be_committed_are_all_named_and_the_others_are_wr
 def test_metadata_that_is_too_long_is_an_error_of_each_such_partition(
     cluster: AnyCluster, orders: str, group: str
 ) -> None:
-    fits, too_long, too_wide = tps(orders, 0, 1, 2)
+    cluster.hands.add_partitions(orders, 1)
+    fits, too_long, too_wide, fits_too = tps(orders, 0, 1, 2, 3)
     commits = {
         fits: CommittedOffset(1, None, "x" * 4095),
         too_long: CommittedOffset(2, None, "x" * 4096),
-        too_wide: CommittedOffset(3, None, "ü" * 2048),
+        too_wide: CommittedOffset(3, None, "ü" * 4096),
+        fits_too: CommittedOffset(4, None, "ü" * 4095),  # the broker counts characters, not bytes
     }
     with pytest.raises(ClusterUnavailable, match="OFFSET_METADATA_TOO_LARGE") as unavailable:
         cluster.reader.commit(group, commits)
     assert str(too_long) in str(unavailable.value)
     assert str(too_wide) in str(unavailable.value)
     assert str(fits) not in str(unavailable.value)
-    assert cluster.reader.committed(group, list(commits)) == {fits: commits[fits]}
+    assert cluster.reader.committed(group, list(commits)) == {fits: commits[fits], fits_too: commits[fits_too]}
 
 
 def test_a_pending_transactional_commit_is_waited_for(cluster: AnyCluster, orders: str, group: str) -> None:
     pending, other = tps(orders, 0, 1)
     cluster.commit_as_somebody(group, {pending: 1, other: 2})
     transaction = cluster.begin_transaction()
-    transaction.produce(orders, 1)
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS] * 1)
     transaction.send_offsets(group, {pending: 5})
     with pytest.raises(ClusterUnavailable, match=re.escape(str(pending))) as unavailable:
         cluster.impatient.committed(group, [pending, other])
@@ -397,7 +400,7 @@ def test_an_aborted_transactional_commit_was_never_there(cluster: AnyCluster, or
     tp = TopicPartition(orders, 0)
     cluster.commit_as_somebody(group, {tp: 1})
     transaction = cluster.begin_transaction()
-    transaction.produce(orders, 1)
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS] * 1)
     transaction.send_offsets(group, {tp: 5})
     transaction.abort()
     assert cluster.reader.committed(group, [tp]) == {tp: CommittedOffset(1)}

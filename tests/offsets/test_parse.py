@@ -366,21 +366,32 @@ def test_offsets_may_be_JSON(parameter):
     assert made.offsets == {tp(0): 42, tp(1): 300}
 
 
-@pytest.mark.parametrize("topics", ["orders", "orders,clicks"])
 @pytest.mark.parametrize(
     "written",
     [
         "partition:0,offset:42;partition:1,offset:300",
         "partition:0,offset:42;partition:1,offset:300;",
         "partition:1,offset:7;partition:0,offset:42;partition:1,offset:300",
+        "topic:orders,partition:0,offset:42;partition:1,offset:300",
     ],
-    ids=["as in SQL", "trailing semicolon", "the last of two wins"],
+    ids=["as in SQL", "trailing semicolon", "the last of two wins", "with its topic"],
 )
-def test_C13_M8_the_string_of_Flinks_SQL_is_accepted_for_each_topic(written, topics):
-    request = parse(topics=topics, startup_mode="specific-offsets", specific_offsets=written)
-    assert request.startup == SpecificOffsets(
-        {tp(p, topic): offset for topic in topics.split(",") for p, offset in ((0, 42), (1, 300))}
+def test_C13_the_string_of_Flinks_SQL_is_accepted(written):
+    request = parse(topics="orders", startup_mode="specific-offsets", specific_offsets=written)
+    assert request.startup == SpecificOffsets({tp(0): 42, tp(1): 300})
+
+
+def test_M8_the_string_of_Flinks_SQL_is_accepted_for_several_topics_that_it_names():
+    written = "topic:orders,partition:0,offset:42;topic:clicks,partition:0,offset:7"
+    request = parse(topics="orders,clicks", startup_mode="specific-offsets", specific_offsets=written)
+    assert request.startup == SpecificOffsets({tp(0): 42, tp(0, "clicks"): 7})
+
+
+def test_M8_which_of_several_topics_a_string_means_is_not_guessed():
+    [found] = problems(
+        topics="orders,clicks", startup_mode="specific-offsets", specific_offsets="partition:0,offset:42"
     )
+    assert "names no topic" in found
 
 
 @pytest.mark.parametrize(

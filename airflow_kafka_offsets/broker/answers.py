@@ -1,0 +1,92 @@
+"""What one attempt said of each partition, sorted by who can mend it: time, whoever grants rights, or nobody.
+
+confluent-kafka gives an error beside each partition and a call that succeeded. All partitions are looked at before one
+error is raised, so that it names every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import TypeVar
+
+from confluent_kafka import KafkaError
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, TRANSIENT, NotYet, in_words, not_authorized
+from airflow_kafka_offsets.errors import ClusterUnavailable, listed
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+
+T = TypeVar("T")
+
+
+class Refusals:
+    """The partitions (or topics) of one attempt that have no answer.
+
+    :param what: the question in words, for the error.
+    :param where: the brokers' address.
+    :param right: the right on the topic that the question needs.
+    """
+
+    def __init__(self, what: str, where: str, right: str) -> None:
+        self._what = what
+        self._where = where
+        self._right = right
+        self._errors: dict[TopicPartition | str, KafkaError] = {}
+        self.waiting: dict[TopicPartition | str, str] = {}
+
+    def add(self, of: TopicPartition | str, error: KafkaError) -> None:
+        if error.code() in TRANSIENT:
+            self.waiting[of] = in_words(error)
+        else:
+            self._errors[of] = error
+
+    def raise_final(self) -> None:
+        """Raise if there is one that time does not mend.
+
+        :raises NotAuthorized: all of those are a missing right.
+        :raises ClusterUnavailable: with every partition that has no answer.
+        """
+        if not self._errors:
+            return
+        denied = {of: error for of, error in self._errors.items() if error.code() in NOT_AUTHORIZED}
+        if len(denied) == len(self._errors):
+            topics = sorted({of if isinstance(of, str) else of.topic for of in denied})
+            which = ", ".join(str(of) for of in sorted(denied, key=str)[:20])
+            error = next(iter(denied.values()))
+            what = f"{self._what} of {which}"
+            raise not_authorized(what, self._where, error, f"{self._right} on topic {', '.join(topics[:20])}")
+        lines = {**self.waiting, **{of: in_words(error) for of, error in self._errors.items()}}
+        raise ClusterUnavailable(f"Cannot {self._what} at {self._where}", _table(lines), "See the broker's log.")
+
+    def settle(self) -> None:
+        """Raise if there are any at all.
+
+        :raises NotYet: time may mend them.
+        """
+        self.raise_final()
+        if self.waiting:
+            raise NotYet(_table(self.waiting))
+
+
+def _table(lines: Mapping[TopicPartition | str, str]) -> str:
+    # TopicPartitions sort by number, names as text; one attempt has either.
+    return listed(f"{of}: {lines[of]}" for of in sorted(lines))
+
+
+def chunks(items: Collection[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def to_kafka(tp: TopicPartition, commit: CommittedOffset | None = None) -> KafkaTopicPartition:
+    if commit is None:
+        return KafkaTopicPartition(tp.topic, tp.partition)
+    epoch = {} if commit.leader_epoch is None else {"leader_epoch": commit.leader_epoch}
+    return KafkaTopicPartition(tp.topic, tp.partition, commit.offset, commit.metadata, **epoch)
+
+
+def epoch_of(value: int | None) -> int | None:
+    """Absent where the broker does not tell (-1)."""
+    return value if value is not None and value >= 0 else None

@@ -1,0 +1,134 @@
+"""Which topics and partitions there are: one metadata call for all topics, then the matching ones by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, assert_never
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from airflow_kafka_offsets.broker.answers import Refusals, chunks
+from airflow_kafka_offsets.broker.connection import Connection
+from airflow_kafka_offsets.errors import NothingToDiscover
+from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
+from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, TopicList, TopicPattern
+
+TOPIC_CHUNK = 200
+INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
+
+
+def discover(connection: Connection, subscription: Subscription) -> ClusterDescription:
+    """What there is of the subscription, without topic ids. What is missing is absent."""
+
+    def look(client: AdminClient) -> ClusterDescription:
+        # All topics at once: asked for one by name, a producer-like client could create it (G11).
+        metadata = client.list_topics(timeout=connection.attempt_s)
+        topics = {
+            name: TopicDescription(
+                None,
+                {number: p.leader if p.leader >= 0 else None for number, p in topic.partitions.items()},
+                name in INTERNAL_TOPICS,
+            )
+            for name, topic in metadata.topics.items()
+            if topic.error is None and topic.partitions
+        }
+        return ClusterDescription(str(metadata.cluster_id), _matching(subscription, topics))
+
+    return connection.ask("list the topics", look)
+
+
+def describe(connection: Connection, subscription: Subscription) -> ClusterDescription:
+    found = discover(connection, subscription)
+    named = _named(subscription)
+    described = _describe_topics(connection, sorted({*named, *found.topics}))
+    topics = _matching(subscription, described)
+    _require(connection.address, subscription, named, topics)
+    return ClusterDescription(found.cluster_id, topics)
+
+
+def _named(subscription: Subscription) -> set[str]:
+    match subscription:
+        case TopicList(names):
+            return set(names)
+        case PartitionSet(partitions):
+            return {tp.topic for tp in partitions}
+        case TopicPattern():
+            return set()
+        case _ as never:
+            assert_never(never)
+
+
+def _require(address: str, subscription: Subscription, named: set[str], topics: Mapping[str, TopicDescription]) -> None:
+    missing = sorted(named - set(topics))
+    if missing:
+        raise NothingToDiscover(
+            [f"Topic {name} does not exist at {address}" for name in missing],
+            "Create it, or correct the name. (PartitionDiscoverySensor waits until it is there.)",
+        )
+    if isinstance(subscription, TopicPattern) and not topics:
+        raise NothingToDiscover(
+            [f"No topic at {address} matches {subscription.pattern!r}"],
+            "The pattern must match the whole name; a topic that this client may not describe is not seen. "
+            "(PartitionDiscoverySensor waits until one is there.)",
+        )
+    if isinstance(subscription, PartitionSet):
+        absent = [tp for tp in sorted(subscription.partitions) if tp.partition not in topics[tp.topic].leaders]
+        if absent:
+            raise NothingToDiscover(
+                [f"{tp} does not exist" for tp in absent], "Name partitions that the topic has, or add them to it."
+            )
+
+
+def _describe_topics(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
+    """Those that exist. One that was deleted since it was listed is absent."""
+    answers: dict[str, TopicDescription | None] = {}
+
+    def look(client: AdminClient) -> None:
+        futures: dict[str, Future[Any]] = {}
+        for chunk in chunks([name for name in names if name not in answers], TOPIC_CHUNK):
+            futures |= client.describe_topics(TopicCollection(chunk), request_timeout=connection.attempt_s)
+        refusals = Refusals("describe the topics", connection.address, "Describe")
+        for name, future in futures.items():
+            try:
+                topic = future.result(connection.attempt_s + 1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    answers[name] = None
+                else:
+                    refusals.add(name, error.args[0])
+                continue
+            leaders = {
+                p.id: p.leader.id if p.leader is not None and p.leader.id >= 0 else None for p in topic.partitions
+            }
+            answers[name] = TopicDescription(str(topic.topic_id), leaders, topic.is_internal)
+        refusals.settle()
+
+    if names:
+        connection.ask("describe the topics", look)
+    return {name: topic for name, topic in answers.items() if topic is not None}
+
+
+def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
+    match subscription:
+        case TopicList(names):
+            return {name: topics[name] for name in names if name in topics}
+        case TopicPattern(_, include_internal):
+            return {
+                name: topic
+                for name, topic in topics.items()
+                if subscription.matches(name) and (include_internal or not topic.internal)
+            }
+        case PartitionSet(partitions):
+            return {
+                name: TopicDescription(
+                    topics[name].topic_id,
+                    {n: topics[name].leaders[n] for n in numbers if n in topics[name].leaders},
+                    topics[name].internal,
+                )
+                for name, numbers in by_topic(partitions).items()
+                if name in topics
+            }
+        case _ as never:
+            assert_never(never)

@@ -1,0 +1,58 @@
+"""docs/conformance.md is what the rules and the tests say now."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conformance.document import DOCUMENT, Rule, collect, document, read_rules, tests_by_rule
+
+LAST_OF_GROUP = {
+    "A": 11, "B": 16, "C": 14, "D": 16, "E": 11, "F": 11, "G": 12, "H": 6, "I": 11, "J": 7, "K": 18, "L": 8, "M": 8,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def held() -> dict[str, list[str]]:
+    return tests_by_rule(collect())
+
+
+def test_every_rule_is_in_the_list_once_and_in_order() -> None:
+    expected = [f"{group}{n}" for group, last in LAST_OF_GROUP.items() for n in range(1, last + 1)] + ["N2"]
+    assert [rule.id for rule in read_rules()] == expected
+
+
+def test_no_rule_is_without_a_test(held: dict[str, list[str]]) -> None:
+    without = [rule.id for rule in read_rules() if rule.id not in held and not rule.outside]
+    assert without == []
+
+
+def test_a_rule_with_nothing_to_hold_says_why_and_no_other_does(held: dict[str, list[str]]) -> None:
+    assert [r.id for r in read_rules() if bool(r.outside) == bool(r.here)] == []
+    assert [r.id for r in read_rules() if r.outside and r.id in held] == []
+
+
+def test_the_document_is_current(held: dict[str, list[str]]) -> None:
+    assert DOCUMENT.read_text() == document(read_rules(), held), "run `make docs`"
+
+
+def test_a_test_holds_the_rules_that_its_name_or_its_parameters_have() -> None:
+    held = tests_by_rule(
+        [
+            "tests/x/test_y.py::test_E4_E5_an_offset[memory]",
+            "tests/x/test_y.py::test_E4_E5_an_offset[broker]",
+            "tests/x/test_y.py::test_a_row[memory-C7 below]",
+            "tests/x/test_y.py::test_nothing[p0-B6x-3]",
+        ]
+    )
+    assert held == {
+        "E4": ["test_y: E4 E5 an offset (also on a real broker)"],
+        "E5": ["test_y: E4 E5 an offset (also on a real broker)"],
+        "C7": ["test_y: C7 below"],
+    }
+
+
+def test_a_rule_is_a_row() -> None:
+    text = document([Rule("A1", "nothing", "something")], {"A1": ["test_y: b", "test_y: a"]})
+    assert re.search(r"^\| A1 \| nothing \| something \| test_y: a<br>test_y: b \|$", text, re.MULTILINE)
