@@ -8,20 +8,20 @@ write while the group has members, and reading back finds a commit that passed t
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
-from airflow_kafka_offsets.errors import CommitConflict, GroupActive, InvalidRequest
-from airflow_kafka_offsets.offsets.assign import started_splits
+from airflow_kafka_offsets.errors import CommitConflict, GroupActive, InvalidRequest, NothingToDiscover
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
+from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of, recreated_since
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
-from airflow_kafka_offsets.offsets.spec import TopicList
+from airflow_kafka_offsets.offsets.spec import TopicPattern
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -80,7 +80,7 @@ def commit_run(
     """
     mode = parse_commit_mode(commit_mode)
     if require_report:
-        verify_reads(plan, latest_attempts(store, plan, started_splits(plan)))
+        verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
     if mode == "never" or (mode is None and plan.window):
         why = "a window moves no group" if plan.window else "commit_mode is never"
         return CommitOutcome({}, not_committed=why)
@@ -89,11 +89,7 @@ def commit_run(
         chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
     record = _Record.of(plan, store, chain)
     if mode == "checkpoint-only":
-        record.require_parent_or_own(plan)
-        _topic_ids(plan, cluster)
-        group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
-        record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
-        return CommitOutcome({}, not_committed="commit_mode is checkpoint-only: the checkpoint holds the offsets")
+        return _keep_checkpoint_only(plan, cluster, record)
     return commit_offsets(
         plan,
         cluster,
@@ -102,6 +98,20 @@ def commit_run(
         before_write=lambda: record.require_parent_or_own(plan),
         on_written=lambda: record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions}),
     )
+
+
+def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record) -> CommitOutcome:
+    """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
+    if record.chain is None:
+        raise InvalidRequest(("commit_mode 'checkpoint-only' needs a plan with a checkpoint_id, and no window.",))
+    record.require_parent_or_own(plan)
+    topic_ids = _topic_ids(plan, cluster)
+    raise_refusals(
+        [r for p in plan.partitions if (r := recreated_since(plan, p, topic_ids.get(p.topic_partition.topic)))]
+    )
+    group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
+    record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
+    return CommitOutcome({}, not_committed="commit_mode is checkpoint-only: the checkpoint holds the offsets")
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,8 @@ class _Record:
             store_receipt(self.store, plan.run, plan)
         if self.chain is None or self.newest is None or not self.newest_is_parent:
             return
-        if not self.chain.append(checkpoint_after(plan, self.newest, group_now)):
+        added = self.chain.append(checkpoint_after(plan, self.newest, group_now))
+        if not added and not self.chain.names(plan.plan_id):  # a run that found this commit may have repaired the chain
             raise CommitConflict(
                 [f"plan {plan.plan_id}: another checkpoint was written at the same moment"],
                 "The offsets are committed, and the next run will find them there or say that the group moved.",
@@ -220,7 +231,10 @@ def _group_of(plan: OffsetPlan) -> str:
 
 def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]:
     topics = sorted({p.topic_partition.topic for p in plan.partitions})
-    description = cluster.describe(TopicList(tuple(topics)))
+    try:  # by a pattern, so that one that was deleted is absent, and its partitions are refused one by one (row 1)
+        description = cluster.describe(TopicPattern("|".join(map(re.escape, topics)), include_internal=True))
+    except NothingToDiscover:
+        return {}
     if description.cluster_id != plan.cluster_id:
         raise InvalidRequest(
             (
@@ -293,8 +307,8 @@ def _read_back(group_id: str, written: Mapping[TopicPartition, CommittedOffset],
     if differing:
         raise CommitConflict(
             differing,
-            f"Somebody else committed to group {group_id!r} at the same moment. Find out who; then clear the resolve "
-            "task to plan from where the group is now.",
+            f"Somebody else committed to group {group_id!r} at the same moment. Find out who; the next run goes on "
+            "from this plan's checkpoint, or from the group, as on_group_moved says.",
         )
 
 

@@ -78,14 +78,9 @@ def decide_commit(
     :raises Refusal: rows 1, 3 and 6.
     """
     tp, end, base = partition.topic_partition, partition.end_offset, partition.base_offset
-    planned_id = plan.topic_ids.get(tp.topic)
-    if planned_id is not None and topic_id != planned_id:
-        raise Refusal(
-            TopicRecreated,
-            f"{tp}: the topic's id is {topic_id or 'gone'}, the plan was made for {planned_id}",
-            "The topic was deleted or re-created since the plan was made. Its records have another log now: clear the "
-            "resolve task to plan anew.",
-        )
+    recreated = recreated_since(plan, partition, topic_id)
+    if recreated:
+        raise recreated
     now = committed.offset if committed else None
     mark = CommitMark.of(committed)
     if now == end and ((mark and mark.plan_id == plan.plan_id) or base == end):
@@ -100,9 +95,23 @@ def decide_commit(
         CommitConflict,
         f"{tp}: the group was at {_shown(base)} when the plan was made, the plan ends at {end}, "
         f"and now the group is at {_shown(now)}, committed by {_writer(committed, mark)}",
-        f"Nothing was committed. Somebody else moved group {plan.group_id!r}. Find out who and why; then clear the "
-        "resolve task of this run to plan from where the group is now, or set the group back "
-        "(kafka-consumer-groups --reset-offsets) and clear the commit task.",
+        f"Nothing was committed. Somebody else moved group {plan.group_id!r}. Find out who and why. Then set the group "
+        "back (kafka-consumer-groups --reset-offsets) and clear the commit task; or let a new run go on, which takes "
+        "on_group_moved for the way.",
+    )
+
+
+def recreated_since(plan: OffsetPlan, partition: PlannedPartition, topic_id: str | None) -> Refusal | None:
+    """Row 1: why the partition cannot be committed if its topic is another log by now."""
+    tp = partition.topic_partition
+    planned_id = plan.topic_ids.get(tp.topic)
+    if planned_id is None or topic_id == planned_id:
+        return None
+    return Refusal(
+        TopicRecreated,
+        f"{tp}: the topic's id is {topic_id or 'gone'}, the plan was made for {planned_id}",
+        "The topic was deleted or re-created since the plan was made, and its records are another log's. Nothing was "
+        'committed. A new run reads the new log, with on_recreated="earliest".',
     )
 
 

@@ -160,10 +160,10 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
 
 def _jumped_over(start: Resolved, kept: int | None, snapshot: PartitionSnapshot) -> tuple[int, int]:
     """``lost`` and ``skipped``: from the checkpoint's offset on, or where there is none, as the start counts."""
-    if kept is None or start.offset <= kept:
+    if kept is None or kept > snapshot.high_watermark:  # of a log that was cut, what was read is not known
         return start.lost, start.skipped
     lost = max(0, min(start.offset, snapshot.log_start_offset) - kept)
-    return lost, start.offset - kept - lost
+    return lost, max(0, start.offset - kept) - lost
 
 
 def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: PartitionSnapshot) -> Continuity | None:

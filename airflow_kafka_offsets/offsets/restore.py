@@ -65,6 +65,8 @@ def restore(
     :raises TopicRecreated: a topic has another id than the checkpoint's, and ``on_recreated`` is ``fail``.
     """
     if checkpoint is None:
+        if request.restart is not None:
+            return Restored(None, starts_anew=True, moved_back_by=dict.fromkeys(committed, "restart"))
         return Restored(positions_in_group(committed), starts_anew=True)
     landed = _landed(request, checkpoint, committed, find_plan)
     current = landed or checkpoint
@@ -92,9 +94,21 @@ def restore(
         current,
         repaired=landed is not None,
         recreated=recreated,
-        moved_back_by={**moved.moved_back_by, **{tp: "on_recreated" for tp in committed if tp.topic in recreated}},
+        moved_back_by={
+            **_restarted(current),
+            **moved.moved_back_by,
+            **{tp: "on_recreated" for tp in committed if tp.topic in recreated},
+        },
         warnings=(*_startup_warning(request, current), *_expired_warning(current, committed, topic_ids)),
     )
+
+
+def _restarted(checkpoint: Checkpoint) -> dict[TopicPartition, str]:
+    """The partitions that a restart has moved back and that no run has committed since: its own run failed."""
+    if checkpoint.plan_id is not None or checkpoint.restart is None:
+        return {}
+    kept = checkpoint.offsets.items()
+    return {tp: "restart" for tp, k in kept if k.group_offset is not None and k.offset < k.group_offset}
 
 
 def positions_in_group(committed: Committed) -> dict[TopicPartition, Position] | None:

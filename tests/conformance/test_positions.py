@@ -186,7 +186,7 @@ def test_D11_E6_a_topic_that_was_made_again(site: Site, pipeline: Pipeline, writ
     pipeline.run()
     site.hands.recreate_topic(written)
     site.hands.produce(tp(written), [at(30)] * 4)
-    without = Pipeline(site.cluster, pipeline.store, pipeline.group, {"topics": [written], **GROUP}, None)
+    without = Pipeline(site.cluster, pipeline.store, pipeline.group, {"topics": [written], **GROUP}, None, 10)
     assert reasons(without.plan()) == ["no commit → earliest", "no commit → earliest"]
     with pytest.raises(TopicRecreated, match=written):
         pipeline.plan()

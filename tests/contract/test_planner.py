@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_kafka_offsets.committing import commit_offsets
@@ -18,6 +20,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.commits import CommitMark, mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.spec import TopicList
 from airflow_kafka_offsets.planner import make_plan, now_ms, request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -37,7 +40,7 @@ def held(cluster: AnyCluster, pipeline: Pipeline) -> dict[int, int]:
 
 
 def chain_of(cluster: AnyCluster, pipeline: Pipeline) -> CheckpointChain:
-    cluster_id = cluster.reader.describe(request_for({}, {"topics": [pipeline.topic]}).subscription).cluster_id
+    cluster_id = cluster.reader.describe(TopicList((pipeline.topic,))).cluster_id
     return CheckpointChain(pipeline.store, cluster_id, CHECKPOINT)
 
 
@@ -214,7 +217,7 @@ def test_a_crash_between_commit_and_checkpoint_is_repaired_by_the_next_run(
 
 
 def test_a_store_that_fails_after_the_commit_is_said_and_the_retry_ends_it(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     cluster.produce(pipeline.topic, 4)
     plan = pipeline.plan("run")
@@ -226,9 +229,8 @@ def test_a_store_that_fails_after_the_commit_is_said_and_the_retry_ends_it(
         folder.rename(aside)
         folder.write_text("a file where a folder belongs")
 
+    pipeline.cluster = Between(cluster.reader, after_commit=break_store)
     with pytest.raises(StoreUnavailable):
-        commit = Between(cluster.reader, after_commit=break_store)
-        pipeline.cluster = commit
         pipeline.commit(plan)
     folder.unlink()
     aside.rename(folder)
@@ -427,8 +429,6 @@ def test_never_moves_neither_group_nor_checkpoint(cluster: AnyCluster, pipeline:
 
 
 def test_a_plan_of_another_cluster_is_not_committed(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    from dataclasses import replace
-
     cluster.produce(pipeline.topic, 2)
     plan = replace(pipeline.plan("run"), cluster_id="another")
     with pytest.raises(InvalidRequest, match="another"):

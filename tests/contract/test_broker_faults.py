@@ -1,0 +1,319 @@
+"""What a real broker and librdkafka do wrong, each made to happen, and what comes of it here.
+
+The naive call stands beside ours where it fails silently: if a later librdkafka mends it, that line says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.group import COMMIT_CHUNK
+from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
+from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest, KafkaOffsetsError
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.spec import TopicList, TopicPattern
+from testbed.broker import KafkaBroker
+from testbed.cache import Say
+from testbed.java import Java
+from testbed.ports import free_ports
+from testbed.topics import quiet
+from tests.cluster.real import RealHands
+
+PASSWORD = "open-sesame-4711"
+
+
+@pytest.fixture(scope="module")
+def fragile(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker of this file's own, which is paused, killed and started again."""
+    with KafkaBroker(
+        tmp_path_factory.mktemp("fragile"), java=java, say=say, sasl_users={"admin": "admin", "alice": PASSWORD}
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def orders(fragile: KafkaBroker) -> str:
+    name = f"orders-{uuid.uuid4().hex[:12]}"
+    fragile.create_topic(name, 3)
+    fragile.produce(name, [(0, None, b"x", None)] * 4)
+    return name
+
+
+def tps(topic: str, count: int = 3) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(count)]
+
+
+# A broker that hangs, dies and comes back
+
+
+def test_a_paused_broker_is_an_error_and_not_an_offset(fragile: KafkaBroker, orders: str, group: str) -> None:
+    naive = AdminClient(fragile.client_config, logger=quiet)
+    asked = {KafkaTopicPartition(orders, number): OffsetSpec.latest() for number in range(3)}
+    assert [f.result(10).offset for f in naive.list_offsets(asked, request_timeout=5).values()] == [4, 0, 0]
+    with KafkaCluster(fragile.client_config, deadline_s=2.0, attempt_s=1.0) as cluster:
+        assert cluster.end_offsets(tps(orders), "read_uncommitted")[TopicPartition(orders, 0)].offset == 4
+        fragile.pause()
+        try:
+            silent = [f.result(10).offset for f in naive.list_offsets(asked, request_timeout=1.0).values()]
+            assert silent == [-1001, -1001, -1001], "librdkafka has been mended: it raises now"
+            with pytest.raises(ClusterUnavailable) as looked_up:
+                cluster.end_offsets(tps(orders), "read_uncommitted")
+            with pytest.raises(ClusterUnavailable) as read:
+                cluster.committed(group, tps(orders))
+            with pytest.raises(ClusterUnavailable) as wrote:
+                cluster.commit(group, {tp: CommittedOffset(1) for tp in tps(orders)})
+        finally:
+            fragile.resume()
+        for unavailable in (looked_up, read, wrote):
+            assert unavailable.value.retriable
+            assert fragile.bootstrap_servers in str(unavailable.value)
+        for tp in tps(orders):
+            assert str(tp) in str(looked_up.value)
+        assert cluster.end_offsets(tps(orders), "read_uncommitted")[TopicPartition(orders, 0)].offset == 4
+
+
+def test_one_cluster_object_lives_through_a_restart_of_the_broker(
+    fragile: KafkaBroker, orders: str, group: str
+) -> None:
+    """The first commit to a coordinator that loads is answered by an error beside each partition, and is repeated."""
+    with KafkaCluster(fragile.client_config, deadline_s=30.0) as cluster:
+        commits = {tp: CommittedOffset(tp.partition, 0, "before") for tp in tps(orders)}
+        cluster.commit(group, commits)
+        fragile.kill()
+        fragile.start()
+        assert cluster.end_offsets(tps(orders), "read_committed")[TopicPartition(orders, 0)].offset == 4
+        assert cluster.committed(group, tps(orders)) == commits
+        cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+        assert cluster.committed(group, tps(orders)) == dict.fromkeys(tps(orders), CommittedOffset(4))
+
+
+class NotYetCoordinator(AdminClient):
+    """Its first commit reaches a broker that is not the coordinator: the answer is real, and of another group id.
+
+    The broker's own error cannot be had at will, so the errors of a real answer are put there: a call that returns
+    normally, with NOT_COORDINATOR beside each partition.
+    """
+
+    refused = 0
+
+    def alter_consumer_group_offsets(self, request: Any, **settings: Any) -> Any:
+        from concurrent.futures import Future
+
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
+
+        if NotYetCoordinator.refused >= 2:
+            return super().alter_consumer_group_offsets(request, **settings)
+        NotYetCoordinator.refused += 1
+        codes = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+        answer = []
+        for tp in request[0].topic_partitions:
+            refused = Refused(tp.topic, tp.partition, KafkaError(codes[NotYetCoordinator.refused - 1]))
+            answer.append(refused)
+        future: Future[Any] = Future()
+        result = ConsumerGroupTopicPartitions(request[0].group_id)
+        result.topic_partitions = answer
+        future.set_result(result)
+        return {request[0].group_id: future}
+
+
+class Refused:
+    """A partition of an answer, with its error."""
+
+    def __init__(self, topic: str, partition: int, error: Any) -> None:
+        self.topic, self.partition, self.error = topic, partition, error
+
+
+def test_a_commit_that_no_coordinator_took_is_repeated(
+    fragile: KafkaBroker, orders: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NotYetCoordinator, "refused", 0)
+    monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", NotYetCoordinator)
+    commits = dict.fromkeys(tps(orders), CommittedOffset(3, 0, "mark"))
+    with KafkaCluster(fragile.client_config) as cluster:
+        cluster.commit(group, commits)
+        assert NotYetCoordinator.refused == 2
+        assert cluster.committed(group, tps(orders)) == commits
+
+
+def test_a_commit_that_no_coordinator_ever_takes_names_each_partition(
+    fragile: KafkaBroker, orders: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NotYetCoordinator, "refused", -1_000_000)
+    monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", AlwaysLoading)
+    with KafkaCluster(fragile.client_config, deadline_s=0.5) as cluster:
+        with pytest.raises(ClusterUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS") as unavailable:
+            cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(3)))
+        assert all(str(tp) in str(unavailable.value) for tp in tps(orders))
+        assert unavailable.value.retriable
+        assert cluster.committed(group, tps(orders)) == {}
+
+
+class AlwaysLoading(NotYetCoordinator):
+    def alter_consumer_group_offsets(self, request: Any, **settings: Any) -> Any:
+        NotYetCoordinator.refused = 1
+        return super().alter_consumer_group_offsets(request, **settings)
+
+
+# Nobody there, or not as the configuration says
+
+
+def refusal(config: dict[str, Any], caplog: pytest.LogCaptureFixture, capfd: Any) -> KafkaOffsetsError:
+    """The error of a first question; within 15 s, and the password is nowhere."""
+    started = time.monotonic()
+    with caplog.at_level(logging.DEBUG), pytest.raises(KafkaOffsetsError) as refused:
+        KafkaCluster(config).describe(TopicPattern(".*"))
+    assert time.monotonic() - started < 15
+    out, err = capfd.readouterr()
+    for text in (str(refused.value), repr(refused.value), caplog.text, out, err):
+        assert PASSWORD not in text
+    return refused.value
+
+
+def sasl(broker: KafkaBroker, **more: Any) -> dict[str, Any]:
+    settings = {"bootstrap.servers": broker.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
+    return {**settings, "sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": PASSWORD, **more}
+
+
+def test_the_right_password_opens(fragile: KafkaBroker, orders: str) -> None:
+    with KafkaCluster(sasl(fragile)) as cluster:
+        assert list(cluster.describe(TopicList((orders,))).topics) == [orders]
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("nobody listens", "refused"),
+        ("unknown host", "resolve"),
+        ("TLS against plaintext", "SSL handshake failed"),
+        ("plaintext against SASL", ""),
+        ("wrong password", "uthentication"),
+        ("wrong mechanism", "mechanism"),
+    ],
+)
+def test_a_wrong_address_or_configuration_is_told_with_librdkafkas_reason(
+    fragile: KafkaBroker, caplog: pytest.LogCaptureFixture, capfd: Any, case: str, reason: str
+) -> None:
+    configs: dict[str, dict[str, Any]] = {
+        "nobody listens": sasl(fragile, **{"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}),
+        "unknown host": sasl(fragile, **{"bootstrap.servers": "kafka.invalid:9092"}),
+        "TLS against plaintext": {**fragile.client_config, "security.protocol": "SSL"},
+        "plaintext against SASL": {"bootstrap.servers": fragile.sasl_bootstrap_servers},
+        "wrong password": sasl(fragile, **{"sasl.username": "admin"}),
+        "wrong mechanism": sasl(fragile, **{"sasl.mechanism": "SCRAM-SHA-256"}),
+    }
+    error = refusal(configs[case], caplog, capfd)
+    assert isinstance(error, ClusterUnavailable)
+    assert configs[case]["bootstrap.servers"] in str(error)
+    assert reason.lower() in error.reason.lower()
+    assert error.reason
+
+
+def test_a_property_that_librdkafka_does_not_know_is_named_without_any_value(
+    caplog: pytest.LogCaptureFixture, capfd: Any
+) -> None:
+    config = {"bootstrap.servers": "127.0.0.1:1", "sasl.password": PASSWORD, "sasl.pasword": PASSWORD}
+    error = refusal(config, caplog, capfd)
+    assert isinstance(error, InvalidRequest)
+    assert "sasl.pasword" in str(error)
+
+
+def test_a_value_that_librdkafka_does_not_take_is_not_shown(caplog: pytest.LogCaptureFixture, capfd: Any) -> None:
+    error = refusal({"bootstrap.servers": "127.0.0.1:1", "security.protocol": PASSWORD}, caplog, capfd)
+    assert isinstance(error, InvalidRequest)
+    assert "security.protocol" in str(error)
+
+
+# Members, of both protocols
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_no_offset_is_written_under_a_live_member(fragile: KafkaBroker, orders: str, group: str, protocol: str) -> None:
+    hands, first = RealHands(fragile), TopicPartition(orders, 0)
+    hands.commit_as_somebody_else(group, {first: CommittedOffset(1, 0, "before")})
+    with KafkaCluster(fragile.client_config) as cluster:
+        with hands.live_member(group, orders, client_id="the-one", protocol=protocol):
+            with pytest.raises(GroupActive) as refused:
+                cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+            assert "the-one" in str(refused.value)
+            assert cluster.committed(group, tps(orders)) == {first: CommittedOffset(1, 0, "before")}
+        cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+        assert cluster.committed(group, tps(orders)) == dict.fromkeys(tps(orders), CommittedOffset(4))
+
+
+# Clients, chunks and defaults
+
+
+def test_a_cluster_that_nobody_holds_still_answers(fragile: KafkaBroker, orders: str) -> None:
+    """A client that is collected before its futures resolve leaves them unresolved for ever."""
+    assert KafkaCluster(fragile.client_config).end_offsets(tps(orders), "read_committed")[tps(orders)[0]].offset == 4
+
+
+def test_without_an_isolation_level_the_clients_differ(fragile: KafkaBroker, orders: str) -> None:
+    transaction = RealHands(fragile).begin_transaction()
+    transaction.produce(TopicPartition(orders, 0), [int(time.time() * 1000)] * 2)
+    with KafkaCluster(fragile.client_config) as cluster:
+        asked = [TopicPartition(orders, 0)]
+        ends = [
+            cluster.end_offsets(asked, level)[asked[0]].offset
+            for level in ("read_uncommitted", "read_committed")  # type: ignore[attr-defined]
+        ]
+    transaction.abort()
+    assert ends == [6, 4]
+
+
+class Counting(AdminClient):
+    """Counts the calls and the partitions in each of them."""
+
+    calls: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+
+    def _count(self, name: str, partitions: int) -> None:
+        Counting.calls[name] += 1
+        Counting.most[name] = max(Counting.most[name], partitions)
+
+    def list_offsets(self, asked: Any, **settings: Any) -> Any:
+        self._count("list_offsets", len(asked))
+        return super().list_offsets(asked, **settings)
+
+    def list_consumer_group_offsets(self, request: Any, **settings: Any) -> Any:
+        self._count("list_consumer_group_offsets", len(request[0].topic_partitions))
+        return super().list_consumer_group_offsets(request, **settings)
+
+    def alter_consumer_group_offsets(self, request: Any, **settings: Any) -> Any:
+        self._count("alter_consumer_group_offsets", len(request[0].topic_partitions))
+        return super().alter_consumer_group_offsets(request, **settings)
+
+
+def test_many_partitions_go_out_in_chunks(
+    fragile: KafkaBroker, group: str, monkeypatch: pytest.MonkeyPatch, many: int = 2 * COMMIT_CHUNK + 1
+) -> None:
+    """librdkafka's cost grows with the square of the partitions in one call. (10,000 are as many calls more.)"""
+    monkeypatch.setattr(Counting, "calls", Counter())
+    monkeypatch.setattr(Counting, "most", Counter())
+    monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", Counting)
+    topic = f"wide-{group}"
+    fragile.create_topic(topic, many)
+    partitions = tps(topic, many)
+    with KafkaCluster(fragile.client_config) as cluster:
+        assert set(cluster.log_start_offsets(partitions).values()) == {0}
+        commits = {tp: CommittedOffset(tp.partition) for tp in partitions}
+        cluster.commit(group, commits)
+        assert cluster.committed(group, partitions) == commits
+    fragile.delete_topic(topic)
+    assert Counting.calls == {
+        "list_offsets": many // LOOK_UP_CHUNK + 1,
+        "list_consumer_group_offsets": many // COMMIT_CHUNK + 1,
+        "alter_consumer_group_offsets": many // COMMIT_CHUNK + 1,
+    }
+    assert Counting.most["list_offsets"] == LOOK_UP_CHUNK
+    assert Counting.most["alter_consumer_group_offsets"] == COMMIT_CHUNK
