@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test format lock clean
+.PHONY: help setup demo test mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -52,6 +52,12 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
 	$(BIN)/python -m pytest
+
+mutate: setup ## break each rule in a copy of the code: does its test notice?
+	@$(BIN)/python -m tests.mutations
+
+docs: setup ## docs/conformance.md anew from docs/rules.toml and the tests
+	$(BIN)/python -m tests.conformance.document
 
 format: setup ## what ruff can put right
 	$(BIN)/ruff check --fix .

@@ -17,6 +17,8 @@
     │   ├── CommitConflict                    the group is not where the plan found it
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
+    │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
+    │   ├── PlanCommitted                     a run that has committed cannot be planned anew
     │   ├── PlanLost                          a run that has committed, and whose plan is gone
     │   └── NothingToDiscover                 no topic, or no partition, matches
     └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
@@ -151,6 +153,43 @@ class GroupActive(RefusedError):
         return (
             f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
             "Stop that consumer, or give this pipeline a group_id of its own, then clear this task."
+        )
+
+
+@dataclass(eq=False)
+class PlanSuperseded(RefusedError):
+    """The pipeline has gone on since this plan was made: its records are in another run's output.
+
+    :ivar by: the run that has gone on from where the plan starts.
+    :ivar outputs: what splits of this plan have begun to write.
+    """
+
+    run: str
+    plan_id: str
+    by: str
+    outputs: Sequence[str]
+
+    def __str__(self) -> str:
+        written = f"\nThis plan's splits have begun to write:\n{listed(self.outputs)}" if self.outputs else ""
+        return (
+            f"Plan {self.plan_id} of run {self.run} is superseded: run {self.by} has gone on from where it starts, so "
+            f"its records are in that run's output, and reading them again would put them into two.{written}\n"
+            "Mark this run as failed or successful and leave it. To skip such runs by themselves, set "
+            'on_superseded="skip"; to read records once more on purpose, use a window plan.'
+        )
+
+
+@dataclass(eq=False)
+class PlanCommitted(RefusedError):
+    """A run that has committed its plan was asked to plan anew."""
+
+    run: str
+    plan_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} has committed plan {self.plan_id}: with another plan its output would lose the records "
+            "that were committed as read.\nClear it without re_plan to write the same records again."
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import client_defaults
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, PlanLost, WindowIncomplete
+from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, PlanCommitted, PlanLost, WindowIncomplete
 from airflow_kafka_offsets.offsets.caps import cap
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_of_starts
 from airflow_kafka_offsets.offsets.discovery import compare_topics
@@ -39,9 +39,10 @@ from airflow_kafka_offsets.offsets.spec import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.times import iso
+from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, receipts, store_plan
+from airflow_kafka_offsets.stores.runs import StoredPlan, begun_outputs, find_plan, receipts, replace_plan, store_plan
 
 log = logging.getLogger(__name__)
 
@@ -76,18 +77,41 @@ def request_for(client_config: Mapping[str, Any], parameters: Mapping[str, Any])
 
 
 def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: OffsetReader) -> StoredPlan:
-    """The run's frozen plan: the one that it has, else a new one, stored and read back.
+    """The run's frozen plan: the one that it has, checked, else a new one, stored and read back.
 
     :raises PlanLost: the run has committed, and its plan is gone.
+    :raises PlanSuperseded: the plan that it has must not be read again; see :func:`check_replay` for the others.
+    :raises PlanCommitted: ``re_plan``, and the run has committed.
     """
     kept = find_plan(store, run)
-    if kept:
-        log.info("Replaying plan %s of run %s", kept.plan.plan_id, run)
-        return kept
-    committed = receipts(store, run)
-    if committed:
-        raise PlanLost(str(run), sorted(committed)[0])
-    return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms()))
+    if kept is None:
+        committed = receipts(store, run)
+        if committed:
+            raise PlanLost(str(run), sorted(committed)[0])
+        return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms()))
+    if request.re_plan:
+        return _plan_anew(request, run, kept.plan, store, cluster)
+    to_read = check_replay(request, kept.plan, store, cluster)
+    if to_read is not kept.plan:
+        return replace_plan(store, run, to_read)
+    log.info("Replaying plan %s of run %s", kept.plan.plan_id, run)
+    return kept
+
+
+def _plan_anew(
+    request: PlanRequest, run: RunKey, old: OffsetPlan, store: WorkStore, cluster: OffsetReader
+) -> StoredPlan:
+    """Another plan in the place of ``old``. Where that has begun, each of its outputs is overwritten."""
+    if has_committed(old, store, cluster):
+        raise PlanCommitted(str(run), old.plan_id)
+    begun = bool(begun_outputs(store, old)) or old.starts_all_splits
+    request = replace(request, splits=max(request.splits, old.splits) if begun else request.splits)
+    made = make_kept_plan(request, store, cluster, now_ms=now_ms())
+    successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
+    if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
+        return store_plan(store, run, old)
+    log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
+    return replace_plan(store, run, successor)
 
 
 def make_kept_plan(request: PlanRequest, store: WorkStore, cluster: OffsetReader, *, now_ms: int) -> OffsetPlan:

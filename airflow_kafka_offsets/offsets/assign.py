@@ -27,8 +27,8 @@ def split_plan(plan: OffsetPlan) -> list[list[PlannedPartition]]:
 
 
 def started_splits(plan: OffsetPlan) -> list[int]:
-    """The numbers of the splits that have something to read."""
-    return [number for number, partitions in enumerate(split_plan(plan)) if partitions]
+    """The numbers of the splits that a Spark job is started for: those with something to read, or to overwrite."""
+    return [number for number, partitions in enumerate(split_plan(plan)) if partitions or plan.starts_all_splits]
 
 
 def flink_owner(tp: TopicPartition, parallelism: int) -> int:

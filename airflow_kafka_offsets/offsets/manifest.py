@@ -71,6 +71,7 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         if run
         else None,
         "replaces": plan.replaces,
+        "starts_all_splits": plan.starts_all_splits,
         "record_count_upper_bound": plan.record_count_upper_bound,
         "subscription": plan.subscription,
         "splits": plan.splits,
@@ -138,6 +139,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         run=_run(data["run"]),
         parent=data["parent"],
         replaces=data["replaces"],
+        starts_all_splits=data.get("starts_all_splits", False),
         window_complete=data.get("window_complete"),
         warnings=tuple(data.get("warnings", ())),
         vanished=tuple(data.get("vanished", ())),

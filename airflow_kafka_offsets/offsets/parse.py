@@ -26,6 +26,7 @@ from airflow_kafka_offsets.offsets.spec import (
     OnDataLoss,
     OnGroupMoved,
     OnRecreated,
+    OnSuperseded,
     OnTopicVanished,
     PartitionSet,
     PlanRequest,
@@ -89,6 +90,8 @@ def parse_request(
     on_recreated: str = "fail",
     on_group_moved: str = "fail",
     on_topic_vanished: str = "fail",
+    on_superseded: str = "fail",
+    re_plan: bool = False,
     restart: str | None = None,
     filter_restored_partitions: bool = True,
     max_records: int | None = None,
@@ -132,6 +135,9 @@ def parse_request(
     vanished: OnTopicVanished = problems.take(
         "on_topic_vanished", lambda: _one_of(on_topic_vanished, get_args(OnTopicVanished)), "fail"
     )
+    superseded: OnSuperseded = problems.take(
+        "on_superseded", lambda: _one_of(on_superseded, get_args(OnSuperseded)), "fail"
+    )
     split_rule: SplitBy = problems.take("split_by", lambda: _one_of(split_by, get_args(SplitBy)), "size")
     if group_id is not None and not group_id.strip():
         problems.append(
@@ -149,6 +155,8 @@ def parse_request(
         on_recreated=recreated,
         on_group_moved=group_moved,
         on_topic_vanished=vanished,
+        on_superseded=superseded,
+        re_plan=re_plan,
         restart=restart or None,
         filter_restored_partitions=filter_restored_partitions,
         max_records=problems.take("max_records", lambda: _at_least_one(max_records), None),

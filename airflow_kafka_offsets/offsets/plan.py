@@ -60,6 +60,8 @@ class OffsetPlan:
         window may still grow; ``None`` where the end is not a time.
     :ivar subscription: what was subscribed to, in words.
     :ivar parent: the checkpoint that it goes on from.
+    :ivar replaces: the plan of the same run that this one took the place of.
+    :ivar starts_all_splits: whether splits without records are started too, to overwrite what the replaced plan wrote.
     :ivar vanished: topics that the checkpoint holds and a pattern does not match any more.
     :ivar ignored: partitions named by the request that it does not subscribe to (C1).
     """
@@ -81,6 +83,7 @@ class OffsetPlan:
     run: RunKey | None = None
     parent: str | None = None
     replaces: str | None = None
+    starts_all_splits: bool = False
     window_complete: bool | None = None
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()

@@ -120,6 +120,7 @@ OnDataLoss = Literal["fail", "reset", "advance"]
 OnRecreated = Literal["fail", "earliest"]
 OnGroupMoved = Literal["fail", "adopt-group", "keep-checkpoint"]
 OnTopicVanished = Literal["fail", "ignore"]
+OnSuperseded = Literal["fail", "skip"]
 SplitBy = Literal["size", "flink"]
 
 
@@ -156,6 +157,8 @@ class PlanRequest:
     on_recreated: OnRecreated = "fail"
     on_group_moved: OnGroupMoved = "fail"
     on_topic_vanished: OnTopicVanished = "fail"
+    on_superseded: OnSuperseded = "fail"
+    re_plan: bool = False
     restart: str | None = None
     filter_restored_partitions: bool = True
     max_records: int | None = None

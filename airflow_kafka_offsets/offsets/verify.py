@@ -95,7 +95,7 @@ def verify_reads(plan: OffsetPlan, attempts: Mapping[int, SplitAttempt]) -> None
     """
     lines: list[str] = []
     for number, partitions in enumerate(split_plan(plan)):
-        if partitions or number in attempts:  # a re-plan starts splits without records too: they overwrite outputs
+        if partitions or number in attempts or plan.starts_all_splits:
             lines += _problems_of_split(plan, number, partitions, attempts.get(number))
     if lines:
         raise ReadNotVerified(

@@ -8,9 +8,9 @@ from inspect import signature
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_kafka_offsets.errors import RequestError, listed
+from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
 from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.job import job_arguments
@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
 from airflow_kafka_offsets.offsets.times import parse_timestamp_ms
 from airflow_kafka_offsets.planner import plan_run, request_for
-from airflow_kafka_offsets.stores.runs import StoredPlan
+from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan
 
 _FROM_THE_RUN = {"now_ms", "checkpoint_id", "interval", "run", "run_type"}
 REQUEST_PARAMETERS = tuple(name for name in signature(parse_request).parameters if name not in _FROM_THE_RUN)
@@ -60,6 +60,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param on_group_moved: the group is not where the checkpoint saw it: ``fail``, ``adopt-group`` or
         ``keep-checkpoint``.
     :param on_topic_vanished: a pattern finds a topic no more that the checkpoint holds: ``fail`` or ``ignore``.
+    :param on_superseded: another run has read the records of this run's plan: ``fail``, or ``skip`` this run, where no
+        split of it has begun.
+    :param re_plan: plan a run anew that has a plan and has not committed it. In a run's conf,
+        ``{"kafka_offsets": {"re_plan": true}}``, for that run.
     :param restart: a word, such as today's date, that applies the startup mode once more; the checkpoint records it, so
         that later runs do not. In a run's conf, ``{"kafka_offsets": {"restart": true}}``, for that run.
     :param filter_restored_partitions: whether topics that are no longer subscribed to are left out, as Flink does by
@@ -118,6 +122,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         on_recreated: str = "fail",
         on_group_moved: str = "fail",
         on_topic_vanished: str = "fail",
+        on_superseded: str = "fail",
+        re_plan: bool = False,
         restart: str | None = None,
         filter_restored_partitions: bool = True,
         max_records: int | None = None,
@@ -149,6 +155,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.on_recreated = on_recreated
         self.on_group_moved = on_group_moved
         self.on_topic_vanished = on_topic_vanished
+        self.on_superseded = on_superseded
+        self.re_plan = re_plan
         self.restart = restart
         self.filter_restored_partitions = filter_restored_partitions
         self.max_records = max_records
@@ -165,11 +173,16 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         store = configured_work_store(self.work_store)
         run = run_key(context)
         try:
-            request = request_for(hook.client_config, self._parameters(context, run, hook))
+            has_plan = find_plan(store, run) is not None
+            request = request_for(hook.client_config, self._parameters(context, run, hook, has_plan))
             with hook.open_cluster() as cluster:
                 stored = plan_run(request, run, store, cluster)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
+        except PlanSuperseded as superseded:
+            if self.on_superseded == "skip" and not superseded.outputs:
+                raise AirflowSkipException(str(superseded)) from None
+            raise
         self._say(stored.plan)
         self._push(context, stored, store.uri)
         bootstrap_servers = str(hook.client_config["bootstrap.servers"])
@@ -181,15 +194,18 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             for split in started_splits(stored.plan)
         ]
 
-    def _parameters(self, context: Any, run: RunKey, hook: KafkaOffsetsHook) -> dict[str, Any]:
+    def _parameters(self, context: Any, run: RunKey, hook: KafkaOffsetsHook, has_plan: bool) -> dict[str, Any]:
         group_id = self.group_id or hook.client_config.get("group.id")
+        run_type = context["dag_run"].run_type
         return {
             **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
             "restart": restart_word(context) or self.restart,
+            "re_plan": bool(_conf(context).get("re_plan", self.re_plan)),
             "checkpoint_id": self.checkpoint_id or default_checkpoint_id(group_id, run.dag_id, run.task_id),
             "interval": data_interval_ms(context),
             "run": run,
-            "run_type": str(getattr(context["dag_run"].run_type, "value", context["dag_run"].run_type)),
+            # A backfill may reprocess a scheduled run, which keeps its plan; only a new one has to be a window.
+            "run_type": "replayed" if has_plan else str(getattr(run_type, "value", run_type)),
         }
 
     def _say(self, plan: OffsetPlan) -> None:
@@ -233,8 +249,13 @@ def run_key(context: Any) -> RunKey:
 
 def restart_word(context: Any) -> str | None:
     """The word of ``{"kafka_offsets": {"restart": …}}`` in the run's conf; ``true`` stands for the run itself."""
-    asked = ((context["dag_run"].conf or {}).get("kafka_offsets") or {}).get("restart")
+    asked = _conf(context).get("restart")
     return f"run {context['ti'].run_id}" if asked is True else asked
+
+
+def _conf(context: Any) -> Mapping[str, Any]:
+    """``kafka_offsets`` of the run's conf: what applies to this run alone."""
+    return (context["dag_run"].conf or {}).get("kafka_offsets") or {}
 
 
 def data_interval_ms(context: Any) -> tuple[int, int] | None:

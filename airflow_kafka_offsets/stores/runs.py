@@ -44,9 +44,33 @@ def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
 
 
 def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:
-    """The run's frozen plan, if it has one."""
-    valid = store.series(_folder(run), "plan")
-    return StoredPlan(plan_from_dict(valid[0].value), valid[0].name) if valid else None
+    """The run's frozen plan: the first valid one, or what has taken its place since."""
+    valid = [StoredPlan(plan_from_dict(found.value), found.name) for found in store.series(_folder(run), "plan")]
+    if not valid:
+        return None
+    current = valid[0]
+    for candidate in valid[1:]:
+        if candidate.plan.replaces == current.plan.plan_id:  # the first that names it; a late rival names the same
+            current = candidate
+    return current
+
+
+def replace_plan(store: WorkStore, run: RunKey, successor: OffsetPlan) -> StoredPlan:
+    """Put ``successor`` in the place of the plan that it replaces; a faster rival for that place wins."""
+    added = store.append(_folder(run), "plan", plan_to_dict(successor))
+    remember_plan(store, successor.plan_id, added.name)
+    current = find_plan(store, run)
+    assert current is not None  # the one that was just added, at least
+    return current
+
+
+def begun_outputs(store: WorkStore, plan: OffsetPlan) -> list[str]:
+    """What the splits of a plan have begun to write, one line each; empty where none has begun."""
+    return [
+        f"split {split}: {begun.value.get('output') or 'the job did not say where'}"
+        for split in range(plan.splits)
+        for begun in store.series(_reads(plan.plan_id, split), "begun")[-1:]
+    ]
 
 
 def read_stored_plan(store: WorkStore, name: str, plan_id: str) -> OffsetPlan:

@@ -27,6 +27,7 @@ from tests.conformance.situations import (
     out_of_order,
     since,
     specific,
+    without_timestamps,
 )
 
 CLEANER = "a broker compacts when its cleaner gets to it; waiting for it would cost the suite half a minute"
@@ -51,7 +52,8 @@ MODES = (
         {0: Start(4, 10, "no commit → earliest")}, connection={"auto.offset.reset": "smallest"},
     ),
     Case(
-        "A2", "earliest is the log start, whatever is committed", log_4_to_10, {0: Start(4, 10, "earliest → log start")},
+        "A2", "earliest is the log start, whatever is committed", log_4_to_10,
+        {0: Start(4, 10, "earliest → log start")},
         EARLIEST, commits={0: 7},
     ),
     Case(
@@ -66,15 +68,17 @@ MODES = (
         "A4 B4", "timestamp, for all partitions by one look-up", four_logs,
         {n: Start(6, 10, f"timestamp {AT}:06Z") for n in range(4)}, since(at(6)), commits={0: 9},
     ),
-    Case("A6", "a specific offset is the next to read", log_4_to_10, {0: Start(5, 10, "specific offset")}, specific(p0=5),
-         commits={0: 7}),
+    Case("A6", "a specific offset is the next to read", log_4_to_10,
+         {0: Start(5, 10, "specific offset")}, specific(p0=5), commits={0: 7}),
     Case("A7", "offsets with another mode", never_written, Refused(InvalidRequest, words=("specific_offsets",)),
          {**EARLIEST, "specific_offsets": {"orders": {"0": 1}}}),
-    Case("A8 M2", "a timestamp is missing", never_written, Refused(InvalidRequest, words=("startup_timestamp is missing",)),
+    Case("A8 M2", "a timestamp is missing", never_written,
+         Refused(InvalidRequest, words=("startup_timestamp is missing",)),
          {"startup_mode": "timestamp"}),
     Case("A8 M2", "offsets are missing", never_written, Refused(InvalidRequest, words=("needs specific_offsets",)),
          {"startup_mode": "specific-offsets"}),
-    Case("A9 C10 C11", "-3 among the offsets", never_written, Refused(InvalidRequest, words=("orders[0]", "'committed'")),
+    Case("A9 C10 C11", "-3 among the offsets", never_written,
+         Refused(InvalidRequest, words=("orders[0]", "'committed'")),
          specific(p0=-3)),
     Case("A10", "earliest of a partition that was never written", never_written,
          {0: Start(0, 0, "earliest → log start")}, EARLIEST),
@@ -105,6 +109,9 @@ TIMESTAMPS = (
     Case("B12 J2", "a match in an open transaction is none", open_transaction,
          {0: Start(3, 3, f"no record at or after {AT}:03Z → end")}, {**since(at(3)), **COMMITTED}),
     Case("B12", "read_uncommitted finds it", open_transaction, {0: Start(3, 5, f"timestamp {AT}:03Z")}, since(at(3))),
+    Case("B14", "records without timestamps never match", without_timestamps,
+         {0: Start(5, 5, "no record at or after 1970-01-01T00:00Z → end")}, since(0),
+         because="brokers since 4.0 write no such format"),
     Case("B13", "later than all records, a marker matches", committed_transaction,
          {0: Start(5, 6, f"timestamp {AT}:20Z")}, since(at(20))),
     Case("B13 J4", "an aborted transaction's marker, too", aborted_transaction,
@@ -112,8 +119,8 @@ TIMESTAMPS = (
 )  # fmt: skip
 
 SPECIFIC = (
-    Case("C1", "an offset of no partition here is ignored and listed", log_4_to_10, {0: Start(5, 10, "specific offset")},
-         specific(p0=5, p7=1), also={"ignored": (TopicPartition("orders", 7),)}),
+    Case("C1", "an offset of no partition here is ignored and listed", log_4_to_10,
+         {0: Start(5, 10, "specific offset")}, specific(p0=5, p7=1), also={"ignored": (TopicPartition("orders", 7),)}),
     Case(
         "C2", "no offset of its own: the commit, else the reset, each by itself", four_logs,
         {0: Start(5, 10, "specific offset"), 1: Start(7, 10, KEPT), 2: Start(10, 10, "no commit → latest", skipped=6),
@@ -149,7 +156,8 @@ SPECIFIC = (
          {**specific(p0=1), **RESET, **reset("latest")}),
     Case("C8", "the end", log_4_to_10, {0: Start(10, 10, "specific offset")}, specific(p0=10)),
     Case("C9", "0 of an empty partition", never_written, {0: Start(0, 0, "specific offset")}, specific(p0=0)),
-    Case("C10", "a negative offset", never_written, Refused(InvalidRequest, words=("orders[0]", "-7")), specific(p0=-7)),
+    Case("C10", "a negative offset", never_written, Refused(InvalidRequest, words=("orders[0]", "-7")),
+         specific(p0=-7)),
     Case("C11", "-3 without a group", never_written, Refused(InvalidRequest, words=("'committed'",)),
          {**specific(p0=-3), "group_id": None}),
     Case("C12 J3", "on a marker", committed_transaction, {0: Start(5, 6, "specific offset")}, specific(p0=5)),
@@ -181,7 +189,8 @@ GROUP = (
     Case("D5", "reset none names all that are missing", four_logs,
          Refused(NoCommittedOffset, dict.fromkeys((0, 2, 3), ("no commit", "'none'"))), reset("none"), commits={1: 7}),
     Case("D6", "no group", never_written, Refused(InvalidRequest, words=("no consumer group",)), {"group_id": None}),
-    Case("D7", "an empty group", never_written, Refused(InvalidRequest, words=("group_id is empty",)), {"group_id": ""}),
+    Case("D7", "an empty group", never_written, Refused(InvalidRequest, words=("group_id is empty",)),
+         {"group_id": ""}),
     Case("D8", "an unknown reset", never_written, Refused(InvalidRequest, words=("'newest'",)), reset("newest")),
     Case("D8", "librdkafka's word, in any case", log_4_to_10, {0: Start(4, 10, "no commit → earliest")},
          reset("Beginning")),

@@ -1,7 +1,7 @@
-"""docs/conformance.md, made of docs/rules.toml and the ids that the tests carry: ``python -m tests.conformance.document``.
+"""docs/conformance.md, made of docs/rules.toml and the tests' ids: ``python -m tests.conformance.document``.
 
-A test holds a rule where its name, or the id of its parameters, has the rule's: ``test_B6_…``, ``[C7 E7 below …]``. What
-a test claims so is shown by ``tests/mutations``: there each rule is broken, and a test of it must fail.
+A test holds a rule where its name, or the id of its parameters, has the rule's: ``test_B6_…``, ``[C7 E7 below …]``.
+What a test claims so is shown by ``tests/mutations``: there each rule is broken, and a test of it must fail.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,7 @@ class Rule:
     situation: str
     here: str
     outside: str = ""
+    held_by: Sequence[str] = ()
 
 
 def read_rules() -> list[Rule]:
@@ -74,15 +75,25 @@ def collect() -> list[str]:
     return [line for line in found.stdout.splitlines() if "::" in line]
 
 
-def tests_by_rule(test_ids: Iterable[str]) -> dict[str, list[str]]:
-    """The tests of each rule, each once: that it runs on two clusters makes it no second test."""
+def held_by_rule(test_ids: Iterable[str], rules: Iterable[Rule]) -> dict[str, list[str]]:
+    """The tests of each rule, each once: that it runs on two clusters makes it no second test.
+
+    :raises ValueError: a rule names a test that does not exist.
+    """
+    test_ids = list(test_ids)
+    named: dict[str, list[str]] = {}
+    for rule in rules:
+        for name in rule.held_by:
+            if not any(test_id.partition("[")[0] == name for test_id in test_ids):
+                raise ValueError(f"docs/rules.toml: {rule.id} is held by {name}, which does not exist")
+            named.setdefault(name, []).append(rule.id)
     held: dict[str, dict[str, set[str]]] = {}
     for test_id in test_ids:
         path, _, name = test_id.partition("::")
         clusters = {cluster for match in _CLUSTER.findall(name) for cluster in match if cluster}
         shown = f"{Path(path).stem}: {_shown(_CLUSTER.sub('', name))}"
-        for rule in _RULE.findall(name):
-            held.setdefault(rule, {}).setdefault(shown, set()).update(clusters)
+        for id in (*_RULE.findall(name), *named.get(test_id.partition("[")[0], ())):
+            held.setdefault(id, {}).setdefault(shown, set()).update(clusters)
     return {rule: [f"{shown}{_on(clusters)}" for shown, clusters in tests.items()] for rule, tests in held.items()}
 
 
@@ -120,7 +131,8 @@ def document(rules: Iterable[Rule], held: Mapping[str, list[str]]) -> str:
 
 
 def main() -> int:
-    DOCUMENT.write_text(document(read_rules(), tests_by_rule(collect())))
+    rules = read_rules()
+    DOCUMENT.write_text(document(rules, held_by_rule(collect(), rules)))
     return 0
 
 

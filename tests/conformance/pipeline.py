@@ -66,7 +66,7 @@ def reasons(plan: OffsetPlan) -> list[str]:
 
 
 class Wrapped:
-    """A cluster of which a test answers some questions itself: override a method, and call ``self.real`` for the rest."""
+    """A cluster of which a test answers some questions itself, by a method; ``self.real`` answers the rest."""
 
     def __init__(self, real: Cluster) -> None:
         self.real = real

@@ -142,6 +142,12 @@ def appended_by_the_broker(hands: Hands, topic: str) -> None:
     hands.produce(TopicPartition(topic, 0), [at(second) for second in range(5)])
 
 
+def without_timestamps(hands: Hands, topic: str) -> None:
+    """As in the message formats before 0.10."""
+    hands.create_topic(topic)
+    hands.produce(TopicPartition(topic, 0), [-1] * 5)
+
+
 def open_transaction(hands: Hands, topic: str) -> object:
     """0 to 2 are decided; 3 and 4, of seconds 3 and 4, are not. Last stable offset 3, high watermark 5."""
     hands.create_topic(topic)

@@ -271,7 +271,7 @@ def test_E11_B16_what_is_deleted_after_the_plan_shows_in_it_and_in_the_next(
     first = pipeline.plan(startup_mode="timestamp", startup_timestamp=at(2))
     assert [p.log_start_offset for p in first.partitions] == [0, 0]
     site.hands.delete_records(tp(written), 6)
-    with pytest.raises(DataLoss, match="start offset 2 .* is below log start offset 6 .4 offsets are gone"):
+    with pytest.raises(DataLoss, match=r"start offset 2 .* is below log start offset 6 .4 offsets are gone"):
         pipeline.plan(startup_mode="timestamp", startup_timestamp=at(2))
 
 
@@ -297,7 +297,7 @@ def test_K18_C6_a_log_that_was_cut_below_the_position_is_said(memory_site: Site,
     pipeline = Pipeline(cluster, store, group, {"topics": ["orders"], **EARLIEST})
     pipeline.run()
     cluster.truncate(tp("orders"), 10)
-    with pytest.raises(DataLoss, match="start offset 15 .* is beyond the end of the log, 10"):
+    with pytest.raises(DataLoss, match=r"start offset 15 .* is beyond the end of the log, 10"):
         pipeline.plan()
     second = pipeline.run(on_data_loss="advance")
     assert ranges(second) == {0: (0, 10)}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.conformance.document import DOCUMENT, Rule, collect, document, read_rules, tests_by_rule
+from tests.conformance.document import DOCUMENT, Rule, collect, document, held_by_rule, read_rules
 
 LAST_OF_GROUP = {
     "A": 11, "B": 16, "C": 14, "D": 16, "E": 11, "F": 11, "G": 12, "H": 6, "I": 11, "J": 7, "K": 18, "L": 8, "M": 8,
@@ -15,7 +15,7 @@ LAST_OF_GROUP = {
 
 @pytest.fixture(scope="module")
 def held() -> dict[str, list[str]]:
-    return tests_by_rule(collect())
+    return held_by_rule(collect(), read_rules())
 
 
 def test_every_rule_is_in_the_list_once_and_in_order() -> None:
@@ -38,19 +38,25 @@ def test_the_document_is_current(held: dict[str, list[str]]) -> None:
 
 
 def test_a_test_holds_the_rules_that_its_name_or_its_parameters_have() -> None:
-    held = tests_by_rule(
+    held = held_by_rule(
         [
             "tests/x/test_y.py::test_E4_E5_an_offset[memory]",
             "tests/x/test_y.py::test_E4_E5_an_offset[broker]",
             "tests/x/test_y.py::test_a_row[memory-C7 below]",
             "tests/x/test_y.py::test_nothing[p0-B6x-3]",
-        ]
+        ],
+        [],
     )
     assert held == {
         "E4": ["test_y: E4 E5 an offset (also on a real broker)"],
         "E5": ["test_y: E4 E5 an offset (also on a real broker)"],
         "C7": ["test_y: C7 below"],
     }
+
+
+def test_a_rule_cannot_name_a_test_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="L1 is held by tests/x"):
+        held_by_rule([], [Rule("L1", "", "", held_by=["tests/x.py::test_gone"])])
 
 
 def test_a_rule_is_a_row() -> None:

@@ -1,4 +1,4 @@
-"""Rules D and F end to end: where a pipeline goes on that has run before, on both clusters where the state can be made."""
+"""Rules D and F end to end: where a pipeline goes on that has run before."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_F7_C7_what_was_deleted_below_the_position_is_lost_and_counted(
 ) -> None:
     pipeline.run(max_records_per_partition=2)
     site.hands.delete_records(tp(written, 1), 5)
-    with pytest.raises(DataLoss, match="start offset 2 .* is below log start offset 5 .3 offsets are gone"):
+    with pytest.raises(DataLoss, match=r"start offset 2 .* is below log start offset 5 .3 offsets are gone"):
         pipeline.plan()
     second = pipeline.plan(on_data_loss="advance")
     assert ranges(second) == {0: (2, 10), 1: (5, 10)}
@@ -174,7 +174,7 @@ def test_a_group_that_somebody_moved_is_refused_unless_told_which_counts(
 ) -> None:
     pipeline.run(max_records_per_partition=6)
     site.hands.commit_as_somebody_else(group, of(written, [1], 3))
-    with pytest.raises(GroupMoved, match="at 6 .* now the group is at 3"):
+    with pytest.raises(GroupMoved, match=r"at 6 .* now the group is at 3"):
         pipeline.plan()
     assert ranges(pipeline.plan(on_group_moved="adopt-group")) == {0: (6, 10), 1: (3, 10)}
     assert ranges(pipeline.run(on_group_moved="keep-checkpoint")) == {0: (6, 10), 1: (6, 10)}

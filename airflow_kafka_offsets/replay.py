@@ -1,0 +1,131 @@
+"""Whether a run's frozen plan may be read again: a retry, a clear, a second scheduler (DESIGN, Frozen plans).
+
+Asked before Spark starts, because afterwards the records are in an output. A run that has committed may rewrite its own
+output with the same plan. One that has not may go on only while its pipeline stands where the plan found it: if another
+run has gone on from there, that run has read the records, and reading them again would put them into two outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.errors import DataLoss, PlanSuperseded, TopicRecreated
+from airflow_kafka_offsets.offsets.commits import CommitMark
+from airflow_kafka_offsets.offsets.model import OffsetRange, TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicList
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import begun_outputs, receipts
+
+
+def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> bool:
+    """Whether this very plan's commit is on record: a receipt, a checkpoint, or the mark of a commit in the group."""
+    if plan.run is not None and plan.plan_id in receipts(store, plan.run):
+        return True
+    chain = _chain_of(plan, store)
+    if chain is None:
+        return False
+    return any(mark.plan_id == plan.plan_id for mark in _marks(plan, cluster).values()) or chain.names(plan.plan_id)
+
+
+def check_replay(request: PlanRequest, plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> OffsetPlan:
+    """The plan to read: ``plan`` itself, or its successor without the records that are gone meanwhile.
+
+    :raises PlanSuperseded: another run of the pipeline has gone on from where this plan starts.
+    :raises TopicRecreated: a topic of the plan is another log by now.
+    :raises DataLoss: records of the plan are gone, and ``on_data_loss`` is not ``advance`` (or the run has committed).
+    """
+    committed = has_committed(plan, store, cluster)
+    if not committed:
+        _refuse_superseded(plan, store, cluster)
+    _refuse_recreated(plan, cluster)
+    gone = _gone(plan, cluster)
+    if not gone:
+        return plan
+    if request.on_data_loss != "advance" or committed:
+        raise DataLoss(
+            [
+                f"{tp}: start offset {start} of the frozen plan is below log start offset {log_start} "
+                f"({log_start - start} offsets are gone)"
+                for tp, (start, log_start) in gone.items()
+            ],
+            "The records were deleted after the plan was made. "
+            + (
+                "The run has committed, so its output already holds them: leave it as it is."
+                if committed
+                else 'Set on_data_loss="advance" to read what is left, or re_plan to plan this run anew.'
+            ),
+        )
+    return replace(
+        plan,
+        partitions=tuple(_advanced(p, gone.get(p.topic_partition)) for p in plan.partitions),
+        replaces=plan.plan_id,
+        starts_all_splits=bool(begun_outputs(store, plan)),
+    )
+
+
+def _chain_of(plan: OffsetPlan, store: WorkStore) -> CheckpointChain | None:
+    if plan.window or plan.checkpoint_id is None:
+        return None
+    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
+
+
+def _marks(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition, CommitMark]:
+    if plan.group_id is None:
+        return {}
+    committed = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions])
+    marks = {tp: CommitMark.of(commit) for tp, commit in committed.items()}
+    return {tp: mark for tp, mark in marks.items() if mark is not None and not mark.window}
+
+
+def _refuse_superseded(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> None:
+    chain = _chain_of(plan, store)
+    if chain is None:
+        return
+    newest = chain.newest()
+    by = newest.run if newest is not None and newest.id != plan.parent else None
+    if by is None and plan.parent is not None:
+        landed = [mark for mark in _marks(plan, cluster).values() if mark.parent == plan.parent]
+        by = landed[0].run or f"of plan {landed[0].plan_id}" if landed else None
+    if by is not None:
+        raise PlanSuperseded(str(plan.run), plan.plan_id, by, begun_outputs(store, plan))
+
+
+def _refuse_recreated(plan: OffsetPlan, cluster: OffsetReader) -> None:
+    topics = by_topic(p.topic_partition for p in plan.partitions)
+    now = cluster.describe(TopicList(tuple(topics))).topics
+    recreated = [
+        f"{topic}: its id is {now[topic].topic_id}, the plan was made for {plan.topic_ids[topic]}"
+        for topic in topics
+        if plan.topic_ids.get(topic) is not None and now[topic].topic_id != plan.topic_ids[topic]
+    ]
+    if recreated:
+        raise TopicRecreated(
+            recreated,
+            "The topic was deleted and created again since the plan was made: its records are another log's. A new run "
+            'reads that, with on_recreated="earliest".',
+        )
+
+
+def _gone(plan: OffsetPlan, cluster: OffsetReader) -> Mapping[TopicPartition, tuple[int, int]]:
+    """Start and log start of each partition whose first records are no longer there."""
+    to_read = {p.topic_partition: p.start_offset for p in plan.to_read()}
+    log_starts = cluster.log_start_offsets(list(to_read)) if to_read else {}
+    return {tp: (start, log_starts[tp]) for tp, start in to_read.items() if log_starts[tp] > start}
+
+
+def _advanced(partition: PlannedPartition, gone: tuple[int, int] | None) -> PlannedPartition:
+    if gone is None:
+        return partition
+    start = min(gone[1], partition.end_offset)
+    lost = start - partition.start_offset
+    return replace(
+        partition,
+        range=OffsetRange(start, partition.end_offset),
+        start_reason=f"{partition.start_reason}, then out of range → log start, {lost} lost",
+        log_start_offset=gone[1],
+        lost=partition.lost + lost,
+    )
