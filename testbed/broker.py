@@ -188,7 +188,14 @@ class KafkaBroker(Topics):
         jvm += ["-cp", os.pathsep.join(map(str, self._jars))]
         env = {**os.environ, **self._java.env}
         if not (self.data_dir / "data" / "meta.properties").exists():
-            command = [*jvm, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties)]
+            command = [
+                *jvm,
+                "kafka.tools.StorageTool",
+                "format",
+                f"--cluster-id={self.cluster_id}",
+                "-c",
+                str(properties),
+            ]
             with self.log.open("ab") as log:
                 if subprocess.run(command, stdout=log, stderr=log, env=env, check=False).returncode:
                     raise BrokerFailed("the broker's data folder could not be formatted", self.log)

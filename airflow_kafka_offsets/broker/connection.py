@@ -93,9 +93,10 @@ class Connection:
         self._heard = _Heard()
         self._client: AdminClient | None = None
         self._known_good = False
+        self._has_answered = False  # the client that there is now
 
     def close(self) -> None:
-        self._client = None
+        self.renew()
 
     def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
         """The answer to ``question``, asked again with a new client while it raises :class:`NotYet`.
@@ -129,10 +130,16 @@ class Connection:
     def renew(self) -> None:
         """Forget the client: the next question gets a new one."""
         self._client = None
+        self._has_answered = False
 
     def _asked(self, question: Callable[[AdminClient], T]) -> T:
         client = self._current()
         try:
+            if not self._has_answered:
+                # Not a courtesy: asked for a group's offsets before it has a connection, a client that gives up waiting
+                # for one aborts the whole process (librdkafka #4605, `eonce->refcnt > 0`).
+                client.list_topics(timeout=self.attempt_s)
+                self._has_answered = True
             return question(client)
         except KafkaException as error:
             kafka_error = error.args[0]
@@ -186,7 +193,7 @@ class Connection:
                     "the brokers can be reached from here.",
                     retriable=reason is None,
                 ) from None
-            self._known_good = True
+            self._known_good = self._has_answered = True
             return
 
     def _hear(self, client: AdminClient) -> None:

@@ -1,8 +1,10 @@
 """What may be committed: the mark that a commit carries, and the table that decides each partition.
 
-The table is DESIGN.md's ("Commit"); the first row that matches wins, one refusal refuses all. One order differs from
-the page: row 3 (committed beyond the end) is only terminal where this plan's own commit is on record. Otherwise a plan
-that a named policy moves back, whose base is always beyond its end, could never be committed by row 4.
+The table is DESIGN.md's ("Commit"); the first row that matches wins, one refusal refuses all. Row 3 differs from the
+page in two ways that walking it showed. It is only terminal where this plan's own commit is on record: otherwise a plan
+that a named policy moves back, whose base is always beyond its end, could never be committed by row 4. And it holds *at*
+the end too: an idle partition, committed again at the same offset by a later run, is no conflict for a run that was
+cleared after its own commit.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def decide_commit(
     mark = CommitMark.of(committed)
     if now == end and ((mark and mark.plan_id == plan.plan_id) or base == end):
         return "write"  # row 2: renews the expiry; also the retry after a lost answer
-    if now is not None and now > end and own_commit_on_record:
+    if now is not None and now >= end and own_commit_on_record:
         return "keep"  # row 3
     if now == base and (base is None or base <= end or partition.moved_back_by is not None):
         return "write"  # row 4
