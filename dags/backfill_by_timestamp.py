@@ -15,6 +15,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_kafka_offsets import kafka_spark_batch
 
+OUTPUT = str(Path.home() / "kafka-offsets" / "orders-by-hour")
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 with DAG(
@@ -35,7 +36,7 @@ with DAG(
         application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
         application_args=[
             "--output",
-            "{{ var.value.get('kafka_offsets_backfill_output', '/tmp/kafka-offsets/orders-by-hour') }}",
+            "{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}",
         ],
         spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
     )

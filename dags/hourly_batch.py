@@ -6,7 +6,7 @@ variables (or their defaults):
 
 - ``kafka_offsets_topics``: topics to read, separated by commas (``orders``)
 - ``kafka_offsets_group``: the consumer group (``hourly-batch``)
-- ``kafka_offsets_output``: where the Parquet files go, a path that Spark can write (``/tmp/kafka-offsets/orders``)
+- ``kafka_offsets_output``: where the Parquet files go, a path that Spark can write (``kafka-offsets/orders`` at home)
 - ``kafka_offsets_spark_packages``: Spark's Kafka connector; empty where the cluster has it in ``spark-defaults.conf``
 """
 
@@ -17,6 +17,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_kafka_offsets import kafka_spark_batch
 
+OUTPUT = str(Path.home() / "kafka-offsets" / "orders")
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 with DAG(
@@ -40,7 +41,7 @@ with DAG(
         application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
         application_args=[
             "--output",
-            "{{ var.value.get('kafka_offsets_output', '/tmp/kafka-offsets/orders') }}",
+            "{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}",
             "--min-partitions",
             "{{ params.min_partitions }}",
         ],

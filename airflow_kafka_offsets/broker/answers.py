@@ -6,7 +6,7 @@ error is raised, so that it names every one of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
@@ -40,6 +40,10 @@ class Refusals:
             self.waiting[of] = in_words(error)
         else:
             self._errors[of] = error
+
+    def add_all(self, partitions: Iterable[TopicPartition], error: KafkaError) -> None:
+        for tp in partitions:
+            self.add(tp, error)
 
     def raise_final(self) -> None:
         """Raise if there is one that time does not mend.

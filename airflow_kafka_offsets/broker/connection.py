@@ -6,6 +6,7 @@ What librdkafka does, and what this file makes of it (all measured on real broke
 - why a connection fails (a wrong password, TLS against plaintext, an unknown host) comes through ``error_cb`` and the
   log only, while the call itself says "timed out": both are collected, and where waiting is vain it is told at once;
 - a client that is dropped before its futures resolve leaves them unresolved for ever: the client outlives its answers;
+- a client that gave up waiting for a group's coordinator aborts the process when the answer comes: it is destroyed;
 - ``KafkaError.retriable()`` is false for all that was seen: which errors heal by themselves is listed here.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -93,7 +95,6 @@ class Connection:
         self._heard = _Heard()
         self._client: AdminClient | None = None
         self._known_good = False
-        self._has_answered = False  # the client that there is now
 
     def close(self) -> None:
         self.renew()
@@ -114,11 +115,8 @@ class Connection:
         try:
             for attempt in attempts:
                 with attempt:
-                    if attempt.retry_state.attempt_number > 1:
-                        self.renew()
                     return self._asked(question)
         except NotYet as last:
-            self.renew()
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
                 f"no answer within {self._deadline_s:g} s; last: {last}{self._heard.told()}",
@@ -128,28 +126,32 @@ class Connection:
         raise AssertionError("unreachable: the loop returns or raises")
 
     def renew(self) -> None:
-        """Forget the client: the next question gets a new one."""
+        """Destroy the client: the next question gets a new one."""
         self._client = None
-        self._has_answered = False
 
     def _asked(self, question: Callable[[AdminClient], T]) -> T:
-        client = self._current()
+        """One attempt. A client that has failed is destroyed at once, before anything waits.
+
+        Where the coordinator of a group answers a client that has given up waiting for it, librdkafka aborts the whole
+        process (confluentinc/librdkafka#4605, ``eonce->refcnt > 0``). Questions get a weak proxy, because the frames of
+        an exception's traceback would keep the client itself alive.
+        """
+        client = weakref.proxy(self._current())
         try:
-            if not self._has_answered:
-                # Not a courtesy: asked for a group's offsets before it has a connection, a client that gives up waiting
-                # for one aborts the whole process (librdkafka #4605, `eonce->refcnt > 0`).
-                client.list_topics(timeout=self.attempt_s)
-                self._has_answered = True
             return question(client)
         except KafkaException as error:
-            kafka_error = error.args[0]
             self._hear(client)
-            if kafka_error.code() in TRANSIENT:
-                raise NotYet(in_words(kafka_error)) from None
+            self.renew()
+            if error.args[0].code() in TRANSIENT:
+                raise NotYet(in_words(error.args[0])) from None
             raise
         except TimeoutError:  # of a future that librdkafka did not resolve in its own request timeout
-            self._hear(client)
+            self.renew()
             raise NotYet(f"no answer within {self.attempt_s:g} s") from None
+        except Exception:
+            self._hear(client)
+            self.renew()
+            raise
 
     def _current(self) -> AdminClient:
         if self._client is None:
@@ -175,7 +177,7 @@ class Connection:
         if self._known_good:
             return
         end = time.monotonic() + self._first_contact_s
-        client = self._current()
+        client = weakref.proxy(self._current())
         while True:
             left = end - time.monotonic()
             try:
@@ -193,7 +195,7 @@ class Connection:
                     "the brokers can be reached from here.",
                     retriable=reason is None,
                 ) from None
-            self._known_good = self._has_answered = True
+            self._known_good = True
             return
 
     def _hear(self, client: AdminClient) -> None:

@@ -38,12 +38,17 @@ def read_committed_offsets(
 
     def look(client: AdminClient) -> None:
         refusals = Refusals(f"read offsets of group {group_id!r}", connection.address, "Describe")
-        for chunk in chunks([tp for tp in sorted(partitions) if tp not in answers], COMMIT_CHUNK):
+        pending = [tp for tp in sorted(partitions) if tp not in answers]
+        for chunk in chunks(pending, COMMIT_CHUNK):
             asked = ConsumerGroupTopicPartitions(group_id, [to_kafka(tp) for tp in chunk])
             future = client.list_consumer_group_offsets(
                 [asked], require_stable=True, request_timeout=connection.attempt_s
             )[group_id]
-            for found in _partitions(connection, group_id, future, "read offsets of", "Describe", chunk, refusals):
+            error, partitions_found = _answer(connection, group_id, future, "read offsets of", "Describe")
+            if error is not None:
+                refusals.add_all([tp for tp in pending if tp not in answers], error)
+                break  # a client that has given up waiting for a coordinator is not asked again
+            for found in partitions_found:
                 tp = TopicPartition(found.topic, found.partition)
                 if found.error is None:
                     answers[tp] = _committed(found)
@@ -77,10 +82,15 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
 
     def write(client: AdminClient) -> None:
         refusals = Refusals(f"commit to group {group_id!r}", connection.address, "Read")
-        for chunk in chunks([tp for tp in sorted(offsets) if tp not in written], COMMIT_CHUNK):
+        pending = [tp for tp in sorted(offsets) if tp not in written]
+        for chunk in chunks(pending, COMMIT_CHUNK):
             asked = ConsumerGroupTopicPartitions(group_id, [to_kafka(tp, offsets[tp]) for tp in chunk])
             future = client.alter_consumer_group_offsets([asked], request_timeout=connection.attempt_s)[group_id]
-            for answer in _partitions(connection, group_id, future, "commit to", "Read", chunk, refusals):
+            error, partitions_found = _answer(connection, group_id, future, "commit to", "Read")
+            if error is not None:
+                refusals.add_all([tp for tp in pending if tp not in written], error)
+                break
+            for answer in partitions_found:
                 tp = TopicPartition(answer.topic, answer.partition)
                 if answer.error is None:
                     written.add(tp)
@@ -102,25 +112,17 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
         connection.renew()
 
 
-def _partitions(
-    connection: Connection,
-    group_id: str,
-    future: Future[Any],
-    verb: str,
-    right: str,
-    asked: Iterable[TopicPartition],
-    refusals: Refusals,
-) -> Iterable[Any]:
-    """The partitions of the answer; an error of the whole call is one of each partition that was asked for."""
+def _answer(
+    connection: Connection, group_id: str, future: Future[Any], verb: str, right: str
+) -> tuple[KafkaError | None, Iterable[Any]]:
+    """The error of the whole call, or its partitions."""
     try:
-        return future.result(connection.attempt_s + 1).topic_partitions or ()
+        return None, future.result(connection.attempt_s + 1).topic_partitions or ()
     except KafkaException as error:
         _raise_denied(connection, group_id, error.args[0], verb, right)
         if error.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID:
             raise _GroupIsLive from None
-        for tp in asked:
-            refusals.add(tp, error.args[0])
-        return ()
+        return error.args[0], ()
 
 
 def _raise_denied(connection: Connection, group_id: str, error: KafkaError, verb: str, right: str) -> None:

@@ -1,10 +1,10 @@
 """What may be committed: the mark that a commit carries, and the table that decides each partition.
 
 The table is DESIGN.md's ("Commit"); the first row that matches wins, one refusal refuses all. Row 3 differs from the
-page in two ways that walking it showed. It is only terminal where this plan's own commit is on record: otherwise a plan
-that a named policy moves back, whose base is always beyond its end, could never be committed by row 4. And it holds *at*
-the end too: an idle partition, committed again at the same offset by a later run, is no conflict for a run that was
-cleared after its own commit.
+page in two ways that walking it showed. It is only terminal where this plan's own commit is on record: otherwise a
+plan that a named policy moves back, whose base is always beyond its end, could never be committed by row 4. It holds
+*at* the end too: an idle partition, committed again at the same offset by a later run, is no conflict for a run that
+was cleared after its own commit.
 """
 
 from __future__ import annotations

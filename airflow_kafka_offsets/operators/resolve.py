@@ -7,23 +7,25 @@ from datetime import datetime
 from inspect import signature
 from typing import Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]  # missing in its stub
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
 from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.job import job_arguments
-from airflow_kafka_offsets.offsets.manifest import plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.parse import parse_request
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
 from airflow_kafka_offsets.offsets.times import parse_timestamp_ms
 from airflow_kafka_offsets.planner import plan_run, request_for
-from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan
+from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, store_plan
 
 _FROM_THE_RUN = {"now_ms", "checkpoint_id", "interval", "run", "run_type"}
 REQUEST_PARAMETERS = tuple(name for name in signature(parse_request).parameters if name not in _FROM_THE_RUN)
+STATE_KEY = "plan:v1"
 INLINE_LIMIT = 500  # partitions; above, the XCom holds the reference and its digest only
 
 
@@ -173,7 +175,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         store = configured_work_store(self.work_store)
         run = run_key(context)
         try:
-            has_plan = find_plan(store, run) is not None
+            has_plan = recover_plan(context, store, run) is not None
             request = request_for(hook.client_config, self._parameters(context, run, hook, has_plan))
             with hook.open_cluster() as cluster:
                 stored = plan_run(request, run, store, cluster)
@@ -183,6 +185,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             if self.on_superseded == "skip" and not superseded.outputs:
                 raise AirflowSkipException(str(superseded)) from None
             raise
+        remember_plan_in_airflow(context, stored.plan)
         self._say(stored.plan)
         self._push(context, stored, store.uri)
         bootstrap_servers = str(hook.client_config["bootstrap.servers"])
@@ -239,6 +242,21 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ti.xcom_push(key="assign", value=options["assign"])
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
+
+
+def remember_plan_in_airflow(context: Any, plan: OffsetPlan) -> None:
+    """A second copy of the run's plan, in Airflow's task state store; a large plan has the work store's copy only."""
+    states = context.get("task_state_store")
+    if states is not None and len(plan.partitions) <= INLINE_LIMIT:
+        states.set(STATE_KEY, plan_to_dict(plan), retention=NEVER_EXPIRE)
+
+
+def recover_plan(context: Any, store: WorkStore, run: RunKey) -> StoredPlan | None:
+    """The run's plan from the work store, or put back there from Airflow's copy: a lost work store loses no plan."""
+    kept = find_plan(store, run)
+    states = context.get("task_state_store")
+    copy = states.get(STATE_KEY) if kept is None and states is not None else None
+    return store_plan(store, run, plan_from_dict(copy)) if copy else kept
 
 
 def run_key(context: Any) -> RunKey:

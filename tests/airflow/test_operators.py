@@ -65,6 +65,21 @@ def test_committing_a_plan_twice_is_committing_it_once(
     assert committed_offsets(broker, group, name) == {0: 5}
 
 
+def test_a_run_whose_work_store_is_lost_reads_the_same_records_on_its_retry(
+    run: Callable[..., RunResult], xcom: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    """The second copy of the plan is in Airflow's task state store."""
+    name = topic(1)
+    filled(broker, name, 3)
+
+    result = run("work_store_lost", {"topic": name, "group": group})
+
+    assert result.states("resolve") == ["success"]
+    assert next(task.tries for task in result.tasks if task.task_id == "resolve") == 2
+    plan = xcom("work_store_lost", result, "resolve", "plan")
+    assert offsets_of(plan, name, "end_offset") == [3]  # records that came after the first try are not in it
+
+
 def test_a_live_group_is_refused_and_keeps_its_offsets(
     run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
 ) -> None:

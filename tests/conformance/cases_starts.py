@@ -163,10 +163,17 @@ SPECIFIC = (
     Case("C12 J3", "on a marker", committed_transaction, {0: Start(5, 6, "specific offset")}, specific(p0=5)),
     Case("C12", "in a gap of compaction", compacted, {0: Start(4, 10, "specific offset")}, specific(p0=4),
          because=CLEANER),
-    Case("C13 M8", "the text form, for each topic that is listed", four_logs,
+    Case("C13", "the text form", four_logs,
          {n: Start(5 + n, 10, "specific offset") for n in range(4)},
          {"startup_mode": "specific-offsets",
           "specific_offsets": "partition:0,offset:5;partition:1,offset:6;partition:2,offset:7;partition:3,offset:8;"}),
+    Case("M8", "the text form names the topic where there may be several", four_logs,
+         {n: Start(5 + n, 10, "specific offset") for n in range(4)},
+         {"startup_mode": "specific-offsets",
+          "specific_offsets": ";".join(f"topic:orders,partition:{n},offset:{5 + n}" for n in range(4))}),
+    Case("M8", "the text form with several topics and no name", never_written,
+         Refused(InvalidRequest, words=("names no topic",)),
+         {"topics": ["orders", "clicks"], "startup_mode": "specific-offsets", "specific_offsets": "partition:0,offset:5"}),
     Case("C14", "an empty map is group-offsets", log_4_to_10, {0: Start(7, 10, KEPT)}, specific(), commits={0: 7}),
 )  # fmt: skip
 

@@ -91,10 +91,17 @@ def held_by_rule(test_ids: Iterable[str], rules: Iterable[Rule]) -> dict[str, li
     for test_id in test_ids:
         path, _, name = test_id.partition("::")
         clusters = {cluster for match in _CLUSTER.findall(name) for cluster in match if cluster}
-        shown = f"{Path(path).stem}: {_shown(_CLUSTER.sub('', name))}"
-        for id in (*_RULE.findall(name), *named.get(test_id.partition("[")[0], ())):
+        if "on_a_broker" in name:
+            clusters.add("broker")
+        shown = f"{Path(path).parent.name}/{Path(path).stem}: {_shown(_CLUSTER.sub('', name))}"
+        for id in (*rules_in(name), *named.get(test_id.partition("[")[0], ())):
             held.setdefault(id, {}).setdefault(shown, set()).update(clusters)
     return {rule: [f"{shown}{_on(clusters)}" for shown, clusters in tests.items()] for rule, tests in held.items()}
+
+
+def rules_in(name: str) -> list[str]:
+    """The ids in a test's name and parameters."""
+    return _RULE.findall(name)
 
 
 def _shown(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -153,12 +154,33 @@ def test_I11_of_two_plans_made_at_one_time_one_is_committed(site: Site, pipeline
 def test_I11_D13_a_group_with_a_member_is_planned_for_and_not_committed_to(
     site: Site, pipeline: Pipeline, written: str, group: str
 ) -> None:
+    class Watched(Wrapped):
+        def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+            raise AssertionError("it is refused before it is tried: a dry run must say so, too")
+
     with site.hands.live_member(group, written):
         plan = pipeline.plan()
         with pytest.raises(GroupActive, match="live members"):
-            pipeline.commit(plan)
+            pipeline.commit(plan, cluster=Watched(site.cluster))  # type: ignore[arg-type]
         assert site.cluster.describe_group(group).state == "Stable", "planning joined nothing"
     assert pipeline.committed(tp(written, 0), tp(written, 1)) == {}
+
+
+def test_I11_of_two_plans_that_leave_the_group_alone_one_is_kept(site: Site, pipeline: Pipeline, written: str) -> None:
+    first, second = pipeline.plan(max_records=4), pipeline.plan()
+    pipeline.commit(first, "checkpoint-only")
+    with pytest.raises(CommitConflict, match="the newest is of run billing/run-1/resolve"):
+        pipeline.commit(second, "checkpoint-only")
+    assert ranges(pipeline.plan()) == {0: (4, 10), 1: (0, 0)}
+
+
+def test_row_2_an_empty_plan_that_is_committed_again_renews_the_expiry(
+    site: Site, pipeline: Pipeline, written: str
+) -> None:
+    pipeline.run()
+    empty = pipeline.run()
+    pipeline.run()
+    assert dict(pipeline.commit(empty).written) == {tp(written, 0): (10, 10), tp(written, 1): (0, 0)}
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -319,6 +341,6 @@ def test_N2_topics_of_one_name_in_two_clusters_stay_apart(store: WorkStore, grou
     elsewhere = Pipeline(other, store, group, pipeline.ask, runs=10).plan(max_records=4)
     assert (first.cluster_id, elsewhere.cluster_id) == ("one", "other")
     assert ranges(elsewhere) == {0: (0, 4)}, "the first cluster's checkpoint is not this one's"
-    assert elsewhere.plan_id != first.plan_id
+    assert replace(first, cluster_id="other").plan_id != first.plan_id
     with pytest.raises(InvalidRequest, match="made on cluster other, and this connection leads to cluster one"):
         pipeline.commit(elsewhere)

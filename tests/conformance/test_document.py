@@ -48,9 +48,9 @@ def test_a_test_holds_the_rules_that_its_name_or_its_parameters_have() -> None:
         [],
     )
     assert held == {
-        "E4": ["test_y: E4 E5 an offset (also on a real broker)"],
-        "E5": ["test_y: E4 E5 an offset (also on a real broker)"],
-        "C7": ["test_y: C7 below"],
+        "E4": ["x/test_y: E4 E5 an offset (also on a real broker)"],
+        "E5": ["x/test_y: E4 E5 an offset (also on a real broker)"],
+        "C7": ["x/test_y: C7 below"],
     }
 
 

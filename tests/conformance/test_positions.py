@@ -192,6 +192,7 @@ def test_D11_E6_a_topic_that_was_made_again(site: Site, pipeline: Pipeline, writ
         pipeline.plan()
     second = pipeline.run(on_recreated="earliest")
     assert ranges(second) == {0: (0, 4), 1: (0, 0)}
+    assert reasons(second) == ["topic re-created → log start"] * 2
     assert [p.continuity for p in second.partitions] == ["re-created", "re-created"]
     assert ranges(pipeline.plan()) == {0: (4, 4), 1: (0, 0)}, "and from then on it is the topic"
 
@@ -215,9 +216,10 @@ def test_D15_a_commit_of_a_partition_that_is_not_there_is_not_asked_for(
 ) -> None:
     """Only in memory: a broker takes no commit for a partition that it does not have."""
     memory_site.hands.create_topic(orders)
-    memory_site.hands.commit_as_somebody_else(group, of(orders, [0, 9], 0))
+    memory_site.hands.produce(tp(orders), [at(0)] * 10)
+    memory_site.hands.commit_as_somebody_else(group, of(orders, [0, 9], 5))
     pipeline = Pipeline(memory_site.cluster, store, group, {"topics": [orders], **GROUP})
-    assert ranges(pipeline.plan()) == {0: (0, 0)}
+    assert ranges(pipeline.plan()) == {0: (5, 10)}
 
 
 def test_G5_a_topic_that_a_pattern_does_not_see_any_more(site: Site, pipeline: Pipeline, written: str) -> None:

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -274,8 +274,8 @@ def test_without_an_isolation_level_the_clients_differ(fragile: KafkaBroker, ord
 class Counting(AdminClient):
     """Counts the calls and the partitions in each of them."""
 
-    calls: Counter[str] = Counter()
-    most: Counter[str] = Counter()
+    calls: ClassVar[Counter[str]] = Counter()
+    most: ClassVar[Counter[str]] = Counter()
 
     def _count(self, name: str, partitions: int) -> None:
         Counting.calls[name] += 1
@@ -294,10 +294,9 @@ class Counting(AdminClient):
         return super().alter_consumer_group_offsets(request, **settings)
 
 
-def test_many_partitions_go_out_in_chunks(
-    fragile: KafkaBroker, group: str, monkeypatch: pytest.MonkeyPatch, many: int = 2 * COMMIT_CHUNK + 1
-) -> None:
+def test_many_partitions_go_out_in_chunks(fragile: KafkaBroker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """librdkafka's cost grows with the square of the partitions in one call. (10,000 are as many calls more.)"""
+    many = 2 * COMMIT_CHUNK + 1
     monkeypatch.setattr(Counting, "calls", Counter())
     monkeypatch.setattr(Counting, "most", Counter())
     monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", Counting)

@@ -3,14 +3,18 @@
 What differs between tests comes in through the run's conf (``params``).
 """
 
+import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowSkipException
+from confluent_kafka import Producer
 
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
+    KafkaOffsetsHook,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
     kafka_spark_batch,
@@ -49,6 +53,31 @@ with DAG("commit_retried", schedule=None, params=NAMES, **COMMON):
     commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
     again = CommitOffsetsOperator(task_id="again", plan=resolve.output["plan"], require_report=False)
     commit >> again
+
+
+class LosesItsWorkStore(ResolveStartupOffsetsOperator):
+    """Its first try plans, and then everything in the work store is gone and more records come."""
+
+    def execute(self, context):
+        arguments = super().execute(context)
+        if context["ti"].try_number == 1:
+            shutil.rmtree(self.work_store)
+            config = KafkaOffsetsHook(self.kafka_config_id).client_config
+            producer = Producer({"bootstrap.servers": config["bootstrap.servers"]})
+            producer.produce(self.topics, b"late")
+            producer.flush(30)
+            raise RuntimeError("the first try fails after it has planned")
+        return arguments
+
+
+with DAG("work_store_lost", schedule=None, params=NAMES, default_args={"retries": 1}, **COMMON):
+    LosesItsWorkStore(
+        task_id="resolve",
+        topics=TOPIC,
+        group_id=GROUP,
+        startup_mode="earliest-offset",
+        work_store=os.path.join(os.environ["AIRFLOW_HOME"], "lost-work-store"),
+    )
 
 with DAG("resolve_skipped", schedule=None, params=NAMES, **COMMON):
 
