@@ -96,6 +96,8 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
                     written.add(tp)
                 elif answer.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
                     raise _GroupIsLive
+                elif answer.error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # it comes beside each partition
+                    _raise_denied(connection, group_id, answer.error, "commit to", "Read")
                 else:
                     refusals.add(tp, answer.error)
         refusals.settle()

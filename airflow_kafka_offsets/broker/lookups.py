@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import IsolationLevel as KafkaIsolationLevel
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_kafka_offsets.broker.answers import Refusals, chunks, to_kafka
@@ -59,7 +59,7 @@ def look_up(
                 refusals.waiting[tp] = f"nobody answered (offset {info.offset} without an error)"
         refusals.raise_final()
         if refusals.waiting:
-            _name_the_cause(client, refusals.waiting)
+            _name_the_cause(connection, client, refusals)
         refusals.settle()
 
     if specs:
@@ -67,21 +67,33 @@ def look_up(
     return answers
 
 
-def _name_the_cause(client: AdminClient, waiting: dict[TopicPartition | str, str]) -> None:
+def _name_the_cause(connection: Connection, client: AdminClient, refusals: Refusals) -> None:
     """One partition without a leader makes librdkafka wait, and then fail the whole call: then name that one alone."""
     try:
-        metadata = client.list_topics(timeout=1.0)
+        topics = client.list_topics(timeout=1.0).topics
     except KafkaException:
         return
-    causes: dict[TopicPartition | str, str] = {}
-    for tp in waiting:
+    unseen, causes = [], Refusals("look up offsets", connection.address, "Describe")
+    for tp in refusals.waiting:
         assert isinstance(tp, TopicPartition)
-        topic = metadata.topics.get(tp.topic)
-        partition = topic.partitions.get(tp.partition) if topic else None
-        if partition is None:
-            causes[tp] = "it does not exist, or this client may not describe its topic"
-        elif partition.leader < 0:
-            causes[tp] = "it has no leader"
-    if causes:
-        waiting.clear()
-        waiting.update(causes)
+        if tp.topic not in topics:
+            unseen.append(tp)
+        elif tp.partition not in topics[tp.topic].partitions:
+            causes.waiting[tp] = "it does not exist"
+        elif topics[tp.topic].partitions[tp.partition].leader < 0:
+            causes.waiting[tp] = "it has no leader"
+    if unseen:  # a topic that this client may not describe is not in the list; asked for by name, it says so
+        _ask_by_name(connection, client, unseen, causes)
+    causes.settle()
+
+
+def _ask_by_name(
+    connection: Connection, client: AdminClient, partitions: list[TopicPartition], causes: Refusals
+) -> None:
+    names = sorted({tp.topic for tp in partitions})
+    futures = client.describe_topics(TopicCollection(names), request_timeout=connection.attempt_s)
+    for name, future in futures.items():
+        try:
+            future.result(connection.attempt_s + 1)
+        except KafkaException as error:
+            causes.add_all([tp for tp in partitions if tp.topic == name], error.args[0])

@@ -173,7 +173,8 @@ SPECIFIC = (
           "specific_offsets": ";".join(f"topic:orders,partition:{n},offset:{5 + n}" for n in range(4))}),
     Case("M8", "the text form with several topics and no name", never_written,
          Refused(InvalidRequest, words=("names no topic",)),
-         {"topics": ["orders", "clicks"], "startup_mode": "specific-offsets", "specific_offsets": "partition:0,offset:5"}),
+         {"topics": ["orders", "clicks"], "startup_mode": "specific-offsets",
+          "specific_offsets": "partition:0,offset:5"}),
     Case("C14", "an empty map is group-offsets", log_4_to_10, {0: Start(7, 10, KEPT)}, specific(), commits={0: 7}),
 )  # fmt: skip
 

@@ -278,6 +278,12 @@ MUTATIONS = (
     Mutation("a checkpoint's log", CHECKPOINT, "if tp.topic not in recreated}", "}", "offsets_of_a_log_that_is_gone"),
     Mutation("a window has no base", RESOLVE, "base_offset=None if request.window or committed is None", "base_offset=None if committed is None",
              "a_window_is_a_function"),
+    # chains
+    Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains"),
+    Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains"),
+    Mutation("chain: repaired", PLANNER, "if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):", "if False:", "test_chains"),
+    Mutation("chain: new", RESOLVE, 'return Resolved(snapshot.log_start_offset, f"{what} → log start"', 'return Resolved(snapshot.end_offset, f"{what} → log start"', "test_chains"),
+    Mutation("chain: frozen", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew(", "test_chains"),
     # verified reads
     Mutation("verify: began", VERIFY, "    if attempt is None:\n", "    if attempt is None:\n        return []\n    if False:\n", "not_read_exactly.*nothing began"),
     Mutation("verify: reported", VERIFY, "    if attempt.report is None:\n", "    if attempt.report is None:\n        return []\n    if False:\n",
