@@ -231,8 +231,11 @@ def _group_of(plan: OffsetPlan) -> str:
 
 def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]:
     topics = sorted({p.topic_partition.topic for p in plan.partitions})
-    try:  # by a pattern, so that one that was deleted is absent, and its partitions are refused one by one (row 1)
-        description = cluster.describe(TopicPattern("|".join(map(re.escape, topics)), include_internal=True))
+    # By a pattern, so that a topic that was deleted is absent and its partitions are refused one by one (row 1). The
+    # groups' own topic is there wherever a group is: with it, also another cluster that has none of the topics is told.
+    pattern = "|".join(map(re.escape, [*topics, "__consumer_offsets"]))
+    try:
+        description = cluster.describe(TopicPattern(pattern, include_internal=True))
     except NothingToDiscover:
         return {}
     if description.cluster_id != plan.cluster_id:

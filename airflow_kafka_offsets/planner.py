@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -154,7 +154,7 @@ def _make(request: PlanRequest, cluster: OffsetReader, store: WorkStore | None, 
         chain = CheckpointChain(store, description.cluster_id, request.checkpoint_id)
         checkpoint = chain.newest()
     vanished, extra_warnings = compare_topics(request, description.topics, checkpoint)
-    description = _with_restored_topics(request, cluster, description, checkpoint)
+    description = _with_restored_topics(request, cluster, description, checkpoint, vanished)
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     partitions = description.partitions()
     snapshots = _snapshots(request, cluster, partitions)
@@ -225,13 +225,17 @@ def _restore(
 
 
 def _with_restored_topics(
-    request: PlanRequest, cluster: OffsetReader, description: ClusterDescription, checkpoint: Checkpoint | None
+    request: PlanRequest,
+    cluster: OffsetReader,
+    description: ClusterDescription,
+    checkpoint: Checkpoint | None,
+    vanished: Sequence[str],
 ) -> ClusterDescription:
     """With ``filter_restored_partitions=False`` the checkpoint's partitions are read on, subscribed to or not (F5)."""
     if checkpoint is None or request.filter_restored_partitions:
         return description
     present = set(description.partitions())
-    restored = tuple(sorted(tp for tp in checkpoint.offsets if tp not in present))
+    restored = tuple(sorted(tp for tp in checkpoint.offsets if tp not in present and tp.topic not in vanished))
     if not restored:
         return description
     more = cluster.describe(PartitionSet(restored))

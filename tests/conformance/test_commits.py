@@ -344,3 +344,14 @@ def test_N2_topics_of_one_name_in_two_clusters_stay_apart(store: WorkStore, grou
     assert replace(first, cluster_id="other").plan_id != first.plan_id
     with pytest.raises(InvalidRequest, match="made on cluster other, and this connection leads to cluster one"):
         pipeline.commit(elsewhere)
+
+
+def test_N2_a_cluster_that_has_none_of_the_topics_is_told_from_topics_that_were_deleted(
+    store: WorkStore, group: str
+) -> None:
+    one, other = InMemoryCluster("one"), InMemoryCluster("other")
+    one.create_topic("orders")
+    other.create_topic("__consumer_offsets", internal=True)
+    plan = Pipeline(one, store, group, {"topics": ["orders"], **EARLIEST}).plan()
+    with pytest.raises(InvalidRequest, match="made on cluster one, and this connection leads to cluster other"):
+        Pipeline(other, store, group, {}).commit(plan)

@@ -236,6 +236,8 @@ def test_G5_a_topic_that_a_pattern_does_not_see_any_more(site: Site, pipeline: P
     kept = pipeline.checkpoint(second)
     assert kept is not None
     assert kept.offsets[tp(f"{written}-2")].offset == 1, "its offsets are kept in either case"
+    third = pipeline.run(on_topic_vanished="ignore", filter_restored_partitions=False)
+    assert third.vanished == (f"{written}-2",), "what is ignored is not asked for as a restored partition either"
 
 
 # ── restart ───────────────────────────────────────────────────────────────────────────────────────────────────────────
