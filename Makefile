@@ -38,6 +38,7 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 	@touch .venv/.making
 	@rm -f .venv/.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@echo "Installing what requirements.lock pins: about 1 GB, the first time …"
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@rm -f .venv/.making

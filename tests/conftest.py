@@ -29,6 +29,7 @@ TopicFactory = Callable[..., str]
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="kafka-offsets-airflow-"))
 atexit.register(shutil.rmtree, AIRFLOW_HOME, ignore_errors=True)
 os.environ.update(airflow_home.settings_for(AIRFLOW_HOME, AIRFLOW_HOME / "dags"))
+os.environ["AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY"] = "0"
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,6 @@ def airflow(
         **airflow_home.connections(kafka),
         **spark_environment,
         **airflow_home.spark_defaults(AIRFLOW_HOME / "spark", spark_settings),
-        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "0",
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():

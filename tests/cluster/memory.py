@@ -169,10 +169,11 @@ class InMemoryCluster:
         log.log_start_offset = before
         log.entries = [entry for entry in log.entries if entry.offset >= before]
 
-    def compact(self, tp: TopicPartition, offsets: Collection[int]) -> None:
-        """These records were superseded by later ones of their keys; both ends of the log stay where they are."""
+    def compact(self, tp: TopicPartition, timestamps_ms: Sequence[int], superseded: Mapping[int, int]) -> None:
+        """Records of which those at ``superseded`` have the keys of later ones; the log's ends stay where they are."""
+        self.produce(tp, timestamps_ms)
         log = self._log(tp)
-        log.entries = [entry for entry in log.entries if entry.control or entry.offset not in offsets]
+        log.entries = [entry for entry in log.entries if entry.offset not in superseded]
 
     def truncate(self, tp: TopicPartition, end_offset: int) -> None:
         """An unclean election: the new leader lacks what lies at and after ``end_offset``."""

@@ -14,7 +14,14 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import NewPartitions, OffsetSpec
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    OffsetSpec,
+    ResourceType,
+)
 
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from testbed.topics import DEADLINE_S, Topics, quiet, wait_for
@@ -47,6 +54,9 @@ class Hands(Protocol):
     def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]: ...
 
     def delete_records(self, tp: TopicPartition, before: int) -> None: ...
+
+    def compact(self, tp: TopicPartition, timestamps_ms: Sequence[int], superseded: Mapping[int, int]) -> None:
+        """A record for each timestamp in an empty log; those at ``superseded`` have the keys of later ones: gone."""
 
     def begin_transaction(self) -> Transaction: ...
 
@@ -141,6 +151,38 @@ class RealHands:
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
         self._topics.delete_records({(tp.topic, tp.partition): before})
+
+    def compact(self, tp: TopicPartition, timestamps_ms: Sequence[int], superseded: Mapping[int, int]) -> None:
+        """The cleaner looks every 15 s; the broker is told to hurry. The newest segment is never compacted."""
+        hurry = ConfigEntry("log.cleaner.backoff.ms", "50", incremental_operation=AlterConfigOpType.SET)
+        this_broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[hurry])
+        wanted = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+        changes = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in wanted.items()]
+        admin = self._topics.admin()
+        of_topic = ConfigResource(ResourceType.TOPIC, tp.topic, incremental_configs=changes)
+        for change in (this_broker, of_topic):
+            admin.incremental_alter_configs([change])[change].result(DEADLINE_S)
+        keys = [str(superseded.get(offset, offset)) for offset in range(len(timestamps_ms))]
+        for key, timestamp_ms in zip(keys, timestamps_ms, strict=True):
+            # A call each: a segment is closed by a batch that is younger than its first one by segment.ms.
+            self._topics.produce(tp.topic, [(tp.partition, key, "x", timestamp_ms)])
+        wait_for(f"compaction of {tp}", lambda: not superseded.keys() & self._offsets(tp, len(timestamps_ms)))
+
+    def _offsets(self, tp: TopicPartition, count: int) -> set[int]:
+        """The offsets that a consumer is given, from the log start to the last of ``count``."""
+        settings = {"group.id": "none", "enable.auto.commit": False}
+        consumer = Consumer({**self._topics.client_config, **settings}, logger=quiet)
+        found: set[int] = set()
+        try:
+            consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, 0)])
+            while count - 1 not in found:
+                message = consumer.poll(DEADLINE_S)
+                assert message is not None, f"{tp} ends before offset {count - 1}"
+                if message.error() is None:
+                    found.add(message.offset())
+        finally:
+            consumer.close()
+        return found
 
     def begin_transaction(self) -> RealTransaction:
         return RealTransaction(self._topics)

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.errors import (
     PlanBelowGroup,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset
-from tests.conformance.cases_starts import CLEANER, KEPT, RESET, reset
+from tests.conformance.cases_starts import KEPT, RESET, reset
 from tests.conformance.situations import (
     AT,
     COMMITTED,
@@ -161,7 +161,7 @@ ENDS = (
     Case("K13 K14 M3", "no end at all", never_written, Refused(InvalidRequest, words=("'unbounded'",)),
          {**EARLIEST, "bounded_mode": "unbounded"}),
     Case("K16", "the record before the end is compacted away", compacted,
-         {0: Start(0, 10, "earliest → log start")}, EARLIEST, because=CLEANER),
+         {0: Start(0, 6, "earliest → log start", end_reason="specific offset")}, {**EARLIEST, **until(p0=6)}),
     Case("K7 I11", "a plan that would move the group back", log_4_to_10,
          Refused(PlanBelowGroup, {0: ("ends at 6", "group's offset 9")}), {**EARLIEST, **until_time(at(6))},
          commits={0: 9}),

@@ -30,7 +30,6 @@ from tests.conformance.situations import (
     without_timestamps,
 )
 
-CLEANER = "a broker compacts when its cleaner gets to it; waiting for it would cost the suite half a minute"
 KEPT = "committed"
 NO_MATCH = f"no record at or after {AT}:20Z → end"
 RESET = {"on_data_loss": "reset"}
@@ -161,8 +160,7 @@ SPECIFIC = (
     Case("C11", "-3 without a group", never_written, Refused(InvalidRequest, words=("'committed'",)),
          {**specific(p0=-3), "group_id": None}),
     Case("C12 J3", "on a marker", committed_transaction, {0: Start(5, 6, "specific offset")}, specific(p0=5)),
-    Case("C12", "in a gap of compaction", compacted, {0: Start(4, 10, "specific offset")}, specific(p0=4),
-         because=CLEANER),
+    Case("C12", "in a gap of compaction", compacted, {0: Start(4, 10, "specific offset")}, specific(p0=4)),
     Case("C13", "the text form", four_logs,
          {n: Start(5 + n, 10, "specific offset") for n in range(4)},
          {"startup_mode": "specific-offsets",
