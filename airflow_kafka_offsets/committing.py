@@ -15,7 +15,13 @@ from typing import Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
-from airflow_kafka_offsets.errors import CommitConflict, GroupActive, InvalidRequest, NothingToDiscover
+from airflow_kafka_offsets.errors import (
+    CommitConflict,
+    GroupActive,
+    InvalidRequest,
+    NothingToDiscover,
+    StoreUnavailable,
+)
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
 from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of, recreated_since
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -25,7 +31,7 @@ from airflow_kafka_offsets.offsets.spec import TopicPattern
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import latest_attempts, receipts, store_receipt
+from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +85,7 @@ def commit_run(
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     """
     mode = parse_commit_mode(commit_mode)
+    _refuse_replaced(plan, store)
     if require_report:
         verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
     if mode == "never" or (mode is None and plan.window):
@@ -100,11 +107,21 @@ def commit_run(
     )
 
 
+def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
+    """A late commit of a plan that the run does not have any more: its output is being overwritten."""
+    current = find_plan(store, plan.run) if plan.run else None
+    if current is not None and current.plan.plan_id != plan.plan_id:
+        raise CommitConflict(
+            [f"plan {plan.plan_id} of run {plan.run} was replaced by plan {current.plan.plan_id}, which overwrites it"],
+            "Nothing was committed. Clear the resolve task, so that Spark and commit run with the run's plan.",
+        )
+
+
 def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record) -> CommitOutcome:
     """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
     if record.chain is None:
         raise InvalidRequest(("commit_mode 'checkpoint-only' needs a plan with a checkpoint_id, and no window.",))
-    record.require_parent_or_own(plan)
+    record.require_parent_or_own(plan, checkpoint_only=True)
     topic_ids = _topic_ids(plan, cluster)
     raise_refusals(
         [r for p in plan.partitions if (r := recreated_since(plan, p, topic_ids.get(p.topic_partition.topic)))]
@@ -132,11 +149,17 @@ class _Record:
         own = receipt or (chain is not None and not newest_is_parent and chain.names(plan.plan_id))
         return cls(store, chain, newest, own, newest_is_parent)
 
-    def require_parent_or_own(self, plan: OffsetPlan) -> None:
+    def require_parent_or_own(self, plan: OffsetPlan, *, checkpoint_only: bool = False) -> None:
         """The chain must still be where the plan found it: else another run of this pipeline has gone on.
 
         :raises CommitConflict: naming that run.
         """
+        if self.newest is None and plan.parent is not None and checkpoint_only:
+            raise StoreUnavailable(
+                f"Cannot keep a checkpoint in the work store {self.store.uri}",
+                f"plan {plan.plan_id} goes on from checkpoint {plan.parent}, and there is none of this pipeline",
+                "Use the work store that the plan was made in, or restore its checkpoints folder.",
+            )
         if self.newest is None or self.newest_is_parent or self.own:
             return
         raise CommitConflict(
@@ -146,9 +169,16 @@ class _Record:
         )
 
     def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
-        """The receipt, then the checkpoint; a repeat adds nothing."""
+        """The checkpoint, then the receipt; a repeat adds nothing.
+
+        In this order: a receipt whose checkpoint was never written would vouch for a commit that another run has gone
+        past, once the group's mark has expired. A checkpoint without its receipt is found by its plan's id.
+        """
+        self._keep_checkpoint(plan, group_now)
         if plan.run is not None:
             store_receipt(self.store, plan.run, plan)
+
+    def _keep_checkpoint(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
         if self.chain is None or self.newest is None or not self.newest_is_parent:
             return
         added = self.chain.append(checkpoint_after(plan, self.newest, group_now))

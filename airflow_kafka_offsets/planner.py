@@ -15,7 +15,14 @@ from typing import Any
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import client_defaults
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, PlanCommitted, PlanLost, WindowIncomplete
+from airflow_kafka_offsets.errors import (
+    ClusterUnavailable,
+    NotAuthorized,
+    NothingToDiscover,
+    PlanCommitted,
+    PlanLost,
+    WindowIncomplete,
+)
 from airflow_kafka_offsets.offsets.caps import cap
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_of_starts
 from airflow_kafka_offsets.offsets.discovery import compare_topics
@@ -40,9 +47,17 @@ from airflow_kafka_offsets.offsets.spec import (
 )
 from airflow_kafka_offsets.offsets.times import iso
 from airflow_kafka_offsets.replay import check_replay, has_committed
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import StoredPlan, begun_outputs, find_plan, receipts, replace_plan, store_plan
+from airflow_kafka_offsets.stores.runs import (
+    StoredPlan,
+    begin_read,
+    begun_outputs,
+    find_plan,
+    receipts,
+    replace_plan,
+    store_plan,
+)
 
 log = logging.getLogger(__name__)
 
@@ -90,18 +105,20 @@ def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: Offse
             raise PlanLost(str(run), sorted(committed)[0])
         return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms()))
     if request.re_plan:
-        return _plan_anew(request, run, kept.plan, store, cluster)
+        return _plan_anew(request, run, kept, store, cluster)
     to_read = check_replay(request, kept.plan, store, cluster)
     if to_read is not kept.plan:
         return replace_plan(store, run, to_read)
+    remember_plan(store, kept.plan.plan_id, kept.name)  # a resolve that was killed may not have come that far
     log.info("Replaying plan %s of run %s", kept.plan.plan_id, run)
     return kept
 
 
 def _plan_anew(
-    request: PlanRequest, run: RunKey, old: OffsetPlan, store: WorkStore, cluster: OffsetReader
+    request: PlanRequest, run: RunKey, kept: StoredPlan, store: WorkStore, cluster: OffsetReader
 ) -> StoredPlan:
-    """Another plan in the place of ``old``. Where that has begun, each of its outputs is overwritten."""
+    """Another plan in the place of the kept one. Where that has begun, each of its outputs is overwritten."""
+    old = kept.plan
     if has_committed(old, store, cluster):
         raise PlanCommitted(str(run), old.plan_id)
     begun = bool(begun_outputs(store, old)) or old.starts_all_splits
@@ -109,7 +126,9 @@ def _plan_anew(
     made = make_kept_plan(request, store, cluster, now_ms=now_ms())
     successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
     if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
-        return store_plan(store, run, old)
+        return kept
+    for split in range(successor.splits) if begun_outputs(store, successor) else ():
+        begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
     return replace_plan(store, run, successor)
 
@@ -238,7 +257,14 @@ def _with_restored_topics(
     restored = tuple(sorted(tp for tp in checkpoint.offsets if tp not in present and tp.topic not in vanished))
     if not restored:
         return description
-    more = cluster.describe(PartitionSet(restored))
+    try:
+        more = cluster.describe(PartitionSet(restored))
+    except NothingToDiscover as error:
+        raise NothingToDiscover(
+            error.partitions,
+            "The checkpoint holds its offsets, and filter_restored_partitions=False reads them on. Set it to True to "
+            "leave out what is no longer subscribed to.",
+        ) from None
     topics = dict(description.topics)
     for name, topic in more.topics.items():
         leaders = {**(topics[name].leaders if name in topics else {}), **topic.leaders}

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import DataLoss, PlanSuperseded, TopicRecreated
+from airflow_kafka_offsets.errors import DataLoss, PlanSuperseded, ReadNotVerified, TopicRecreated
 from airflow_kafka_offsets.offsets.commits import CommitMark
 from airflow_kafka_offsets.offsets.model import OffsetRange, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicList
+from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import begun_outputs, receipts
+from airflow_kafka_offsets.stores.runs import begun_outputs, begun_outputs_of_run, latest_attempts, receipts
 
 
 def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> bool:
@@ -42,9 +43,11 @@ def check_replay(request: PlanRequest, plan: OffsetPlan, store: WorkStore, clust
     if not committed:
         _refuse_superseded(plan, store, cluster)
     _refuse_recreated(plan, cluster)
+    _refuse_cut(plan, cluster, committed)
     gone = _gone(plan, cluster)
     if not gone:
         return plan
+    committed = committed or (plan.window and _was_read(plan, store))
     if request.on_data_loss != "advance" or committed:
         raise DataLoss(
             [
@@ -63,8 +66,16 @@ def check_replay(request: PlanRequest, plan: OffsetPlan, store: WorkStore, clust
         plan,
         partitions=tuple(_advanced(p, gone.get(p.topic_partition)) for p in plan.partitions),
         replaces=plan.plan_id,
-        starts_all_splits=bool(begun_outputs(store, plan)),
+        starts_all_splits=bool(begun_outputs(store, plan)) or plan.starts_all_splits,
     )
+
+
+def _was_read(plan: OffsetPlan, store: WorkStore) -> bool:
+    try:
+        verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
+    except ReadNotVerified:
+        return False
+    return True
 
 
 def _chain_of(plan: OffsetPlan, store: WorkStore) -> CheckpointChain | None:
@@ -81,6 +92,18 @@ def _marks(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition, Comm
     return {tp: mark for tp, mark in marks.items() if mark is not None and not mark.window}
 
 
+def _gone_on(plan: OffsetPlan, cluster: OffsetReader) -> list[str]:
+    """Whose marks are in the group at other offsets than the plan saw there."""
+    tps = [p.topic_partition for p in plan.partitions]
+    now = cluster.committed(plan.group_id, tps) if plan.group_id else {}
+    marks = _marks(plan, cluster)
+    return [
+        marks[p.topic_partition].run or f"of plan {marks[p.topic_partition].plan_id}"
+        for p in plan.partitions
+        if p.topic_partition in marks and now[p.topic_partition].offset != p.base_offset
+    ]
+
+
 def _refuse_superseded(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> None:
     chain = _chain_of(plan, store)
     if chain is None:
@@ -90,8 +113,10 @@ def _refuse_superseded(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader
     if by is None and plan.parent is not None:
         landed = [mark for mark in _marks(plan, cluster).values() if mark.parent == plan.parent]
         by = landed[0].run or f"of plan {landed[0].plan_id}" if landed else None
+    if by is None and newest is None and plan.parent is not None:  # the chain is lost: only the group can tell
+        by = next(iter(_gone_on(plan, cluster)), None)
     if by is not None:
-        raise PlanSuperseded(str(plan.run), plan.plan_id, by, begun_outputs(store, plan))
+        raise PlanSuperseded(str(plan.run), plan.plan_id, by, begun_outputs_of_run(store, plan))
 
 
 def _refuse_recreated(plan: OffsetPlan, cluster: OffsetReader) -> None:
@@ -108,6 +133,19 @@ def _refuse_recreated(plan: OffsetPlan, cluster: OffsetReader) -> None:
             "The topic was deleted and created again since the plan was made: its records are another log's. A new run "
             'reads that, with on_recreated="earliest".',
         )
+
+
+def _refuse_cut(plan: OffsetPlan, cluster: OffsetReader, committed: bool) -> None:
+    to_read = {p.topic_partition: p.end_offset for p in plan.to_read()}
+    ends = cluster.end_offsets(list(to_read), "read_uncommitted") if to_read else {}
+    cut = [
+        f"{tp}: the frozen plan ends at {end}, beyond the end of the log, {ends[tp].offset}"
+        for tp, end in to_read.items()
+        if ends[tp].offset < end
+    ]
+    if cut:
+        way_on = "Its output holds them: leave it as it is." if committed else "Use re_plan to plan this run anew."
+        raise DataLoss(cut, f"The log was truncated after the plan was made. {way_on}")
 
 
 def _gone(plan: OffsetPlan, cluster: OffsetReader) -> Mapping[TopicPartition, tuple[int, int]]:

@@ -68,6 +68,6 @@ def configured_work_store(uri: str | None) -> WorkStore:
     return WorkStore(ObjectStoragePath(chosen), chosen)
 
 
-def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
-    """What names a pipeline where its author names none: two pipelines on one group are two."""
-    return f"{group_id}/{dag_id}/{task_id}"
+def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str, map_index: int = -1) -> str:
+    """What names a pipeline where its author names none: two pipelines on one group are two; so are mapped ones."""
+    return f"{group_id}/{dag_id}/{task_id}" + (f"/{map_index}" if map_index >= 0 else "")

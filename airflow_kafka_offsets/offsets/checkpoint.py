@@ -148,7 +148,15 @@ def checkpoint_of_starts(
         p.topic_partition: KeptOffset(p.start_offset, _offset(committed.get(p.topic_partition)), p.leader_epoch)
         for p in plan.partitions
     }
-    return _next(parent, plan, kept, request.startup_words, request.restart)
+    words = applied_restarts(parent)
+    if request.restart is not None and request.restart not in words:
+        words = (*words, request.restart)
+    return _next(parent, plan, kept, request.startup_words, "\n".join(words) or None)
+
+
+def applied_restarts(checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """Every word that ``restart`` was ever applied with: none of them applies a second time."""
+    return tuple(checkpoint.restart.split("\n")) if checkpoint and checkpoint.restart else ()
 
 
 def checkpoint_after(

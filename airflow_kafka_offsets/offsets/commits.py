@@ -89,6 +89,8 @@ def decide_commit(
         return "write"  # row 2: renews the expiry; also the retry after a lost answer
     if now is not None and now >= end and own_commit_on_record:
         return "keep"  # row 3
+    if now == base and own_commit_on_record and not parent_is_newest and now is not None:
+        return "keep"  # the chain went on from this commit, part of which never arrived: the next commit writes it
     if now == base and (base is None or base <= end or partition.moved_back_by is not None):
         return "write"  # row 4
     if now is None and parent_is_newest:

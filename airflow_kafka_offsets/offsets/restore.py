@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.errors import GroupMoved, TopicRecreated
-from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, checkpoint_after
+from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, applied_restarts, checkpoint_after
 from airflow_kafka_offsets.offsets.commits import CommitMark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
@@ -71,7 +71,7 @@ def restore(
     landed = _landed(request, checkpoint, committed, find_plan)
     current = landed or checkpoint
     recreated = _recreated(current, topic_ids)
-    if request.restart is not None and request.restart != current.restart:
+    if request.restart is not None and request.restart not in applied_restarts(current):
         return Restored(
             None,
             current,

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]  # missing in its stub
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
+from airflow_kafka_offsets.errors import InvalidRequest, PlanSuperseded, RequestError, listed
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
 from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.job import job_arguments
@@ -200,15 +200,17 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _parameters(self, context: Any, run: RunKey, hook: KafkaOffsetsHook, has_plan: bool) -> dict[str, Any]:
         group_id = self.group_id or hook.client_config.get("group.id")
         run_type = context["dag_run"].run_type
+        re_plan = _conf(context).get("re_plan", self.re_plan) in (True, "true", "True")
         return {
             **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
             "restart": restart_word(context) or self.restart,
-            "re_plan": bool(_conf(context).get("re_plan", self.re_plan)),
-            "checkpoint_id": self.checkpoint_id or default_checkpoint_id(group_id, run.dag_id, run.task_id),
+            "re_plan": re_plan,
+            "checkpoint_id": self.checkpoint_id
+            or default_checkpoint_id(group_id, run.dag_id, run.task_id, run.map_index),
             "interval": data_interval_ms(context),
             "run": run,
             # A backfill may reprocess a scheduled run, which keeps its plan; only a new one has to be a window.
-            "run_type": "replayed" if has_plan else str(getattr(run_type, "value", run_type)),
+            "run_type": "replayed" if has_plan and not re_plan else str(getattr(run_type, "value", run_type)),
         }
 
     def _say(self, plan: OffsetPlan) -> None:
@@ -272,8 +274,16 @@ def restart_word(context: Any) -> str | None:
 
 
 def _conf(context: Any) -> Mapping[str, Any]:
-    """``kafka_offsets`` of the run's conf: what applies to this run alone."""
-    return (context["dag_run"].conf or {}).get("kafka_offsets") or {}
+    """``kafka_offsets`` of the run's conf: what applies to this run alone.
+
+    :raises InvalidRequest: it is not an object.
+    """
+    found = (context["dag_run"].conf or {}).get("kafka_offsets") or {}
+    if not isinstance(found, Mapping):
+        raise InvalidRequest(
+            (f'The run\'s conf has "kafka_offsets": {found!r}; expected an object, {{"restart": true}}.',)
+        )
+    return found
 
 
 def data_interval_ms(context: Any) -> tuple[int, int] | None:

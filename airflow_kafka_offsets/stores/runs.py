@@ -6,14 +6,16 @@
     plans/<dag_id>/<run_id>/<task_id>/<map_index>/receipt.<n>.json    written after its commit; kept as long as the plan
     reads/<plan_id>/<split>/begun.<attempt>.json                      before a split is read
     reads/<plan_id>/<split>/report.<attempt>.json                     after its sink has succeeded
+    outputs/<output>/owner.1.json                                     the task instance that writes there, and no other
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
@@ -35,6 +37,17 @@ def _folder(run: RunKey) -> str:
     return "/".join(["plans", *map(safe_name, parts)])
 
 
+def _plan(store: WorkStore, name: str, value: dict[str, Any]) -> OffsetPlan:
+    try:
+        return plan_from_dict(value)
+    except ValueError as error:
+        raise StoreUnavailable(
+            f"Cannot use {name} in the work store {store.uri}",
+            str(error),
+            "Use the version of airflow-kafka-offsets that wrote it, here and where the Spark driver runs.",
+        ) from error
+
+
 def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
     """Freeze ``plan`` for ``run``; if the run has a valid plan already, that one is returned and ``plan`` forgotten."""
     kept = store.first(_folder(run), "plan", plan_to_dict(plan))
@@ -45,7 +58,8 @@ def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
 
 def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:
     """The run's frozen plan: the first valid one, or what has taken its place since."""
-    valid = [StoredPlan(plan_from_dict(found.value), found.name) for found in store.series(_folder(run), "plan")]
+    kept = store.series(_folder(run), "plan")
+    valid = [StoredPlan(_plan(store, found.name, found.value), found.name) for found in kept]
     if not valid:
         return None
     current = valid[0]
@@ -73,13 +87,20 @@ def begun_outputs(store: WorkStore, plan: OffsetPlan) -> list[str]:
     ]
 
 
+def begun_outputs_of_run(store: WorkStore, plan: OffsetPlan) -> list[str]:
+    """The same of every plan that the run has had: a plan that was replaced may have left an output."""
+    kept = store.series(_folder(plan.run), "plan") if plan.run else []
+    plans = {found.plan_id: found for found in (plan, *(plan_from_dict(k.value) for k in kept))}
+    return sorted({line for found in plans.values() for line in begun_outputs(store, found)})
+
+
 def read_stored_plan(store: WorkStore, name: str, plan_id: str) -> OffsetPlan:
     """The plan at ``name``, which must be ``plan_id``.
 
     :raises StoreUnavailable: it is not there, or it is another plan.
     """
     value = store.read(name)
-    found = plan_from_dict(value) if value is not None else None
+    found = _plan(store, name, value) if value is not None else None
     if found is None or found.plan_id != plan_id:
         raise StoreUnavailable(
             f"Cannot read plan {plan_id} in the work store {store.uri}",
@@ -106,8 +127,18 @@ def _reads(plan_id: str, split: int) -> str:
 
 
 def begin_read(store: WorkStore, plan: OffsetPlan, split: int, output: str | None) -> int:
-    """Record that a split is about to be read; the number of this attempt, which its report must carry."""
+    """Record that a split is about to be read; the number of this attempt, which its report must carry.
+
+    :raises InvalidRequest: the output is another task's: two would overwrite each other, and both be verified.
+    """
     value = {"version": 1, "plan_id": plan.plan_id, "split": split, "output": output}
+    if output is not None:
+        owner = str(plan.run) if plan.run else plan.plan_id
+        first = store.first(f"outputs/{safe_name(output)}", "owner", {"version": 1, "owner": owner}).value["owner"]
+        if first != owner:
+            raise InvalidRequest(
+                [f"{output} is the output of {first}, and {owner} would overwrite it: give each a base of its own."]
+            )
     return store.append(_reads(plan.plan_id, split), "begun", value).number
 
 
