@@ -279,11 +279,11 @@ MUTATIONS = (
     Mutation("a window has no base", RESOLVE, "base_offset=None if request.window or committed is None", "base_offset=None if committed is None",
              "a_window_is_a_function"),
     # chains
-    Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains"),
-    Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains"),
-    Mutation("chain: repaired", PLANNER, "if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):", "if False:", "test_chains"),
-    Mutation("chain: new", RESOLVE, 'return Resolved(snapshot.log_start_offset, f"{what} → log start"', 'return Resolved(snapshot.end_offset, f"{what} → log start"', "test_chains"),
-    Mutation("chain: frozen", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew(", "test_chains"),
+    Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains|test_F7_C7"),
+    Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains|holds_the_starts"),
+    Mutation("chain: repaired", PLANNER, "if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):", "if False:", "test_chains|crash_between_commit_and_checkpoint"),
+    Mutation("chain: new", RESOLVE, 'return Resolved(snapshot.log_start_offset, f"{what} → log start"', 'return Resolved(snapshot.end_offset, f"{what} → log start"', "test_chains|test_F[34]_G8"),
+    Mutation("chain: frozen", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew(", "test_chains|retry_reads_the_same_ranges"),
     # verified reads
     Mutation("verify: began", VERIFY, "    if attempt is None:\n", "    if attempt is None:\n        return []\n    if False:\n", "not_read_exactly.*nothing began"),
     Mutation("verify: reported", VERIFY, "    if attempt.report is None:\n", "    if attempt.report is None:\n        return []\n    if False:\n",
