@@ -221,7 +221,7 @@ MUTATIONS = (
     Mutation("K13", PARSE, "case UntilLatest.name:", 'case UntilLatest.name | "unbounded":'),
     Mutation("K14", PARSE, "case UntilLatest.name:", 'case UntilLatest.name | "unbounded":'),
     Mutation("K15", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew("),
-    Mutation("K16", RESOLVE, '            return snapshot.end_offset, "latest"', '            return snapshot.end_offset - 1, "latest"'),
+    Mutation("K16", RESOLVE, 'return _checked_end(tp, offsets[tp], "specific offset", start, snapshot), "specific offset"', 'return _checked_end(tp, offsets[tp] - 1, "specific offset", start, snapshot), "specific offset"'),
     Mutation("K17", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew("),
     Mutation("K18", RESOLVE, "    if kept > snapshot.high_watermark:\n", "    if False:\n"),
     Mutation("K18", RESOLVE, 'return Resolved(log_start, reason, lost=lost, moved_back_by="on_data_loss" if truncated else None)',
