@@ -10,6 +10,7 @@ from typing import Any
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import ObjectStoragePath
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -38,9 +39,7 @@ class KafkaOffsetsHook(KafkaBaseHook):
             config: Mapping[str, Any] = self.get_conn
         except ValueError as error:
             raise InvalidRequest((f"The Kafka connection {self.kafka_config_id!r} cannot be used: {error}",)) from None
-        except Exception as error:
-            if type(error).__name__ != "AirflowNotFoundException":
-                raise
+        except AirflowNotFoundException:
             raise InvalidRequest(
                 (
                     f"There is no connection {self.kafka_config_id!r}: create one of type 'kafka' whose extra holds at "
