@@ -29,7 +29,9 @@ def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> 
     chain = _chain_of(plan, store)
     if chain is None:
         return False
-    return any(mark.plan_id == plan.plan_id for mark in _marks(plan, cluster).values()) or chain.names(plan.plan_id)
+    return any(mark.plan_id == plan.plan_id for _, mark in _own_commits(plan, cluster).values()) or chain.names(
+        plan.plan_id
+    )
 
 
 def check_replay(request: PlanRequest, plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> OffsetPlan:
@@ -84,24 +86,13 @@ def _chain_of(plan: OffsetPlan, store: WorkStore) -> CheckpointChain | None:
     return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
 
 
-def _marks(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition, CommitMark]:
+def _own_commits(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition, tuple[int, CommitMark]]:
+    """What this package has committed to the plan's group: offset and mark, of the plan's partitions."""
     if plan.group_id is None:
         return {}
     committed = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions])
     marks = {tp: CommitMark.of(commit) for tp, commit in committed.items()}
-    return {tp: mark for tp, mark in marks.items() if mark is not None and not mark.window}
-
-
-def _gone_on(plan: OffsetPlan, cluster: OffsetReader) -> list[str]:
-    """Whose marks are in the group at other offsets than the plan saw there."""
-    tps = [p.topic_partition for p in plan.partitions]
-    now = cluster.committed(plan.group_id, tps) if plan.group_id else {}
-    marks = _marks(plan, cluster)
-    return [
-        marks[p.topic_partition].run or f"of plan {marks[p.topic_partition].plan_id}"
-        for p in plan.partitions
-        if p.topic_partition in marks and now[p.topic_partition].offset != p.base_offset
-    ]
+    return {tp: (committed[tp].offset, mark) for tp, mark in marks.items() if mark is not None and not mark.window}
 
 
 def _refuse_superseded(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> None:
@@ -111,10 +102,14 @@ def _refuse_superseded(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader
     newest = chain.newest()
     by = newest.run if newest is not None and newest.id != plan.parent else None
     if by is None and plan.parent is not None:
-        landed = [mark for mark in _marks(plan, cluster).values() if mark.parent == plan.parent]
-        by = landed[0].run or f"of plan {landed[0].plan_id}" if landed else None
-    if by is None and newest is None and plan.parent is not None:  # the chain is lost: only the group can tell
-        by = next(iter(_gone_on(plan, cluster)), None)
+        base = {p.topic_partition: p.base_offset for p in plan.partitions}
+        gone_on = [
+            mark
+            for tp, (offset, mark) in _own_commits(plan, cluster).items()
+            # Where the chain is lost, only the group can tell: it is not where the plan saw it.
+            if mark.parent == plan.parent or (newest is None and offset != base[tp])
+        ]
+        by = gone_on[0].run or f"of plan {gone_on[0].plan_id}" if gone_on else None
     if by is not None:
         raise PlanSuperseded(str(plan.run), plan.plan_id, by, begun_outputs_of_run(store, plan))
 

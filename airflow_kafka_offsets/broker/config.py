@@ -1,4 +1,4 @@
-"""A Kafka connection's settings → an admin client's, what they say about a consumer, and what of them may be shown."""
+"""A Kafka connection's settings → an admin client's, and what they say about a consumer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ _NOT_FOR_ADMIN = {
     "stats_cb",
     "statistics.interval.ms",
 }
-_MAY_BE_SHOWN = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.mechanisms", "client.id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,3 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def address(config: Mapping[str, Any]) -> str:
     return str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
-
-
-def visible(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be logged: a few settings that never hold a secret, and of all others the name alone."""
-    return {name: value if name in _MAY_BE_SHOWN else "***" for name, value in config.items()}
