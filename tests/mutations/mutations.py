@@ -27,6 +27,7 @@ COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offse
 PLANNER, COMMITTING, ASSIGN, DISCOVERY = "planner.py", "committing.py", "offsets/assign.py", "offsets/discovery.py"
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
 CONFIG, CONNECTION, BROKER_DISCOVERY = "broker/config.py", "broker/connection.py", "broker/discovery.py"
+TURNS, REPLAY = "stores/turns.py", "replay.py"
 
 MUTATIONS = (
     # A
@@ -297,6 +298,19 @@ MUTATIONS = (
     Mutation("verify: beyond", VERIFY, "read.last_offset >= planned.end_offset:", "read.last_offset > planned.end_offset:", "the end offset itself was read"),
     Mutation("verify: below", VERIFY, "if read.first_offset < planned.start_offset or", "if", "the count fits, the start does not"),
     Mutation("verify: empty split", VERIFY, "if partitions or number in attempts or", "if partitions or", "a_split_without_records_that"),
+    # Turns and the fence
+    Mutation("turn: living", TURNS, "if is_alive(_run_of(turn)):", "if False:", "a_living_run_that_came_first"),
+    Mutation("turn: order", TURNS, "if own is not None and turn.number >= own.number:", "if own is not None:", "who_waits_keeps_the_place|never_two_at_once"),
+    Mutation("turn: dead", TURNS, "            self._close(turn)\n\n    def end", "            pass\n\n    def end", "a_dead_run_holds_nobody_up"),
+    Mutation("turn: ended", COMMITTING, "        chain.turns.end(plan.run)\n", "        pass\n", "plans_while_another_one_is_open"),
+    Mutation("turn: planned", PLANNER, "chain.turns.take(request.run, is_alive)", "pass", "plans_while_another_one_is_open"),
+    Mutation("turn: replayed", REPLAY, "        chain.turns.take(plan.run, is_alive)\n", "", "found_dead_and_is_cleared"),
+    Mutation("turn: superseded", REPLAY, "                chain.turns.end(plan.run)\n", "                pass\n", "found_dead_and_is_cleared"),
+    Mutation("turn: committed", COMMITTING, "chain.turns.take(plan.run, is_alive)", "pass", "keeps_living_committers_apart"),
+    Mutation("fence: opened", COMMITTING, "cluster.open_commit(group_id, fencing)", 'cluster.open_commit(group_id, "compare")', "the_slower_is_fenced"),
+    Mutation("fence: look", COMMITTING, "before, cluster.committed(group_id, partitions, stable=False))", "before, before)", "a_persons_reset|the_slower_is_fenced"),
+    Mutation("fence: stable", COMMITTING, "partitions, stable=False)", "partitions)", "the_slower_is_fenced"),
+    Mutation("fence: read back", COMMITTING, "    _read_back(group_id, to_write, cluster)\n", "", "a_persons_reset"),
 )  # fmt: skip
 
 # Rules that no fast test can see broken, and why.
