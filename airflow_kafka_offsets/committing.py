@@ -21,9 +21,10 @@ from airflow_kafka_offsets.errors import (
     InvalidRequest,
     NothingToDiscover,
     StoreUnavailable,
+    listed,
 )
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of, recreated_since
+from airflow_kafka_offsets.offsets.commits import Decision, decide_commit, decide_mirror, mark_of, recreated_since
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
@@ -80,7 +81,8 @@ def commit_run(
     """Verify the run's read reports, commit its plan, and leave a receipt beside the plan.
 
     :param commit_mode: ``on-success``, ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or ``never``;
-        default: ``never`` for a window plan, else ``on-success``.
+        default: ``never`` for a window plan, else ``on-success``. A window is mirrored ``on-success``: written where
+        the group stands at its start and the pipeline has no checkpoint, else left, which the outcome explains.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     """
@@ -97,14 +99,24 @@ def commit_run(
     record = _Record.of(plan, store, chain)
     if mode == "checkpoint-only":
         return _keep_checkpoint_only(plan, cluster, record)
+    if plan.window and _has_checkpoint(plan, store):
+        why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
+        return CommitOutcome({}, not_committed=why)
     return commit_offsets(
         plan,
         cluster,
         own_commit_on_record=record.own,
         newest_is_parent=record.newest_is_parent,
+        mirror=plan.window,
         before_write=lambda: record.require_parent_or_own(plan),
         on_written=lambda: record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions}),
     )
+
+
+def _has_checkpoint(plan: OffsetPlan, store: WorkStore) -> bool:
+    if plan.checkpoint_id is None:
+        return False
+    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id).newest() is not None
 
 
 def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
@@ -213,6 +225,7 @@ def commit_offsets(
     *,
     own_commit_on_record: bool = False,
     newest_is_parent: bool = False,
+    mirror: bool = False,
     dry_run: bool = False,
     before_write: Callable[[], None] = lambda: None,
     on_written: Callable[[], None] = lambda: None,
@@ -221,13 +234,16 @@ def commit_offsets(
 
     :param own_commit_on_record: a receipt, or a checkpoint in the chain, names this very plan.
     :param newest_is_parent: the newest checkpoint is the one that the plan was made from.
+    :param mirror: whether ``plan`` may be a window, whose pipeline is known to have no checkpoint.
     :param before_write: raises where something else than the group speaks against the commit.
     :param on_written: called once the offsets are written, before they are read back: the receipt.
     """
-    group_id = _group_of(plan)
+    group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)
     before = cluster.committed(group_id, partitions)
+    if plan.window and (why := _why_not_mirrored(plan, before, topic_ids)):
+        return CommitOutcome({}, dry_run=dry_run, not_committed=why)
     to_write, kept = _compare(plan, before, topic_ids, own_commit_on_record, newest_is_parent)
     before_write()
     outcome = CommitOutcome(
@@ -246,8 +262,8 @@ def commit_offsets(
     return outcome
 
 
-def _group_of(plan: OffsetPlan) -> str:
-    if plan.window:
+def _group_of(plan: OffsetPlan, mirror: bool) -> str:
+    if plan.window and not mirror:
         raise InvalidRequest((f"Plan {plan.plan_id} is a window: it neither reads nor moves a group's offsets.",))
     if plan.group_id is None:
         raise InvalidRequest(
@@ -278,6 +294,25 @@ def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]
     return {name: topic.topic_id for name, topic in description.topics.items()}
 
 
+def _why_not_mirrored(
+    plan: OffsetPlan, committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, str | None]
+) -> str | None:
+    """Why the group is left alone; one partition that speaks against it is enough, and all of them are named."""
+    reasons: list[str] = []
+    refusals: list[Refusal] = []
+    for p in plan.partitions:
+        tp = p.topic_partition
+        try:
+            reason = decide_mirror(plan, p, committed.get(tp), topic_ids.get(tp.topic))
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        if reason:
+            reasons.append(reason)
+    raise_refusals(refusals)
+    return f"group {plan.group_id!r} does not stand at this window's start:\n{listed(reasons)}" if reasons else None
+
+
 def _compare(
     plan: OffsetPlan,
     committed: Mapping[TopicPartition, CommittedOffset],
@@ -292,13 +327,17 @@ def _compare(
     for p in plan.partitions:
         tp = p.topic_partition
         try:
-            decision = decide_commit(
-                plan,
-                p,
-                committed.get(tp),
-                topic_ids.get(tp.topic),
-                own_commit_on_record=own_commit_on_record,
-                parent_is_newest=newest_is_parent,
+            decision: Decision = (
+                "write"  # decide_mirror has spoken
+                if plan.window
+                else decide_commit(
+                    plan,
+                    p,
+                    committed.get(tp),
+                    topic_ids.get(tp.topic),
+                    own_commit_on_record=own_commit_on_record,
+                    parent_is_newest=newest_is_parent,
+                )
             )
         except Refusal as refusal:
             refusals.append(refusal)

@@ -24,7 +24,9 @@ class CommitOffsetsOperator(BaseOperator):
 
     :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
     :param kafka_config_id: the connection that the plan was made with.
-    :param commit_mode: ``on-success`` (default) or ``never`` (default of window plans: their reads are verified only).
+    :param commit_mode: ``on-success`` (default), ``checkpoint-only`` or ``never`` (default of window plans: their reads
+        are verified only). ``on-success`` mirrors a window: its end is written where the group stands at its start and
+        the pipeline has no checkpoint; elsewhere the group is left, the log says why, and the task succeeds.
     :param require_report: whether a plan with records needs matching read reports; ``False`` for jobs that make none.
     """
 
