@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ class Pipeline:
     group: str
     parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
     seen: dict[TopicPartition, list[range]] = field(default_factory=dict)
+    is_alive: Callable[[RunKey], bool] = lambda run: False
 
     def plan(self, run: str, **parameters: Any) -> OffsetPlan:
         key = RunKey("dag", run, "resolve")
@@ -40,7 +41,7 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        return plan_run(request_for({}, given), key, self.store, self.cluster).plan
+        return plan_run(request_for({}, given), key, self.store, self.cluster, is_alive=self.is_alive).plan
 
     def read(self, plan: OffsetPlan) -> None:
         """The report of a Spark job that has read all of it."""
