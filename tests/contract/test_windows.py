@@ -19,12 +19,9 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.commits import CommitMark, mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.windows import claim_of
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.windows import WindowRegister
 from tests.contract.conftest import AnyCluster
-from tests.contract.pipeline import CHECKPOINT, Between, Pipeline, ranges
+from tests.contract.pipeline import Between, Pipeline, ranges
 
 HOUR = 3_600_000
 T = 1_795_132_800_000 - 2 * HOUR  # two hours before a midnight, so that windows lie on both sides of it
@@ -66,9 +63,29 @@ def stand(cluster: AnyCluster, pipeline: Pipeline, *at: int) -> None:
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, n): at[n] for n in range(len(at))})
 
 
-def register_of(pipeline: Pipeline, run: str, plan: OffsetPlan, *, alive: bool) -> WindowRegister:
-    key = RunKey("dag", run, "resolve")
-    return WindowRegister(pipeline.store, plan.cluster_id, CHECKPOINT, key, lambda run: alive)
+class Died(Exception):
+    """The worker is gone."""
+
+
+class DyingStore(WorkStore):
+    """A store whose client dies right before it writes an object whose name begins with ``before``."""
+
+    def __init__(self, store: WorkStore, before: str) -> None:
+        super().__init__(store.root, store.uri)
+        self.before = before
+
+    def create(self, name: str, value: dict[str, Any]) -> bool:
+        if name.startswith(self.before) or name.split("/")[-1].startswith(self.before):
+            raise Died
+        return super().create(name, value)
+
+
+def die_before(pipeline: Pipeline, before: str, run: str, **window: Any) -> None:
+    whole = pipeline.store
+    pipeline.store = DyingStore(whole, before)
+    with pytest.raises(Died):
+        pipeline.plan(run, **window)
+    pipeline.store = whole
 
 
 # ── which run has a window ────────────────────────────────────────────────────────────────────────────────────────────
@@ -130,10 +147,7 @@ def test_another_checkpoint_id_is_another_output(pipeline: Pipeline) -> None:
 
 
 def test_a_run_that_is_about_to_plan_is_waited_for_by_retries_and_a_dead_one_is_not(pipeline: Pipeline) -> None:
-    plan = pipeline.plan("model", **hours(0, 2), checkpoint_id="elsewhere")
-    claim = claim_of(plan)
-    assert claim is not None
-    register_of(pipeline, "slow", plan, alive=True)._register(claim.places[0], claim, None)
+    die_before(pipeline, "settled", "slow", **hours(0, 2))
     pipeline.is_alive = lambda run: run.run_id == "slow"
     with pytest.raises(WindowRepeated, match="run dag/slow/resolve is about to take window"):
         pipeline.plan("fast", **hours(0, 1))
@@ -141,6 +155,16 @@ def test_a_run_that_is_about_to_plan_is_waited_for_by_retries_and_a_dead_one_is_
     assert ranges(pipeline.plan("fast", **hours(0, 1)))[0] == (0, 2)
     with pytest.raises(WindowRepeated, match="run dag/fast/resolve has"):
         pipeline.plan("slow", **hours(0, 2))  # it was not dead after all
+
+
+def test_a_run_that_died_in_the_middle_gets_its_window_when_it_is_tried_again(pipeline: Pipeline) -> None:
+    """Over midnight: registered and not settled; settled and not planned, where the window is its own already."""
+    window = hours(1, 3)
+    for before in ("settled", "plans/"):
+        die_before(pipeline, before, "run", **window)
+    with pytest.raises(WindowRepeated, match="run dag/run/resolve has"):
+        pipeline.plan("other", **window)
+    assert ranges(pipeline.plan("run", **window))[0] == (2, 6)
 
 
 def test_a_window_over_midnight_meets_those_of_both_days(pipeline: Pipeline) -> None:
