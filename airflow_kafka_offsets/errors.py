@@ -17,6 +17,7 @@
     │   ├── CommitConflict                    the group is not where the plan found it
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
+    │   ├── WindowRepeated                    another run of the pipeline has records of this window
     │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
     │   ├── OverlappingRun                    another run of the pipeline has planned and is not over
     │   ├── PlanCommitted                     a run that has committed cannot be planned anew
@@ -184,22 +185,42 @@ class PlanSuperseded(RefusedError):
 class OverlappingRun(RefusedError):
     """Another run of this pipeline has planned, has not committed, and lives: where this one starts is not known yet.
 
-    :ivar run: who was refused; ``None`` for somebody who is no run.
+    :ivar who: who was refused, such as ``run dag/run/task``.
     :ivar by: the run whose turn it is.
     """
 
-    run: str | None
+    who: str
     by: str
 
     retriable = True
 
     def __str__(self) -> str:
-        who = f"run {self.run}" if self.run else "this"
         return (
-            f"Run {self.by} of this pipeline is not over: it asked to plan before {who}, and has not committed. Where "
-            "the next one starts is not known before that; nothing was planned or written.\n"
+            f"Run {self.by} of this pipeline is not over: it asked to plan before {self.who}, and has not committed. "
+            "Where the next one starts is not known before that; nothing was planned or written.\n"
             "Wait for it: give the task retries, or the DAG max_active_runs=1. If that run is stuck, mark it failed; "
             "a run that is over holds nobody up."
+        )
+
+
+@dataclass(eq=False)
+class WindowRepeated(RefusedError):
+    """Another run of the same pipeline has records of this window, so they would be in two outputs.
+
+    :ivar rivals: one line a run: who, and which window it has.
+    """
+
+    run: str
+    window: str
+    checkpoint_id: str
+    rivals: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.window} of run {self.run} overlaps what other runs of checkpoint_id {self.checkpoint_id!r} "
+            f"have:\n{listed(self.rivals)}\n"
+            "Nothing was planned. To write that window again, clear the run that has it: it overwrites its own output. "
+            "To read the records for another purpose, give this task a checkpoint_id of its own, and another output."
         )
 
 

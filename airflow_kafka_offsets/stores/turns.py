@@ -50,7 +50,7 @@ class Turns:
             if own is not None and turn.number >= own.number:
                 break
             if is_alive(_run_of(turn)):
-                raise OverlappingRun(str(run) if run else None, str(_run_of(turn)))
+                raise OverlappingRun(f"run {run}" if run else "this command", str(_run_of(turn)))
             self._close(turn)
 
     def end(self, run: RunKey) -> None:

@@ -23,6 +23,7 @@ class Mutation:
 
 
 RESOLVE, RESTORE, CHECKPOINT = "offsets/resolve.py", "offsets/restore.py", "offsets/checkpoint.py"
+WINDOWS = "stores/windows.py"
 COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offsets/parse.py", "offsets/spec.py"
 PLANNER, COMMITTING, ASSIGN, DISCOVERY = "planner.py", "committing.py", "offsets/assign.py", "offsets/discovery.py"
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
@@ -279,6 +280,19 @@ MUTATIONS = (
     Mutation("a checkpoint's log", CHECKPOINT, "if tp.topic not in recreated}", "}", "offsets_of_a_log_that_is_gone"),
     Mutation("a window has no base", RESOLVE, "base_offset=None if request.window or committed is None", "base_offset=None if committed is None",
              "a_window_is_a_function"),
+    # windows
+    Mutation("window: order", WINDOWS, "entry.number >= own.number or ", "", "gets_its_own_and_only_one"),
+    Mutation("window: rivals", WINDOWS, "            if rivals:\n", "            if False:\n", "gets_its_own_and_only_one|another_run_has"),
+    Mutation("window: the slow", WINDOWS, "            self._settle(entry.ticket, held=False)\n", "", "wrong_answer_about_who_is_alive"),
+    Mutation("window: refused", WINDOWS, "                self._settle(ticket, held=False)\n", "", "refused_or_died"),
+    Mutation("window: alive", WINDOWS, 'if state == "open" and not self.is_alive(entry.run):', 'if state == "open":', "about_to_plan_is_waited_for"),
+    Mutation("window: its own", WINDOWS, "entry.run == self.run or not", "not", "never_in_its_own_way"),
+    Mutation("window: given up", WINDOWS, 'and self._state(entry.ticket) == "held":\n                self.store', 'and False:\n                self.store', "gives_the_first_one_up"),
+    Mutation("window: replayed", PLANNER, "    hold_window(store, to_read, run, is_alive)", "    pass", "lost_work_store_is_held_again"),
+    Mutation("mirror: start", COMMITS, "    if now != start:\n", "    if now is None:\n", "elsewhere_a_window"),
+    Mutation("mirror: retry", COMMITS, "mark.window and mark.plan_id == plan.plan_id and now == end:", "False:", "stands_at_its_start"),
+    Mutation("mirror: position", COMMITS, "if mark is not None and not mark.window:", "if False:", "elsewhere_a_window|another_pipeline"),
+    Mutation("mirror: checkpoint", COMMITTING, "if plan.window and _has_checkpoint(plan, store):", "if False:", "with_a_checkpoint_is_not_mirrored"),
     # chains
     Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains|test_F7_C7"),
     Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains|holds_the_starts"),
