@@ -40,6 +40,10 @@ class Step:
         self.done = False
         self._returned: list[Any] = []
 
+    @property
+    def succeeded(self) -> bool:
+        return self.done and bool(self._returned)
+
     def advance(self, pauses: int) -> Step:
         """Let it come ``pauses`` places further."""
         for _ in range(pauses):

@@ -53,13 +53,14 @@ class Run:
     ask: dict[str, Any]
     plan: OffsetPlan | None = None
     airflows_copy: OffsetPlan | None = None
-    resolving: list[Step] = field(default_factory=list)
-    reading: list[Step] = field(default_factory=list)
-    committing: list[Step] = field(default_factory=list)
+    steps: list[tuple[str, Step]] = field(default_factory=list)
 
     @property
-    def steps(self) -> list[Step]:
-        return [*self.resolving, *self.reading, *self.committing]
+    def last(self) -> Step | None:
+        return self.steps[-1][1] if self.steps else None
+
+    def take(self, task: str, step: Step) -> None:
+        self.steps.append((task, step))
 
 
 @dataclass(frozen=True)
@@ -148,16 +149,30 @@ class World:
             run.plan = run.airflows_copy = plan
 
         step = Step(call, pushed)
-        run.resolving.append(step)
+        run.take("resolve", step)
         return step
 
-    def read(self, run: Run, short: bool = False) -> Step | None:
+    def next_task(self, run: Run) -> Step | None:
+        match run.steps[-1] if run.steps else ("commit", None):
+            case "resolve", step if step.succeeded:
+                return self.read(run)
+            case "read", step if step.succeeded:
+                return self.commit(run)
+            case "commit", step if step is not None and step.succeeded:
+                return None
+            case "commit", step if step is not None and run.plan:
+                return self.commit(run)
+            case "read", _ if run.plan:
+                return self.read(run)
+        return self.resolve(run)
+
+    def read(self, run: Run, short: bool = False) -> Step:
         """The Spark jobs of the plan's splits, one after the other. ``short``: one exits 0 and has read half."""
         plan = run.plan
-        if plan is None:
-            return None
-        for older in run.reading:
-            older.kill()  # two drivers that write one output at one moment are the sink's matter, not a plan's
+        assert plan is not None
+        for kind, older in run.steps:
+            if kind == "read":
+                older.kill()  # two drivers that write one output at one moment are the sink's matter, not a plan's
 
         def call() -> None:
             for split in started_splits(plan):
@@ -170,19 +185,18 @@ class World:
                 store_report(self.store, ReadReport(plan.plan_id, split, attempt, "counts", reads))
 
         step = Step(call)
-        run.reading.append(step)
+        run.take("read", step)
         return step
 
-    def commit(self, run: Run) -> Step | None:
+    def commit(self, run: Run) -> Step:
         plan = run.plan
-        if plan is None:
-            return None
+        assert plan is not None
         mode = None if plan.window else self.modes[run.pipeline].get("commit_mode")
         step = Step(
             lambda: commit_run(plan, self.store, self.stepped, commit_mode=mode),  # type: ignore[arg-type]
             lambda _: self._on_success(run, plan),
         )
-        run.committing.append(step)
+        run.take("commit", step)
         self.commits_of[step] = plan
         self._notice_verified()
         return step
