@@ -6,7 +6,8 @@ that, not from what the code says of itself:
 - ``outputs``: what each run's output holds, by split: an attempt empties its split, the end of its sink fills it;
 - ``accounted``: of each pipeline and log, the offsets that a landed plan has read, or counted as lost or skipped, or
   that the startup mode of the pipeline's first plan passed over;
-- ``successes``: the outputs of the runs whose commit returned and that have not begun anew since.
+- ``successes``: the outputs of the runs whose commit returned and that have not begun anew since; ``promised``: what
+  each run's output held when its commit last returned, which a later success must hold as well.
 
 A log is a topic's *id* and a partition: a topic that is created again is another log. What a person orders to be read
 twice (``restart``, ``on_group_moved``) begins another *epoch* of the log: only within one epoch two outputs with one
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.committing import commit_run
+from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.offsets.assign import split_plan, started_splits
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.commits import CommitMark
@@ -107,6 +109,7 @@ class World:
         self.accounted: dict[tuple[str, Log], set[int]] = defaultdict(set)
         self.read_up_to: dict[tuple[str, Log, int], int] = {}
         self.successes: dict[RunKey, dict[Log, dict[int, int]]] = {}
+        self.promised: dict[RunKey, dict[Log, dict[int, int]]] = {}
         self.verified: dict[Step, OffsetPlan] = {}
         self.commits_of: dict[Step, OffsetPlan] = {}
         self.landed: set[str] = set()
@@ -114,7 +117,6 @@ class World:
         self.known: set[tuple[str, Log]] = set()
         self.hurt: set[str] = set()
         self.forgotten: set[tuple[str, Log]] = set()
-        self.excuses: list[str] = []
 
     # ── what people, Airflow and Kafka do ─────────────────────────────────────────────────────────────────────────────
 
@@ -179,6 +181,7 @@ class World:
                 attempt = begin_read(self.store, plan, split, None)
                 reads = {}
                 for p in split_plan(plan)[split]:
+                    self._require_records(plan, p)
                     count = p.range.size - (1 if short else 0)
                     if count:
                         reads[p.topic_partition] = PartitionRead(count, p.start_offset, p.start_offset + count - 1)
@@ -187,6 +190,13 @@ class World:
         step = Step(call)
         run.take("read", step)
         return step
+
+    def _require_records(self, plan: OffsetPlan, p: PlannedPartition) -> None:
+        """Spark fails where records are gone (``failOnDataLoss``)."""
+        topic = self.cluster.topics[p.topic_partition.topic]
+        gone = topic.topic_id != plan.topic_ids[p.topic_partition.topic]
+        if gone or topic.logs[p.topic_partition.partition].log_start_offset > p.start_offset:
+            raise DataLoss([f"{p.topic_partition}: Spark finds records gone"], "")
 
     def commit(self, run: Run) -> Step:
         plan = run.plan
@@ -224,13 +234,15 @@ class World:
             return
         pipeline = plan.checkpoint_id or ""
         self.plans[plan.plan_id] = plan
+        ordering = {run.key for run in self.runs if "on_group_moved" in run.ask}
         epochs = self.checkpoint_epochs[plan.parent or ""]
         self.plan_epochs[plan.plan_id] = mine = {}
         for p in plan.partitions:
             log = self.log(plan, p)
             epoch = epochs.get(log, 0)
             again = p.start_offset < self.read_up_to.get((pipeline, log, epoch), 0)
-            ordered = p.start_reason.startswith("group moved → adopted") or p.moved_back_by == "keep-checkpoint"
+            backwards = p.continuity in ("overlap", "rewind") or p.moved_back_by == "keep-checkpoint"
+            ordered = backwards and plan.run in ordering
             if again and (ordered or self._excused(pipeline, log)):
                 epoch = self.latest_epochs[pipeline].get(log, 0) + 1
             mine[log] = epoch
@@ -273,7 +285,7 @@ class World:
             self._on_landed(self.plans[plan_id])
 
     def _on_landed(self, plan: OffsetPlan) -> None:
-        """A commit of ``plan`` has reached the group, or its checkpoint the store: the pipeline's position is its end."""
+        """A commit of ``plan`` has reached the group, or its checkpoint the store: its ends are the position."""
         step = current_step()
         assert step in self.verified, f"{plan.plan_id} of {plan.run} is committed, and its output was not whole"
         self.landed.add(plan.plan_id)
@@ -283,7 +295,7 @@ class World:
             accounted = self.accounted[pipeline, log]
             accounted |= set(range(p.start_offset - p.lost - p.skipped, p.end_offset))
             jumped = set(range(p.end_offset)) - accounted
-            assert not jumped, f"{pipeline} is at {p.end_offset} of {p.topic_partition}, and jumped over {sorted(jumped)}"
+            assert not jumped, f"{pipeline} is at {p.end_offset} of {p.topic_partition}, past {sorted(jumped)}"
             key = (pipeline, log, self.plan_epochs[plan.plan_id][log])
             self.read_up_to[key] = max(p.end_offset, self.read_up_to.get(key, 0))
 
@@ -324,7 +336,10 @@ class World:
             for log, offsets in held.items():
                 both = {offset for offset, epoch in offsets.items() if other.get(log, {}).get(offset) == epoch}
                 assert not both, f"{key} and {run.key} both succeeded and have {sorted(both)} of {log}"
-        self.successes[run.key] = held
+        for log, offsets in self.promised.get(run.key, {}).items():
+            missing = offsets.keys() - held[log].keys()
+            assert not missing, f"{run.key} succeeded again, and its output has lost {sorted(missing)} of {log}"
+        self.successes[run.key] = self.promised[run.key] = held
 
     # ── what is excused ───────────────────────────────────────────────────────────────────────────────────────────────
 
