@@ -72,6 +72,7 @@ class PlanJob:
     _output: str | None = field(default=None, init=False, repr=False)
     _attempt: int | None = field(default=None, init=False, repr=False)
     _source: DataFrame | None = field(default=None, init=False, repr=False)
+    _owns_output: bool = field(default=False, init=False, repr=False)
     _may_be_skipped: bool = field(default=False, init=False, repr=False)
 
     @property
@@ -141,7 +142,7 @@ def read_plan(spark: SparkSession, job: PlanJob | None = None, **options: Any) -
     else:
         headers = str(all_options.get("includeHeaders", "")).lower() == "true"
         frame = spark.createDataFrame([], _SCHEMA + _HEADERS * headers)
-    job._attempt, job._source = attempt, frame
+    job._attempt, job._source, job._owns_output = attempt, frame, job._output is not None
     log.info(
         "Attempt %d at split %d of plan %s: up to %d records of %d partitions",
         attempt,
@@ -175,7 +176,7 @@ def write_options(job: PlanJob, format: TableFormat = "delta", mode: WriteMode =
     if job._attempt is None:
         raise InvalidRequest(["write_options comes after read_plan with the same job: it marks that attempt's write."])
     options = table_options(Attempt(job.plan, job.split, job.generation, job._attempt), format, mode)
-    if job._output is None:
+    if not job._owns_output:
         raise InvalidRequest(
             [
                 "Nobody knows which table is written. Call job.output_path(table) before read_plan: then a second task "
