@@ -111,6 +111,11 @@ def read_stored_plan(store: WorkStore, name: str, plan_id: str) -> OffsetPlan:
     return found
 
 
+def stored_plan_number(name: str) -> int:
+    """Which of the run's plans, from 1, is kept under ``name``; a plan that replaces another has a higher number."""
+    return int(name.rsplit("/", 1)[-1].split(".")[1])
+
+
 def store_receipt(store: WorkStore, run: RunKey, plan: OffsetPlan) -> None:
     """Record that ``plan`` was committed."""
     if plan.plan_id not in receipts(store, run):
