@@ -8,7 +8,6 @@ write while the group has members, and reading back finds a commit that passed t
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -19,7 +18,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
     InvalidRequest,
-    NothingToDiscover,
     StoreUnavailable,
 )
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
@@ -27,8 +25,8 @@ from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of, recrea
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
-from airflow_kafka_offsets.offsets.spec import TopicPattern
 from airflow_kafka_offsets.offsets.verify import verify_reads
+from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
@@ -76,11 +74,13 @@ def commit_run(
     *,
     commit_mode: str | None = None,
     require_report: bool = True,
+    dry_run: bool = False,
 ) -> CommitOutcome:
     """Verify the run's read reports, commit its plan, and leave a receipt beside the plan.
 
     :param commit_mode: ``on-success``, ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or ``never``;
         default: ``never`` for a window plan, else ``on-success``.
+    :param dry_run: everything is compared and refused as it would be, and nothing is written, in the store neither.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     """
@@ -90,16 +90,17 @@ def commit_run(
         verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
     if mode == "never" or (mode is None and plan.window):
         why = "a window moves no group" if plan.window else "commit_mode is never"
-        return CommitOutcome({}, not_committed=why)
+        return CommitOutcome({}, not_committed=why, dry_run=dry_run)
     chain = None
     if plan.checkpoint_id is not None and not plan.window:
         chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
     record = _Record.of(plan, store, chain)
     if mode == "checkpoint-only":
-        return _keep_checkpoint_only(plan, cluster, record)
+        return _keep_checkpoint_only(plan, cluster, record, dry_run)
     return commit_offsets(
         plan,
         cluster,
+        dry_run=dry_run,
         own_commit_on_record=record.own,
         newest_is_parent=record.newest_is_parent,
         before_write=lambda: record.require_parent_or_own(plan),
@@ -117,7 +118,7 @@ def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
         )
 
 
-def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record) -> CommitOutcome:
+def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool) -> CommitOutcome:
     """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
     if record.chain is None:
         raise InvalidRequest(("commit_mode 'checkpoint-only' needs a plan with a checkpoint_id, and no window.",))
@@ -127,8 +128,10 @@ def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record) -
         [r for p in plan.partitions if (r := recreated_since(plan, p, topic_ids.get(p.topic_partition.topic)))]
     )
     group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
-    record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
-    return CommitOutcome({}, not_committed="commit_mode is checkpoint-only: the checkpoint holds the offsets")
+    if not dry_run:
+        record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
+    why = "commit_mode is checkpoint-only: the checkpoint holds the offsets"
+    return CommitOutcome({}, not_committed=why, dry_run=dry_run)
 
 
 @dataclass(frozen=True)
@@ -163,9 +166,9 @@ class _Record:
         if self.newest is None or self.newest_is_parent or self.own:
             return
         raise CommitConflict(
-            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of run {self.newest.run}"],
-            "Another run of this pipeline has committed since this plan was made, and nothing was committed now. A new "
-            "run goes on from there.",
+            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of {self.newest.writer}"],
+            "This pipeline's position has moved since this plan was made, and nothing was committed now. A new run "
+            "goes on from there, and so does this one if it is cleared with re_plan.",
         )
 
     def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
@@ -260,13 +263,9 @@ def _group_of(plan: OffsetPlan) -> str:
 
 
 def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]:
-    topics = sorted({p.topic_partition.topic for p in plan.partitions})
-    # By a pattern, so that a topic that was deleted is absent and its partitions are refused one by one (row 1). The
-    # groups' own topic is there wherever a group is: with it, also another cluster that has none of the topics is told.
-    pattern = "|".join(map(re.escape, [*topics, "__consumer_offsets"]))
-    try:
-        description = cluster.describe(TopicPattern(pattern, include_internal=True))
-    except NothingToDiscover:
+    # A topic that was deleted is absent, and its partitions are refused one by one (row 1).
+    description = describe_present(cluster, {p.topic_partition.topic for p in plan.partitions})
+    if description is None:
         return {}
     if description.cluster_id != plan.cluster_id:
         raise InvalidRequest(
