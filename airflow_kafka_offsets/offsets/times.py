@@ -63,10 +63,8 @@ def iso(timestamp_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}{seconds}{millis}Z"
 
 
-_DURATION = re.compile(
-    r"(?:(\d+)w|(\d+)d|p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?)?)", re.IGNORECASE
-)
-_UNIT_S = (604_800, 86_400, 604_800, 86_400, 3_600, 60, 1)
+_DURATION = re.compile(r"(\d+)d|p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?)?", re.IGNORECASE)
+_UNIT_S = (86_400, 604_800, 86_400, 3_600, 60, 1)
 
 
 def parse_duration_ms(value: str) -> int:

@@ -77,8 +77,8 @@ def find_old(store: WorkStore, before_ms: int) -> list[Removal]:
     kept_plans = {plan_id for run in staying for plan_id in run.plan_ids}
     owners = kept_plans | {str(plan.run) for run in staying for plan in run.plans if plan.run}
     return [
-        *(removal for run in going for removal in _of_run(run)),
         *_orphans(store, known_reads, before_ms),
+        *(removal for run in going for removal in _of_run(run)),
         *_outputs(store, owners, before_ms),
         *(removal for folder in chains for removal in _of_chain(store, folder, kept_plans, before_ms)),
     ]
