@@ -192,11 +192,11 @@ MUTATIONS = (
     Mutation("I11", COMMITTING, "if self.newest is None or self.newest_is_parent or self.own:", "if True:"),
     # J
     Mutation("J1", PARSE, '_one_of(isolation_level or "read_uncommitted"', '_one_of(isolation_level or "read_committed"'),
-    Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, request.isolation_level)",
+    Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
              'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J3", RESOLVE, '            return snapshot.end_offset, "latest"', '            return snapshot.end_offset - 1, "latest"'),
     Mutation("J4", RESOLVE, '            return snapshot.end_offset, "latest"', '            return max(start.offset, snapshot.end_offset - 3), "latest"'),
-    Mutation("J5", PLANNER, "ends = cluster.end_offsets(partitions, request.isolation_level)",
+    Mutation("J5", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
              'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J6", RESOLVE, "if log_start <= offset <= snapshot.high_watermark:", "if log_start <= offset <= snapshot.end_offset:"),
     Mutation("J7", RESOLVE, "if log_start <= offset <= snapshot.high_watermark:", "if log_start <= offset <= snapshot.end_offset:"),
