@@ -9,7 +9,6 @@ commit, and reading back what came at the same moment.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
     InvalidRequest,
-    NothingToDiscover,
     StoreUnavailable,
     listed,
 )
@@ -30,12 +28,12 @@ from airflow_kafka_offsets.offsets.commits import Decision, decide_commit, decid
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
-from airflow_kafka_offsets.offsets.spec import TopicPattern
 from airflow_kafka_offsets.offsets.verify import verify_reads
+from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
-from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
+from airflow_kafka_offsets.stores.turns import IsAlive
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +83,7 @@ def commit_run(
     require_report: bool = True,
     fencing: str = "transaction",
     dry_run: bool = False,
-    is_alive: IsAlive = nobody_lives,
+    is_alive: IsAlive | None = None,
 ) -> CommitOutcome:
     """Verify the run's read reports, commit its plan, keep the checkpoint, and leave a receipt beside the plan.
 
@@ -96,7 +94,7 @@ def commit_run(
         right before a plain write; between the two another commit can get through, which is found afterwards. One kind
         a group: the two do not see each other.
     :param dry_run: everything is compared and refused as it would be, and nothing is written, in the store neither.
-    :param is_alive: whether another run is queued or running; such a one is waited for if it came first.
+    :param is_alive: whether another run is queued or running: it is waited for if it came first. ``None``: not known.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     :raises OverlappingRun: another run of this pipeline lives, and came first.
@@ -127,7 +125,7 @@ def _commit_in_turn(
     mode: CommitMode | None,
     fencing: Fencing,
     dry_run: bool,
-    is_alive: IsAlive,
+    is_alive: IsAlive | None,
 ) -> CommitOutcome:
     def look_up_record() -> _Record:
         return _Record.of(plan, store, chain)
@@ -221,9 +219,9 @@ class _Record:
         if self.newest is None or self.newest_is_parent or self.own:
             return
         raise CommitConflict(
-            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of run {self.newest.run}"],
-            "Another run of this pipeline has committed since this plan was made, and nothing was committed now. A new "
-            "run goes on from there.",
+            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of {self.newest.writer}"],
+            "This pipeline's position has moved since this plan was made, and nothing was committed now. A new run "
+            "goes on from there, and so does this one if it is cleared with re_plan.",
         )
 
     def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
@@ -329,13 +327,9 @@ def _group_of(plan: OffsetPlan, mirror: bool) -> str:
 
 
 def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]:
-    topics = sorted({p.topic_partition.topic for p in plan.partitions})
-    # By a pattern, so that a topic that was deleted is absent and its partitions are refused one by one (row 1). The
-    # groups' own topic is there wherever a group is: with it, also another cluster that has none of the topics is told.
-    pattern = "|".join(map(re.escape, [*topics, "__consumer_offsets"]))
-    try:
-        description = cluster.describe(TopicPattern(pattern, include_internal=True))
-    except NothingToDiscover:
+    # A topic that was deleted is absent, and its partitions are refused one by one (row 1).
+    description = describe_present(cluster, {p.topic_partition.topic for p in plan.partitions})
+    if description is None:
         return {}
     if description.cluster_id != plan.cluster_id:
         raise InvalidRequest(

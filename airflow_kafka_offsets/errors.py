@@ -8,6 +8,7 @@
     ├── RefusedError                      1   the data's or the group's owner
     │   ├── DataLoss                          records that the plan would have to read are gone
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and the reset is "none"
+    │   ├── NoPosition                        a pipeline, or a partition of it, has no position that could be moved
     │   ├── GroupMoved                        the group is not where the pipeline's checkpoint saw it
     │   ├── TopicVanished                     a pattern does not match a topic any more that the checkpoint holds
     │   ├── TopicRecreated                    a topic has another id than the one that offsets were kept for
@@ -103,6 +104,10 @@ class NoCommittedOffset(PartitionsRefused):
     """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
 
 
+class NoPosition(PartitionsRefused):
+    """A pipeline has no checkpoint, or its checkpoint lacks a partition: there is nothing to show or to move."""
+
+
 class GroupMoved(PartitionsRefused):
     """The group is not where this pipeline's checkpoint saw it: somebody reset it, or a consumer used it."""
 
@@ -162,17 +167,26 @@ class GroupActive(RefusedError):
 class PlanSuperseded(RefusedError):
     """The pipeline has gone on since this plan was made: its records are in another run's output.
 
-    :ivar by: the run that has gone on from where the plan starts.
+    :ivar by: the run that has gone on from where the plan starts; with ``unblocked``, the plan that has.
     :ivar outputs: what splits of this plan have begun to write.
+    :ivar unblocked: nobody has read the records: ``kafka-offsets unblock`` has stepped over some of them.
     """
 
     run: str
     plan_id: str
     by: str
     outputs: Sequence[str]
+    unblocked: bool = False
 
     def __str__(self) -> str:
         written = f"\nThis plan's splits have begun to write:\n{listed(self.outputs)}" if self.outputs else ""
+        if self.unblocked:
+            return (
+                f"Plan {self.plan_id} of run {self.run} is superseded: kafka-offsets unblock (plan {self.by}) has "
+                f"moved the position since it was made.{written}\n"
+                'Clear this run with re_plan, in its conf {"kafka_offsets": {"re_plan": true}}, to read on from there; '
+                "or leave it: the next run does."
+            )
         return (
             f"Plan {self.plan_id} of run {self.run} is superseded: run {self.by} has gone on from where it starts, so "
             f"its records are in that run's output, and reading them again would put them into two.{written}\n"

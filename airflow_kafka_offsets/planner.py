@@ -29,6 +29,7 @@ from airflow_kafka_offsets.offsets.discovery import compare_topics
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
+    IsolationLevel,
     PartitionSnapshot,
     TopicPartition,
 )
@@ -224,7 +225,7 @@ def _make(
     description = _with_restored_topics(request, cluster, description, checkpoint, vanished)
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     partitions = description.partitions()
-    snapshots = _snapshots(request, cluster, partitions)
+    snapshots = take_snapshots(cluster, partitions, request.isolation_level)
     # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
     end_times = _lookup(request, cluster, partitions, request.bounded)
     group_id, committed, warnings = _committed(request, cluster, partitions)
@@ -325,12 +326,16 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _snapshots(
-    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+def take_snapshots(
+    cluster: OffsetReader, partitions: list[TopicPartition], isolation_level: IsolationLevel
 ) -> dict[TopicPartition, PartitionSnapshot]:
+    """Both ends of each log, the start first: what is deleted in between makes it no shorter than it is.
+
+    :raises ClusterUnavailable: a log was cut between the two looks.
+    """
     log_starts = cluster.log_start_offsets(partitions)
-    ends = cluster.end_offsets(partitions, request.isolation_level)
-    uncommitted = request.isolation_level == "read_uncommitted"
+    ends = cluster.end_offsets(partitions, isolation_level)
+    uncommitted = isolation_level == "read_uncommitted"
     high_watermarks = ends if uncommitted else cluster.end_offsets(partitions, "read_uncommitted")
     cut = [tp for tp in partitions if ends[tp].offset < log_starts[tp]]
     if cut:

@@ -98,10 +98,13 @@ def decide_commit(
     raise Refusal(
         CommitConflict,
         f"{tp}: the group was at {_shown(base)} when the plan was made, the plan ends at {end}, "
-        f"and now the group is at {_shown(now)}, committed by {_writer(committed, mark)}",
-        f"Nothing was committed. Somebody else moved group {plan.group_id!r}. Find out who and why. Then set the group "
-        "back (kafka-consumer-groups --reset-offsets) and clear the commit task; or let a new run go on, which takes "
-        "on_group_moved for the way.",
+        f"and now the group is at {_shown(now)}, committed by {writer_of(committed)}",
+        f"Nothing was committed. Group {plan.group_id!r} was moved since the plan was made. Find out by whom and why; "
+        "then one of these: clear the run with re_plan, or leave it to the next run, which both go on from the "
+        'position (where that and the group differ, on_group_moved="keep-checkpoint" or "adopt-group" says which '
+        "counts); or, if the move was a mistake, set the group back to where the plan found it "
+        "(kafka-consumer-groups --reset-offsets), then clear the commit task or run kafka-offsets commit --execute. "
+        "Records that can never be read are stepped over by kafka-offsets unblock.",
     )
 
 
@@ -126,7 +129,7 @@ def decide_mirror(
     if now != start:
         return f"{tp}: the window starts at {start}, and the group is at {_shown(now)}"
     if mark is not None and not mark.window:
-        return f"{tp}: the group is at {now}, the position that {_writer(committed, mark)} has committed"
+        return f"{tp}: the group is at {now}, the position that {writer_of(committed)} has committed"
     return None
 
 
@@ -148,9 +151,11 @@ def _shown(offset: int | None) -> str:
     return "no commit" if offset is None else str(offset)
 
 
-def _writer(committed: CommittedOffset | None, mark: CommitMark | None) -> str:
+def writer_of(committed: CommittedOffset | None) -> str:
+    """Who wrote a commit, as far as its metadata tells."""
     if committed is None:
         return "nobody: it expired or was deleted"
+    mark = CommitMark.of(committed)
     if mark is None:
         return "somebody else (not by this provider)"
-    return f"run {mark.run}, plan {mark.plan_id}" if mark.run else f"plan {mark.plan_id}"
+    return f"run {mark.run}, plan {mark.plan_id}" if mark.run else f"plan {mark.plan_id} of no run"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.errors import GroupMoved, TopicRecreated
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, applied_restarts, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import CommitMark
+from airflow_kafka_offsets.offsets.commits import CommitMark, writer_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Position, Refusal, raise_refusals
@@ -218,12 +218,10 @@ def _moved(request: PlanRequest, checkpoint: Checkpoint, committed: Committed, r
 def _group_moved(request: PlanRequest, checkpoint: Checkpoint, tp: TopicPartition, commit: CommittedOffset) -> Refusal:
     kept = checkpoint.offsets[tp]
     seen = "nothing" if kept.group_offset is None else str(kept.group_offset)
-    mark = CommitMark.of(commit)
-    writer = f"run {mark.run}, plan {mark.plan_id}" if mark else "somebody else (not by this provider)"
     return Refusal(
         GroupMoved,
         f"{tp}: the checkpoint is at {kept.offset} and saw the group at {seen}; now the group is at {commit.offset}, "
-        f"committed by {writer}",
+        f"committed by {writer_of(commit)}",
         f"Somebody moved group {request.group_id!r} since the last run. Set "
         'on_group_moved="adopt-group" to go on from the group, or "keep-checkpoint" to go on from the checkpoint.',
     )

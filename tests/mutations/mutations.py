@@ -194,11 +194,11 @@ MUTATIONS = (
     Mutation("I11", COMMITTING, "if self.newest is None or self.newest_is_parent or self.own:", "if True:"),
     # J
     Mutation("J1", PARSE, '_one_of(isolation_level or "read_uncommitted"', '_one_of(isolation_level or "read_committed"'),
-    Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, request.isolation_level)",
+    Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
              'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J3", RESOLVE, '            return snapshot.end_offset, "latest"', '            return snapshot.end_offset - 1, "latest"'),
     Mutation("J4", RESOLVE, '            return snapshot.end_offset, "latest"', '            return max(start.offset, snapshot.end_offset - 3), "latest"'),
-    Mutation("J5", PLANNER, "ends = cluster.end_offsets(partitions, request.isolation_level)",
+    Mutation("J5", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
              'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J6", RESOLVE, "if log_start <= offset <= snapshot.high_watermark:", "if log_start <= offset <= snapshot.end_offset:"),
     Mutation("J7", RESOLVE, "if log_start <= offset <= snapshot.high_watermark:", "if log_start <= offset <= snapshot.end_offset:"),
@@ -314,7 +314,7 @@ MUTATIONS = (
     Mutation("verify: empty split", VERIFY, "if partitions or number in attempts or", "if partitions or", "a_split_without_records_that"),
     # Turns and the fence
     Mutation("turn: living", TURNS, "if is_alive(_run_of(turn)):", "if False:", "a_living_run_that_came_first"),
-    Mutation("turn: order", TURNS, "if own is not None and turn.number >= own.number:", "if own is not None:", "who_waits_keeps_the_place|never_two_at_once"),
+    Mutation("turn: order", TURNS, "or (own is not None and turn.number >= own.number):", "or own is not None:", "who_waits_keeps_the_place|never_two_at_once"),
     Mutation("turn: dead", TURNS, "            self._close(turn)\n\n    def end", "            pass\n\n    def end", "a_dead_run_holds_nobody_up"),
     Mutation("turn: ended", COMMITTING, "        chain.turns.end(plan.run)\n", "        pass\n", "plans_while_another_one_is_open"),
     Mutation("turn: planned", PLANNER, "chain.turns.take(request.run, is_alive)", "pass", "plans_while_another_one_is_open"),

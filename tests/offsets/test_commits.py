@@ -84,6 +84,8 @@ def test_a_conflict_names_base_end_now_and_who_wrote_it(base, end, now, states, 
     assert refused.value.line.startswith("orders[0]: ")
     assert all(word in refused.value.line for word in words), refused.value.line
     assert "Nothing was committed" in refused.value.remedy
+    for way in ("re_plan", "on_group_moved", "kafka-offsets commit --execute", "kafka-offsets unblock"):
+        assert way in refused.value.remedy
 
 
 @pytest.mark.parametrize(
