@@ -1,27 +1,30 @@
 """The one way to a commit: plan + read reports + cluster → committed, or a refusal that has written nothing.
 
-The order is the rule (DESIGN, Commit): read the group stable, compare, describe the group and look a second time,
-write, receipt, read back. Between the second look and the write nothing holds others off; the broker itself refuses the
-write while the group has members, and reading back finds a commit that passed this one.
+The order is the rule (DESIGN, Commit): open the fence, read the group (stable) and the checkpoint, compare, send,
+describe the group and look a second time, commit, checkpoint, receipt, read back. The fence holds off everybody who
+commits this way. A person's tool, or a consumer that joins, is not held off: the second look finds what came before the
+commit, and reading back what came at the same moment.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
+from airflow_kafka_offsets.broker.protocol import Fencing, OffsetCommitter, OffsetReader
 from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
     InvalidRequest,
     StoreUnavailable,
+    listed,
 )
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of, recreated_since
+from airflow_kafka_offsets.offsets.commits import Decision, decide_commit, decide_mirror, mark_of, recreated_since
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
@@ -30,6 +33,7 @@ from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
+from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +61,17 @@ class CommitOutcome:
     not_committed: str | None = None
 
 
-def commit_plan(client_config: Mapping[str, Any], plan: OffsetPlan, *, dry_run: bool = False) -> CommitOutcome:
+def commit_plan(
+    client_config: Mapping[str, Any], plan: OffsetPlan, *, fencing: str = "transaction", dry_run: bool = False
+) -> CommitOutcome:
     """Commit ``plan`` to its group without a work store: nothing shows that it was read, the caller vouches for that.
 
+    :param fencing: ``transaction``, or ``compare`` where the transactional ACL is missing; see :func:`commit_run`.
     :raises RefusedError: the group is not where the plan found it, or is live. Nothing was written.
     :raises ClusterUnavailable: the cluster could not be asked, or did not take the write.
     """
     with KafkaCluster(client_config) as cluster:
-        return commit_offsets(plan, cluster, dry_run=dry_run)
+        return commit_offsets(plan, cluster, fencing=parse_fencing(fencing), dry_run=dry_run)
 
 
 def commit_run(
@@ -74,38 +81,71 @@ def commit_run(
     *,
     commit_mode: str | None = None,
     require_report: bool = True,
+    fencing: str = "transaction",
     dry_run: bool = False,
+    is_alive: IsAlive = nobody_lives,
 ) -> CommitOutcome:
-    """Verify the run's read reports, commit its plan, and leave a receipt beside the plan.
+    """Verify the run's read reports, commit its plan, keep the checkpoint, and leave a receipt beside the plan.
 
     :param commit_mode: ``on-success``, ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or ``never``;
-        default: ``never`` for a window plan, else ``on-success``.
+        default: ``never`` for a window plan, else ``on-success``. A window is mirrored ``on-success``: written where
+        the group stands at its start and the pipeline has no checkpoint, else left, which the outcome explains.
+    :param fencing: ``transaction`` (default): of two committers one is fenced off. ``compare``: the group is compared
+        right before a plain write; between the two another commit can get through, which is found afterwards. One kind
+        a group: the two do not see each other.
     :param dry_run: everything is compared and refused as it would be, and nothing is written, in the store neither.
+    :param is_alive: whether another run is queued or running; such a one is waited for if it came first.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
+    :raises OverlappingRun: another run of this pipeline lives, and came first.
     """
     mode = parse_commit_mode(commit_mode)
+    kind = parse_fencing(fencing)
     _refuse_replaced(plan, store)
     if require_report:
         verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
-    if mode == "never" or (mode is None and plan.window):
-        why = "a window moves no group" if plan.window else "commit_mode is never"
-        return CommitOutcome({}, not_committed=why, dry_run=dry_run)
     chain = None
     if plan.checkpoint_id is not None and not plan.window:
         chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
-    record = _Record.of(plan, store, chain)
+    if mode == "never" or (mode is None and plan.window):
+        why = "a window moves no group" if plan.window else "commit_mode is never"
+        outcome = CommitOutcome({}, not_committed=why, dry_run=dry_run)
+    else:
+        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive)
+    if chain is not None and plan.run is not None and not dry_run:
+        chain.turns.end(plan.run)
+    return outcome
+
+
+def _commit_in_turn(
+    plan: OffsetPlan,
+    store: WorkStore,
+    cluster: Cluster,
+    chain: CheckpointChain | None,
+    mode: CommitMode | None,
+    fencing: Fencing,
+    dry_run: bool,
+    is_alive: IsAlive,
+) -> CommitOutcome:
+    def look_up_record() -> _Record:
+        return _Record.of(plan, store, chain)
+
+    if chain is not None and not dry_run and not look_up_record().own:
+        chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
     if mode == "checkpoint-only":
-        return _keep_checkpoint_only(plan, cluster, record, dry_run)
+        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run)
+    if plan.window and _has_checkpoint(plan, store):
+        why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
+        return CommitOutcome({}, dry_run=dry_run, not_committed=why)
     return commit_offsets(
-        plan,
-        cluster,
-        dry_run=dry_run,
-        own_commit_on_record=record.own,
-        newest_is_parent=record.newest_is_parent,
-        before_write=lambda: record.require_parent_or_own(plan),
-        on_written=lambda: record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions}),
+        plan, cluster, fencing=fencing, mirror=plan.window, dry_run=dry_run, look_up_record=look_up_record
     )
+
+
+def _has_checkpoint(plan: OffsetPlan, store: WorkStore) -> bool:
+    if plan.checkpoint_id is None:
+        return False
+    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id).newest() is not None
 
 
 def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
@@ -132,6 +172,19 @@ def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, d
         record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
     why = "commit_mode is checkpoint-only: the checkpoint holds the offsets"
     return CommitOutcome({}, not_committed=why, dry_run=dry_run)
+
+
+class _NoRecord:
+    """There is no work store: nothing is known of a plan, and nothing is kept."""
+
+    own = False
+    newest_is_parent = False
+
+    def require_parent_or_own(self, plan: OffsetPlan) -> None:
+        pass
+
+    def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -210,47 +263,58 @@ def parse_commit_mode(value: str | None) -> CommitMode | None:
     raise InvalidRequest((f"commit_mode is {value!r}; use one of {', '.join(get_args(CommitMode))}.",))
 
 
+def parse_fencing(value: str) -> Fencing:
+    """:raises InvalidRequest: it is neither ``transaction`` nor ``compare``."""
+    if value not in get_args(Fencing):
+        raise InvalidRequest((f"fencing is {value!r}; use one of {', '.join(get_args(Fencing))}.",))
+    return value  # type: ignore[return-value]  # narrowed by the lines above
+
+
 def commit_offsets(
     plan: OffsetPlan,
     cluster: Cluster,
     *,
-    own_commit_on_record: bool = False,
-    newest_is_parent: bool = False,
+    fencing: Fencing = "transaction",
+    mirror: bool = False,
     dry_run: bool = False,
-    before_write: Callable[[], None] = lambda: None,
-    on_written: Callable[[], None] = lambda: None,
+    look_up_record: Callable[[], _Record | _NoRecord] = _NoRecord,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
 
-    :param own_commit_on_record: a receipt, or a checkpoint in the chain, names this very plan.
-    :param newest_is_parent: the newest checkpoint is the one that the plan was made from.
-    :param before_write: raises where something else than the group speaks against the commit.
-    :param on_written: called once the offsets are written, before they are read back: the receipt.
+    :param mirror: whether ``plan`` may be a window, whose pipeline is known to have no checkpoint.
+    :param look_up_record: asked inside of the fence: what the work store knows of this plan's commit.
     """
-    group_id = _group_of(plan)
+    group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)
-    before = cluster.committed(group_id, partitions)
-    to_write, kept = _compare(plan, before, topic_ids, own_commit_on_record, newest_is_parent)
-    before_write()
-    outcome = CommitOutcome(
-        {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
-        tuple(kept),
-        dry_run,
-    )
-    _refuse_live_group(group_id, cluster)
-    if dry_run:
-        return outcome
-    _refuse_movement(group_id, before, cluster.committed(group_id, partitions))
-    if to_write:
-        cluster.commit(group_id, to_write)
-    on_written()
+    # A fence opened for show would abort somebody's commit.
+    with nullcontext() if dry_run else cluster.open_commit(group_id, fencing) as commit:
+        before = cluster.committed(group_id, partitions)
+        if plan.window and (why := _why_not_mirrored(plan, before, topic_ids)):
+            return CommitOutcome({}, dry_run=dry_run, not_committed=why)
+        record = look_up_record()
+        to_write, kept = _compare(plan, before, topic_ids, record.own, record.newest_is_parent)
+        record.require_parent_or_own(plan)
+        outcome = CommitOutcome(
+            {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
+            tuple(kept),
+            dry_run,
+        )
+        if commit is None:
+            _refuse_live_group(group_id, cluster)
+            return outcome
+        commit.send(to_write)
+        _refuse_live_group(group_id, cluster)
+        # Not stable: this commit's own offsets are pending, and would be waited for.
+        _refuse_movement(group_id, before, cluster.committed(group_id, partitions, stable=False))
+        commit.commit()
+        record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions})
     _read_back(group_id, to_write, cluster)
     return outcome
 
 
-def _group_of(plan: OffsetPlan) -> str:
-    if plan.window:
+def _group_of(plan: OffsetPlan, mirror: bool) -> str:
+    if plan.window and not mirror:
         raise InvalidRequest((f"Plan {plan.plan_id} is a window: it neither reads nor moves a group's offsets.",))
     if plan.group_id is None:
         raise InvalidRequest(
@@ -277,6 +341,25 @@ def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]
     return {name: topic.topic_id for name, topic in description.topics.items()}
 
 
+def _why_not_mirrored(
+    plan: OffsetPlan, committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, str | None]
+) -> str | None:
+    """Why the group is left alone; one partition that speaks against it is enough, and all of them are named."""
+    reasons: list[str] = []
+    refusals: list[Refusal] = []
+    for p in plan.partitions:
+        tp = p.topic_partition
+        try:
+            reason = decide_mirror(plan, p, committed.get(tp), topic_ids.get(tp.topic))
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        if reason:
+            reasons.append(reason)
+    raise_refusals(refusals)
+    return f"group {plan.group_id!r} does not stand at this window's start:\n{listed(reasons)}" if reasons else None
+
+
 def _compare(
     plan: OffsetPlan,
     committed: Mapping[TopicPartition, CommittedOffset],
@@ -291,13 +374,17 @@ def _compare(
     for p in plan.partitions:
         tp = p.topic_partition
         try:
-            decision = decide_commit(
-                plan,
-                p,
-                committed.get(tp),
-                topic_ids.get(tp.topic),
-                own_commit_on_record=own_commit_on_record,
-                parent_is_newest=newest_is_parent,
+            decision: Decision = (
+                "write"  # decide_mirror has spoken
+                if plan.window
+                else decide_commit(
+                    plan,
+                    p,
+                    committed.get(tp),
+                    topic_ids.get(tp.topic),
+                    own_commit_on_record=own_commit_on_record,
+                    parent_is_newest=newest_is_parent,
+                )
             )
         except Refusal as refusal:
             refusals.append(refusal)

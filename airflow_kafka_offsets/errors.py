@@ -18,7 +18,9 @@
     │   ├── CommitConflict                    the group is not where the plan found it
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
+    │   ├── WindowRepeated                    another run of the pipeline has records of this window
     │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
+    │   ├── OverlappingRun                    another run of the pipeline has planned and is not over
     │   ├── PlanCommitted                     a run that has committed cannot be planned anew
     │   ├── PlanLost                          a run that has committed, and whose plan is gone
     │   └── NothingToDiscover                 no topic, or no partition, matches
@@ -190,6 +192,49 @@ class PlanSuperseded(RefusedError):
             f"its records are in that run's output, and reading them again would put them into two.{written}\n"
             "Mark this run as failed or successful and leave it. To skip such runs by themselves, set "
             'on_superseded="skip"; to read records once more on purpose, use a window plan.'
+        )
+
+
+@dataclass(eq=False)
+class OverlappingRun(RefusedError):
+    """Another run of this pipeline has planned, has not committed, and lives: where this one starts is not known yet.
+
+    :ivar who: who was refused, such as ``run dag/run/task``.
+    :ivar by: the run whose turn it is.
+    """
+
+    who: str
+    by: str
+
+    retriable = True
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.by} of this pipeline is not over: it asked to plan before {self.who}, and has not committed. "
+            "Where the next one starts is not known before that; nothing was planned or written.\n"
+            "Wait for it: give the task retries, or the DAG max_active_runs=1. If that run is stuck, mark it failed; "
+            "a run that is over holds nobody up."
+        )
+
+
+@dataclass(eq=False)
+class WindowRepeated(RefusedError):
+    """Another run of the same pipeline has records of this window, so they would be in two outputs.
+
+    :ivar rivals: one line a run: who, and which window it has.
+    """
+
+    run: str
+    window: str
+    checkpoint_id: str
+    rivals: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.window} of run {self.run} overlaps what other runs of checkpoint_id {self.checkpoint_id!r} "
+            f"have:\n{listed(self.rivals)}\n"
+            "Nothing was planned. To write that window again, clear the run that has it: it overwrites its own output. "
+            "To read the records for another purpose, give this task a checkpoint_id of its own, and another output."
         )
 
 

@@ -47,6 +47,7 @@ from airflow_kafka_offsets.offsets.spec import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.times import iso
+from airflow_kafka_offsets.offsets.windows import claim_of
 from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -59,6 +60,8 @@ from airflow_kafka_offsets.stores.runs import (
     replace_plan,
     store_plan,
 )
+from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
+from airflow_kafka_offsets.stores.windows import WindowRegister
 
 log = logging.getLogger(__name__)
 
@@ -92,22 +95,32 @@ def request_for(client_config: Mapping[str, Any], parameters: Mapping[str, Any])
     )
 
 
-def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: OffsetReader) -> StoredPlan:
+def plan_run(
+    request: PlanRequest, run: RunKey, store: WorkStore, cluster: OffsetReader, *, is_alive: IsAlive = nobody_lives
+) -> StoredPlan:
     """The run's frozen plan: the one that it has, checked, else a new one, stored and read back.
 
+    :param is_alive: whether another run is queued or running; such a one is waited for if it came first.
+    :raises OverlappingRun: a living run of the same pipeline came first.
     :raises PlanLost: the run has committed, and its plan is gone.
     :raises PlanSuperseded: the plan that it has must not be read again; see :func:`check_replay` for the others.
     :raises PlanCommitted: ``re_plan``, and the run has committed.
+    :raises WindowRepeated: another run has records of this window.
     """
     kept = find_plan(store, run)
     if kept is None:
         committed = receipts(store, run)
         if committed:
             raise PlanLost(str(run), sorted(committed)[0])
-        return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms()))
+        made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
+        hold_window(store, made, run, is_alive)
+        stored = store_plan(store, run, made)
+        _release_window(store, made, stored.plan, run)  # where another try of this run was faster
+        return stored
     if request.re_plan:
-        return _plan_anew(request, run, kept, store, cluster)
-    to_read = check_replay(request, kept.plan, store, cluster)
+        return _plan_anew(request, run, kept, store, cluster, is_alive)
+    to_read = check_replay(request, kept.plan, store, cluster, is_alive)
+    hold_window(store, to_read, run, is_alive)  # held, unless the work store was lost meanwhile
     if to_read is not kept.plan:
         return replace_plan(store, run, to_read)
     remember_plan(store, kept.plan.plan_id, kept.name)  # a resolve that was killed may not have come that far
@@ -116,7 +129,7 @@ def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: Offse
 
 
 def _plan_anew(
-    request: PlanRequest, run: RunKey, kept: StoredPlan, store: WorkStore, cluster: OffsetReader
+    request: PlanRequest, run: RunKey, kept: StoredPlan, store: WorkStore, cluster: OffsetReader, is_alive: IsAlive
 ) -> StoredPlan:
     """Another plan in the place of the kept one. Where that has begun, each of its outputs is overwritten."""
     old = kept.plan
@@ -124,24 +137,51 @@ def _plan_anew(
         raise PlanCommitted(str(run), old.plan_id)
     begun = bool(begun_outputs(store, old)) or old.starts_all_splits
     request = replace(request, splits=max(request.splits, old.splits) if begun else request.splits)
-    made = make_kept_plan(request, store, cluster, now_ms=now_ms())
+    made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
     successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
     if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
+        hold_window(store, old, run, is_alive)
         return kept
+    hold_window(store, successor, run, is_alive)
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
-    return replace_plan(store, run, successor)
+    stored = replace_plan(store, run, successor)
+    for given_up in (old, successor):
+        _release_window(store, given_up, stored.plan, run)
+    return stored
 
 
-def make_kept_plan(request: PlanRequest, store: WorkStore, cluster: OffsetReader, *, now_ms: int) -> OffsetPlan:
+def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> None:
+    """Make the window of ``plan`` the run's own, before the plan is stored. Any other plan claims nothing.
+
+    :raises WindowRepeated: another run of the same pipeline has records of it.
+    """
+    claim = claim_of(plan)
+    if claim is not None:
+        assert plan.checkpoint_id is not None
+        WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive).hold(claim)
+
+
+def _release_window(store: WorkStore, given_up: OffsetPlan, kept: OffsetPlan, run: RunKey) -> None:
+    claim = claim_of(given_up)
+    if claim is not None and claim != claim_of(kept):
+        assert given_up.checkpoint_id is not None
+        WindowRegister(store, given_up.cluster_id, given_up.checkpoint_id, run, lambda run: True).release(
+            claim, claim_of(kept)
+        )
+
+
+def make_kept_plan(
+    request: PlanRequest, store: WorkStore, cluster: OffsetReader, *, now_ms: int, is_alive: IsAlive
+) -> OffsetPlan:
     """A plan that goes on from its pipeline's checkpoint, and the checkpoints that have to be there before it is read.
 
     They are written before the plan is: a plan's parent must exist, and what the startup mode decided once must not be
     decided again. If another run was faster, its checkpoint is gone on from.
     """
     while True:
-        made = _make(request, cluster, store, now_ms)
+        made = _make(request, cluster, store, now_ms, is_alive)
         if made.chain is None:
             return made.plan
         restored = made.restored
@@ -167,11 +207,19 @@ class _Made:
     chain: CheckpointChain | None
 
 
-def _make(request: PlanRequest, cluster: OffsetReader, store: WorkStore | None, now_ms: int) -> _Made:
+def _make(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    store: WorkStore | None,
+    now_ms: int,
+    is_alive: IsAlive = nobody_lives,
+) -> _Made:
     description = cluster.describe(request.subscription)
     chain, checkpoint = None, None
     if store and request.checkpoint_id is not None and not request.window:
         chain = CheckpointChain(store, description.cluster_id, request.checkpoint_id)
+        if request.run is not None:
+            chain.turns.take(request.run, is_alive)  # before the look: a run that came first moves the newest one
         checkpoint = chain.newest()
     vanished, extra_warnings = compare_topics(request, description.topics, checkpoint)
     description = _with_restored_topics(request, cluster, description, checkpoint, vanished)
@@ -198,12 +246,13 @@ def _make(request: PlanRequest, cluster: OffsetReader, store: WorkStore | None, 
     refuse_below_group(request, planned)
     plan = OffsetPlan(
         cluster_id=description.cluster_id,
-        group_id=None if request.window else group_id,
+        group_id=group_id,
         checkpoint_id=request.checkpoint_id,
         isolation_level=request.isolation_level,
         startup_mode=request.startup.name,
         bounded_mode=request.bounded.name,
         window=request.window,
+        window_bounds=request.window_bounds,
         resolved_at_ms=now_ms,
         topic_ids=topic_ids,
         partitions=tuple(planned),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from airflow_kafka_offsets.committing import Cluster, CommitOutcome, commit_run, parse_commit_mode
+from airflow_kafka_offsets.committing import Cluster, CommitOutcome, commit_run, parse_commit_mode, parse_fencing
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -47,16 +47,19 @@ def unblock(
     cluster: Cluster,
     *,
     commit_mode: str | None = None,
+    fencing: str = "transaction",
     dry_run: bool = False,
 ) -> Unblocked:
     """Move the position of a pipeline forward, over records that nobody will read.
 
     :param request: from :func:`~airflow_kafka_offsets.offsets.unblock.parse_unblock`.
     :param commit_mode: ``on-success`` (default), or ``checkpoint-only`` for a pipeline that leaves the group alone.
+    :param fencing: as of :func:`~airflow_kafka_offsets.committing.commit_run`.
     :raises NoPosition: there is no checkpoint, or it lacks a partition.
     :raises EndBeforeStart: an offset is below the position, or beyond the end of the log.
     :raises GroupMoved: the group is not where the checkpoint saw it, and ``on_group_moved`` is ``fail``.
     """
+    parse_fencing(fencing)
     if parse_commit_mode(commit_mode) == "never":
         raise InvalidRequest(("commit_mode 'never' would move nothing: use on-success or checkpoint-only.",))
     assert isinstance(request.bounded, UntilSpecificOffsets)
@@ -85,11 +88,12 @@ def unblock(
             store,
             cluster,
             commit_mode=commit_mode,
+            fencing=fencing,
             dry_run=True,
         )
     else:
         store_plan_of_no_run(store, plan)
-        outcome = commit_run(plan, store, cluster, commit_mode=commit_mode)
+        outcome = commit_run(plan, store, cluster, commit_mode=commit_mode, fencing=fencing)
     return Unblocked(plan, outcome, positions, repaired_from)
 
 

@@ -90,6 +90,7 @@ STORED_PLAN = (
     Option("map_index", "of a mapped resolve task", _NUMBER),
     Option("plan_id", "the plan itself, in the place of its run"),
 )
+FENCING = Option("fencing", "transaction (default), or compare where the transactional ACL is missing")
 EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", _FLAG)
 
 
@@ -140,6 +141,7 @@ COMMANDS = (
             WORK_STORE,
             Option("commit_mode", "on-success (default), checkpoint-only or never"),
             Option("no_require_report", "for jobs that make no read report: you vouch for the read", _FLAG),
+            FENCING,
             EXECUTE,
             OUTPUT,
         ),
@@ -155,6 +157,7 @@ COMMANDS = (
             Option("to", 'the next record to read: {"orders": {"0": 480}}; or as --specific-offsets of plan', _JSON),
             ON_GROUP_MOVED,
             Option("commit_mode", "on-success (default), or checkpoint-only for a pipeline that moves no group"),
+            FENCING,
             EXECUTE,
             OUTPUT,
         ),

@@ -59,6 +59,7 @@ def commit(options: Options) -> int:
             cluster,
             commit_mode=options.get("commit_mode"),
             require_report=not options.get("no_require_report"),
+            fencing=options.get("fencing") or "transaction",
             dry_run=dry_run,
         )
     rows = [

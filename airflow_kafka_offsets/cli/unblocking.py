@@ -25,7 +25,14 @@ def unblock(options: Options) -> int:
     store = work_store(options)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
-        done = step_over(request, store, cluster, commit_mode=options.get("commit_mode"), dry_run=dry_run)
+        done = step_over(
+            request,
+            store,
+            cluster,
+            commit_mode=options.get("commit_mode"),
+            fencing=options.get("fencing") or "transaction",
+            dry_run=dry_run,
+        )
     if done.repaired_from:
         will = "will be" if dry_run else "was"
         print(

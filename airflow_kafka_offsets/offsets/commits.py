@@ -108,6 +108,31 @@ def decide_commit(
     )
 
 
+def decide_mirror(
+    plan: OffsetPlan, partition: PlannedPartition, committed: CommittedOffset | None, topic_id: str | None
+) -> str | None:
+    """Whether a window's end may be written to the group: ``None`` if so, else why the group is left as it is.
+
+    It may where the group stands at the window's own start, so that nothing between the two is passed over unread, or
+    at its end by this very plan (a retry). A position that a run of this package left there is never replaced: the mark
+    of a window is none, and whoever goes on from there would not know where.
+
+    :raises Refusal: row 1 of the commit table.
+    """
+    recreated = recreated_since(plan, partition, topic_id)
+    if recreated:
+        raise recreated
+    tp, start, end = partition.topic_partition, partition.start_offset, partition.end_offset
+    now, mark = committed.offset if committed else None, CommitMark.of(committed)
+    if mark is not None and mark.window and mark.plan_id == plan.plan_id and now == end:
+        return None
+    if now != start:
+        return f"{tp}: the window starts at {start}, and the group is at {_shown(now)}"
+    if mark is not None and not mark.window:
+        return f"{tp}: the group is at {now}, the position that {writer_of(committed)} has committed"
+    return None
+
+
 def recreated_since(plan: OffsetPlan, partition: PlannedPartition, topic_id: str | None) -> Refusal | None:
     """Row 1: why the partition cannot be committed if its topic is another log by now."""
     tp = partition.topic_partition

@@ -90,7 +90,7 @@ def restore(
         if tp.topic not in recreated
     }
     return Restored(
-        {**positions, **_marked_new(current, committed, recreated), **moved.adopted},
+        {**positions, **_marked_new(current, committed, recreated, find_plan), **moved.adopted},
         current,
         repaired=landed is not None,
         recreated=recreated,
@@ -228,13 +228,24 @@ def _group_moved(request: PlanRequest, checkpoint: Checkpoint, tp: TopicPartitio
 
 
 def _marked_new(
-    checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]
+    checkpoint: Checkpoint,
+    committed: Committed,
+    recreated: frozenset[str],
+    find_plan: Callable[[str], OffsetPlan | None],
 ) -> dict[TopicPartition, Position]:
-    """Rule 4: a partition that the checkpoint lacks starts at the group's commit if this package made it."""
-    unknown = {
-        tp: commit for tp, commit in committed.items() if tp not in checkpoint.offsets and tp.topic not in recreated
-    }
-    return positions_in_group(unknown) or {}
+    """Rule 4: a partition that the checkpoint lacks starts at the group's commit if this package made it.
+
+    Not where the commit is known to be another pipeline's of the same group: what that has read, this one has not.
+    """
+    positions: dict[TopicPartition, Position] = {}
+    for tp, commit in committed.items():
+        mark = CommitMark.of(commit)
+        if tp in checkpoint.offsets or tp.topic in recreated or mark is None:
+            continue
+        plan = find_plan(mark.plan_id)
+        if plan is None or plan.checkpoint_id == checkpoint.checkpoint_id:
+            positions |= positions_in_group({tp: commit}) or {}
+    return positions
 
 
 def _startup_warning(request: PlanRequest, checkpoint: Checkpoint) -> list[str]:
