@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from airflow_kafka_offsets.committing import Cluster, CommitOutcome, commit_run, parse_commit_mode
+from airflow_kafka_offsets.committing import Cluster, CommitOutcome, commit_run, parse_commit_mode, parse_fencing
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -59,6 +59,7 @@ def unblock(
     :raises EndBeforeStart: an offset is below the position, or beyond the end of the log.
     :raises GroupMoved: the group is not where the checkpoint saw it, and ``on_group_moved`` is ``fail``.
     """
+    parse_fencing(fencing)
     if parse_commit_mode(commit_mode) == "never":
         raise InvalidRequest(("commit_mode 'never' would move nothing: use on-success or checkpoint-only.",))
     assert isinstance(request.bounded, UntilSpecificOffsets)

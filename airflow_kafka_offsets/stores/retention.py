@@ -5,7 +5,8 @@ Each rule of the package that reads an old object keeps it here:
 - a run's plans, receipts and reads go together, and only when the youngest of them is old: a run with a receipt but no
   plan is ``PlanLost``, a plan without its reads could not be verified, nor its outputs be told;
 - a plan that goes on from the newest checkpoint of its pipeline stays, however old: its commit may have landed without
-  its checkpoint, which the next run then writes from this plan;
+  its checkpoint, which the next run then writes from this plan. So does the plan that the newest checkpoint names: the
+  group's marks name it, and another pipeline of that group looks up whose it is;
 - of each chain of checkpoints the newest two valid ones stay, and all that is newer than they are; also one that names
   a plan which stays: it is the record of that plan's commit;
 - the owner of an output stays as long as its run's plan; a turn that is not over stays, and the last one, so that no
@@ -69,9 +70,10 @@ def find_old(store: WorkStore, before_ms: int) -> list[Removal]:
     chains = _folders(store, "checkpoints", depth=2)
     heads = [found for folder in chains for found in islice(store.newest_first(folder, "checkpoint"), 1)]
     newest = {str(head.value.get("id")) for head in heads}
+    last = {str(head.value.get("plan_id")) for head in heads}
     runs = [_look_at(store, folder) for folder in _folders(store, "plans", depth=4)]
     runs += [_look_at(store, folder) for folder in _folders(store, "plans-of-no-run", depth=1)]
-    going = [run for run in runs if _is_old(run.newest_ms, before_ms) and not _may_have_landed(run, newest)]
+    going = [run for run in runs if _is_old(run.newest_ms, before_ms) and not _is_asked_for(run, newest, last)]
     staying = [run for run in runs if run not in going]
     known_reads = {folder_of_reads(plan_id) for run in runs for plan_id in run.plan_ids}
     kept_plans = {plan_id for run in staying for plan_id in run.plan_ids}
@@ -131,8 +133,8 @@ def _everything(store: WorkStore, folder: str) -> Iterator[StoredFile]:
     yield from store.files(folder)
 
 
-def _may_have_landed(run: _Run, newest: set[str]) -> bool:
-    return any(plan.parent in newest for plan in run.plans)
+def _is_asked_for(run: _Run, newest: set[str], last: set[str]) -> bool:
+    return any(plan.parent in newest or plan.plan_id in last for plan in run.plans)
 
 
 def _of_run(run: _Run) -> Iterator[Removal]:

@@ -176,6 +176,13 @@ def test_a_plan_that_goes_on_from_the_newest_checkpoint_stays_however_old(store:
     assert clean(store)["plans"] == 2
 
 
+def test_the_plan_of_the_newest_checkpoint_stays_because_marks_name_it(store: WorkStore, root: Path) -> None:
+    last = keep_run(store, "last", OLD_MS)
+    keep_chain(store, [None, last.plan_id])
+    age(root, OLD_MS)
+    assert clean(store) == {}
+
+
 def test_the_newest_two_checkpoints_stay_however_old_and_the_chain_goes_on(store: WorkStore, root: Path) -> None:
     links = keep_chain(store, [None, "p1", "p2", "p3"])
     age(root, OLD_MS)
