@@ -239,7 +239,7 @@ def _marked_new(
 
     Not where the commit is known to be another pipeline's of the same group: what that has read, this one has not.
     """
-    positions = {}
+    positions: dict[TopicPartition, Position] = {}
     for tp, commit in committed.items():
         mark = CommitMark.of(commit)
         if tp in checkpoint.offsets or tp.topic in recreated or mark is None:
