@@ -114,7 +114,7 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.world.runs)
     @rule(which=WHICH, pauses=PAUSES)
     def next_task(self, which: int, pauses: int) -> None:
-        """What Airflow does next for a run: the task after the one that succeeded, or a retry of the one that failed."""
+        """What Airflow does next for a run: the task after the one that succeeded, or a retry of a failed one."""
         run = self._run(which)
         last = run.last
         if last is None or last.done:
