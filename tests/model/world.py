@@ -314,7 +314,8 @@ class World:
         """Which commits may count on a whole output: it was so at some moment since they began."""
         for step, plan in self.commits_of.items():
             outputs = self.outputs[plan.run] if plan.run else {}
-            if all(outputs.get(split) == Output(plan, split, True) for split in started_splits(plan)):
+            whole = {(split, output.plan.plan_id) for split, output in outputs.items() if output.whole}
+            if whole >= {(split, plan.plan_id) for split in started_splits(plan)}:
                 self.verified[step] = plan
 
     def _on_success(self, run: Run, plan: OffsetPlan, step: Step) -> None:
