@@ -204,7 +204,7 @@ class World:
         mode = None if plan.window else self.modes[run.pipeline].get("commit_mode")
         step = Step(
             lambda: commit_run(plan, self.store, self.stepped, commit_mode=mode),  # type: ignore[arg-type]
-            lambda _: self._on_success(run, plan),
+            lambda _: self._on_success(run, plan, step),
         )
         run.take("commit", step)
         self.commits_of[step] = plan
@@ -314,16 +314,21 @@ class World:
         """Which commits may count on a whole output: it was so at some moment since they began."""
         for step, plan in self.commits_of.items():
             outputs = self.outputs[plan.run] if plan.run else {}
-            if all(outputs.get(split) == Output(plan, split, True) for split in started_splits(plan)):
+            whole = {(split, output.plan.plan_id) for split, output in outputs.items() if output.whole}
+            if whole >= {(split, plan.plan_id) for split in started_splits(plan)}:
                 self.verified[step] = plan
 
-    def _on_success(self, run: Run, plan: OffsetPlan) -> None:
-        """The commit task succeeded: from here on people use the output."""
-        if plan.window:
+    def _on_success(self, run: Run, plan: OffsetPlan, step: Step) -> None:
+        """The commit task succeeded: from here on people use the output.
+
+        Not where the reads were cleared after this commit had verified them: Airflow clears the commit with them, so
+        the one that returns is a zombie, and the new attempt needs a commit of its own.
+        """
+        assert step in self.verified, f"{run.key} succeeded, and its output was not whole at any time meanwhile"
+        if plan.window or not all(output.whole for output in self.outputs[run.key].values()):
             return
         held: dict[Log, dict[int, int]] = defaultdict(dict)
         for output in self.outputs[run.key].values():
-            assert output.whole, f"{run.key} succeeded, and split {output.split} of its output is not whole"
             for p in split_plan(output.plan)[output.split]:
                 log = self.log(output.plan, p)
                 epoch = self.plan_epochs[output.plan.plan_id][log]
