@@ -1,0 +1,27 @@
+"""The moments of a run that faults are made at, as the socket sees them: the one place that knows the order of a commit.
+
+Each task of a row's DAG has a connection of its own, and so a `client.id` of its own.
+"""
+
+from testbed.kafka_proxy import (
+    DESCRIBE_GROUPS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    Moment,
+)
+
+RESOLVE, COMMIT = "resolve", "commit"
+
+# resolve: metadata, log starts, ends, the group; then the plan is stored
+RESOLVE_FIRST = Moment(RESOLVE, METADATA)
+RESOLVE_LOOKS_UP = Moment(RESOLVE, LIST_OFFSETS)
+RESOLVE_READS_GROUP = Moment(RESOLVE, OFFSET_FETCH)
+
+# commit: metadata, the group, who is in it, the group again, the write; then checkpoint and receipt; the group again
+COMMIT_FIRST = Moment(COMMIT, METADATA)
+COMMIT_READS_GROUP = Moment(COMMIT, OFFSET_FETCH)
+COMMIT_DESCRIBES = Moment(COMMIT, DESCRIBE_GROUPS)
+COMMIT_SECOND_LOOK = Moment(COMMIT, OFFSET_FETCH, 2)
+COMMIT_WRITE = Moment(COMMIT, OFFSET_COMMIT)

@@ -1,0 +1,278 @@
+"""What Airflow does to a run, and what is done to Airflow: killed workers, clears, late tries, a new scheduler."""
+
+import signal
+from contextlib import suppress
+
+import psutil
+
+from testbed import kafka_proxy
+from testbed.hanging_file import HangingFile
+from testbed.kafka_proxy import NotFired
+from tests.faults import moments
+from tests.faults.rows import row
+from tests.faults.scene import Run, Scene
+from tests.faults.spying import task_process, when_file
+
+
+def _retried(run: Run, name: str, fault: str) -> str:
+    tries = run.task(name).tries
+    if tries < 2:
+        raise NotFired(f"{fault}: {name} needed one try only")
+    return f"{fault}; {name} succeeded at try {tries}"
+
+
+@row(
+    "Airflow",
+    "worker killed in resolve before the plan is stored",
+    ends="healed",
+    made="SIGKILL of the process that sends the first look-up, before the broker gets it",
+)
+def killed_before_the_plan(s: Scene) -> str:
+    s.produce()
+    rule = s.arm("killed", moments.RESOLVE_LOOKS_UP, kafka_proxy.kill_before())
+    run = s.run()
+    return _retried(run, "resolve", rule.proof())
+
+
+@row(
+    "Airflow",
+    "worker killed in resolve after the plan is stored",
+    ends="healed",
+    made="SIGKILL of the task's process when the plan's object is there; more records arrive before the retry",
+)
+def killed_after_the_plan(s: Scene) -> str:
+    s.produce()
+    with when_file(s.store, "plans/*/*/*/*/plan.1.json", lambda _: _kill_and_produce(s, "resolve")) as seen:
+        run = s.run()
+    if len(s.objects("plans/*/*/*/*/plan.*.json")) != 1:
+        raise AssertionError("the retry made a second plan")
+    proof = _retried(run, "resolve", f"{seen.proof()}, killed")
+    s.run()  # what came after the plan was frozen
+    return proof
+
+
+def _kill_and_produce(s: Scene, name: str) -> None:
+    task_process(s, name).kill()
+    s.produce(50)
+
+
+@row(
+    "Airflow",
+    "worker killed in commit before the write",
+    ends="healed",
+    made="SIGKILL of the process that sends the write, before the broker gets it",
+)
+def killed_before_the_write(s: Scene) -> str:
+    s.produce()
+    rule = s.arm("killed", moments.COMMIT_WRITE, kafka_proxy.kill_before())
+    run = s.run()
+    return _retried(run, "commit", rule.proof())
+
+
+@row(
+    "Airflow",
+    "worker killed in commit between the write and its answer",
+    ends="healed",
+    made="SIGKILL of the process when the broker has answered the write, and the answer is not passed on",
+    in_every_test_run=True,
+)
+def killed_before_the_answer(s: Scene) -> str:
+    s.produce()
+    rule = s.arm("killed", moments.COMMIT_WRITE, kafka_proxy.kill_after())
+    run = s.run()
+    proof = _retried(run, "commit", rule.proof())
+    s.produce(50)
+    s.run()
+    return proof
+
+
+@row(
+    "Airflow",
+    "worker killed in commit after the group and before the checkpoint",
+    ends="healed",
+    made="from the write's answer on, the disk hangs at the last checkpoint (a FIFO in its place); SIGKILL of the "
+    "process that waits there; the file is put back",
+)
+def killed_before_the_checkpoint(s: Scene) -> str:
+    s.produce()
+    hanging: list[HangingFile] = []
+
+    def hang() -> None:
+        hanging.append(HangingFile(s.objects("checkpoints/*/*/checkpoint.*.json")[-1]))
+        hanging[0].hang()
+
+    rule = s.arm("the disk hangs", moments.COMMIT_WRITE, kafka_proxy.after(hang))
+    run = s.start()
+    rule.wait()
+    reader = hanging[0].wait_for_reader()
+    at = sorted(s.committed().values())
+    receipts = len(s.objects("plans/*/*/*/*/receipt.*.json"))
+    checkpoints = len(s.objects("checkpoints/*/*/checkpoint.*.json"))
+    reader.kill()
+    hanging[0].give_back()
+    run.wait()
+    proof = f"killed with the group at {at}, {checkpoints} checkpoint and {receipts} receipts"
+    proof = _retried(run, "commit", proof)
+    s.produce(50)
+    s.run()
+    return proof
+
+
+@row(
+    "Airflow",
+    "worker and its supervisor killed in commit",
+    ends="healed",
+    made="SIGKILL of the task's process and of its supervisor at the write: nobody reports its end, only the heartbeat "
+    "stays away",
+)
+def lost_with_its_supervisor(s: Scene) -> str:
+    s.produce()
+
+    def kill(exchange: kafka_proxy.Exchange) -> None:
+        process = exchange.client_process()
+        supervisor = process.parent()
+        assert supervisor is not None
+        supervisor.kill()
+        process.kill()
+
+    rule = s.arm("killed", moments.COMMIT_WRITE, kill)
+    run = s.run()
+    return _retried(run, "commit", rule.proof())
+
+
+@row(
+    "Airflow",
+    "each task cleared after the run's success",
+    ends="healed",
+    made="commit, then spark, then resolve cleared with what comes after them; more records arrive in between",
+)
+def cleared_at_each_step(s: Scene) -> str:
+    s.produce()
+    run = s.run()
+    before = {name: run.task(name).tries for name in ("resolve", "spark", "commit")}
+    for name in ("commit", "spark", "resolve"):
+        s.produce(20)
+        run.clear(name).wait()
+    after = {name: run.task(name).tries for name in ("resolve", "spark", "commit")}
+    if not all(after[name] > before[name] for name in before):
+        raise NotFired(f"tries {before} → {after}")
+    s.run()
+    return f"tries {before} → {after}"
+
+
+@row(
+    "Airflow",
+    "whole run cleared after success",
+    ends="healed",
+    made="all tasks of a successful run cleared, after a newer run and more records",
+)
+def whole_run_cleared(s: Scene) -> str:
+    s.produce()
+    first = s.run()
+    s.produce(50)
+    s.run()
+    s.produce(50)
+    tries = first.task("commit").tries
+    first.clear_whole().wait()
+    again = first.task("commit").tries
+    if again <= tries:
+        raise NotFired("the commit did not run again")
+    s.run()
+    return f"commit's try {tries} → {again}"
+
+
+@row(
+    "Airflow",
+    "old failed run cleared after newer ones",
+    ends="refused",
+    made="a run fails in Spark; a newer one reads its records; the old one is cleared",
+    cause="PlanSuperseded",
+    remedy="mark the old run as failed and leave it",
+)
+def old_run_cleared(s: Scene) -> str:
+    s.produce()
+    s.deploy("fails.py")
+    old = s.start().wait("failed")
+    s.deploy_real()
+    newer = s.run()
+    old.rows_before, old.group_before = s.rows(), s.committed()
+    old.clear_whole()
+    s.refused(old, "resolve", "PlanSuperseded", f"run {newer.run_id}", "Mark this run as failed or successful")
+    s.produce(50)
+    s.run()
+    return f"cleared after {newer.run_id.partition('-orders')[0]} had read its records"
+
+
+@row(
+    "Airflow",
+    "retry while the first try's Spark job still runs",
+    ends="healed",
+    made="the driver is stopped (SIGSTOP) in the middle of its write and the task's process killed; when the retry has "
+    "begun to read, the driver goes on",
+)
+def retry_beside_the_first(s: Scene) -> str:
+    from tests.faults.spying import driver
+
+    s.produce()
+    stopped: list[psutil.Process] = []
+
+    def stop_and_kill(_: object) -> None:
+        stopped.append(driver(s))
+        stopped[0].send_signal(signal.SIGSTOP)
+        task_process(s, "spark").kill()
+
+    with when_file(s.output, "run=*/split=*/_temporary/0/task_*/part-*.parquet", stop_and_kill) as seen:
+        run = s.start()
+        seen.wait()
+        with when_file(s.store, "reads/*/0/begun.2.json", lambda _: stopped[0].send_signal(signal.SIGCONT)) as second:
+            run.wait()
+    proof = _retried(run, "spark", f"{seen.proof()}; {second.proof()} while the first driver lived")
+    with suppress(psutil.Error):
+        stopped[0].kill()
+    return proof
+
+
+@row(
+    "Airflow",
+    "scheduler restarted during the run",
+    ends="healed",
+    made="SIGKILL of the scheduler with all that it has started, in the middle of Spark; another is started",
+)
+def scheduler_restarted(s: Scene) -> str:
+    s.produce()
+
+    def restart(_: object) -> None:
+        pid = s.airflow.kill_part("scheduler")
+        assert not psutil.pid_exists(pid)
+        s.airflow.start_part("scheduler")
+
+    with when_file(s.store, "reads/*/0/begun.1.json", restart) as seen:
+        run = s.run()
+    return _retried(run, "spark", f"{seen.proof()}, the scheduler was killed")
+
+
+@row(
+    "Airflow",
+    "two runs at once",
+    ends="refused",
+    made="a second run is started while the first one is in Spark, so that both have planned the same records",
+    cause="CommitConflict",
+    remedy="remove the output of the run that was refused; a new run goes on",
+)
+def two_runs_at_once(s: Scene) -> str:
+    s.produce()
+    first = s.start()
+    s.wait_for("the first run reads", lambda: bool(s.objects("reads/*/0/begun.1.json")))
+    second = s.start()
+    runs = {run.run_id: run for run in (first, second)}
+    states = {run_id: s.airflow.wait_for_run(run.dag_id, run_id) for run_id, run in runs.items()}
+    if sorted(states.values()) != ["failed", "success"]:
+        raise AssertionError(f"of two runs at once one is refused: {states}")
+    loser = next(run for run_id, run in runs.items() if states[run_id] == "failed")
+    winner = next(run for run_id, run in runs.items() if states[run_id] == "success")
+    loser.group_before, loser.rows_before = s.committed(), s.rows()
+    s.refused(loser, "commit", "CommitConflict", winner.run_id)
+    s.remove_output(loser)
+    s.produce(50)
+    s.run()
+    return "both had a plan before either committed"
