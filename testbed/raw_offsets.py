@@ -1,4 +1,4 @@
-"""A group's committed offsets by a request of one's own over a plain socket: what a watcher can ask fifty times a second.
+"""A group's committed offsets by a request of one's own over a plain socket: what a watcher can ask all the time.
 
 Not by librdkafka, which may end the whole process where a coordinator fails under it (confluentinc/librdkafka#4605),
 and not by the package under test. OffsetFetch version 5; the broker must be the group's coordinator: the only one.

@@ -1,8 +1,8 @@
 """A real Airflow for tests that need its scheduler: api-server, scheduler and dag-processor, started once.
 
-`dag_runs.run_dag` runs a DAG in the test's own process and is quicker; here tasks are processes of their own that can be
-killed, a scheduler notices that, retries are scheduled, and what an operator clears runs again. Each of the parts is on
-a leash (`leash.py`), so that nothing is left behind, however the test ends.
+`dag_runs.run_dag` runs a DAG in the test's own process and is quicker; here tasks are processes of their own that can
+be killed, a scheduler notices that, retries are scheduled, and what an operator clears runs again. Each of the parts is
+on a leash (`leash.py`), so that nothing is left behind, however the test ends.
 
 The metadata database is SQLite: under a scheduler it answers some requests with "database is locked", and the client
 below asks those again.

@@ -1,4 +1,4 @@
-"""The moments of a run that faults are made at, as the socket sees them: the one place that knows the order of a commit.
+"""The moments of a run that faults are made at, as the socket sees them: the one place with a commit's order.
 
 Each task of a row's DAG has a connection of its own, and so a `client.id` of its own.
 """

@@ -2,16 +2,18 @@
 
 import signal
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import psutil
 
 from testbed import kafka_proxy
+from testbed.checks import rows_by_run
 from testbed.hanging_file import HangingFile
 from testbed.kafka_proxy import NotFired
 from tests.faults import moments
 from tests.faults.rows import row
 from tests.faults.scene import Run, Scene
-from tests.faults.spying import task_process, when_file
+from tests.faults.spying import driver, task_process, when_file
 
 
 def _retried(run: Run, name: str, fault: str) -> str:
@@ -156,6 +158,8 @@ def cleared_at_each_step(s: Scene) -> str:
     after = {name: run.task(name).tries for name in ("resolve", "spark", "commit")}
     if not all(after[name] > before[name] for name in before):
         raise NotFired(f"tries {before} → {after}")
+    if s.rows() != {run.run_id: 200}:
+        raise AssertionError(f"the run's output has changed: {s.rows()}")
     s.run()
     return f"tries {before} → {after}"
 
@@ -211,8 +215,6 @@ def old_run_cleared(s: Scene) -> str:
     "begun to read, the driver goes on",
 )
 def retry_beside_the_first(s: Scene) -> str:
-    from tests.faults.spying import driver
-
     s.produce()
     stopped: list[psutil.Process] = []
 
@@ -276,3 +278,34 @@ def two_runs_at_once(s: Scene) -> str:
     s.produce(50)
     s.run()
     return "both had a plan before either committed"
+
+
+@row(
+    "Airflow",
+    "backfill beside the schedule",
+    ends="refused",
+    made="while a run is in Spark, an operator starts a backfill of the same DAG over two past hours",
+    cause="InvalidRequest",
+    remedy="backfill a DAG of windows (`startup_mode` and `bounded_mode` `timestamp`) into an output of its own",
+)
+def backfill_beside_the_schedule(s: Scene) -> str:
+    begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=4)
+    last = begin + timedelta(hours=1)
+    s.produce(120, timestamp_ms=lambda n: int(begin.timestamp() * 1000) + n * 60_000)  # each hour has 60 of them
+    with s.scheduled("fault_hourly"):
+        live = s.only_run("fault_hourly")
+        s.wait_for("it reads", lambda: bool(s.objects("reads/*/0/begun.1.json")))
+        backfilled = s.backfill("fault_hourly", begin, last)
+        states = [s.airflow.wait_for_run(run.dag_id, run.run_id) for run in backfilled]
+        live.wait()
+    for run in backfilled:
+        run.group_before, run.rows_before = s.committed(), s.rows()
+        s.refused(run, "resolve", "backfill", "timestamp")
+    with s.scheduled("fault_hourly_windows"):
+        windows = s.backfill("fault_hourly_windows", begin, last, output=str(s.folder / "windows"))
+        for run in windows:
+            run.wait()
+    by_window = sorted(rows_by_run(s.folder / "windows").values())
+    if by_window != [60, 60]:
+        raise AssertionError(f"the windows hold {by_window}")
+    return f"beside it {len(states)} backfill runs, {states}; then {len(windows)} windows of {by_window} records"

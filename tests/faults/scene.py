@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +56,25 @@ class Ground:
 def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
     """A broker behind a proxy, and an Airflow whose tasks know the proxy only. Half a minute to start."""
     port = free_ports(1)[0]
-    with KafkaBroker(folder / "kafka", proxy_port=port, java=java, say=say) as broker:
-        with KafkaProxy(port, lambda: broker.proxied_address) as proxy:
-            conf = {
-                **spark_conf(jars.spark_jars(java, say)),
-                "spark.driver.memory": "512m",
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-                "spark.sql.shuffle.partitions": "1",
-                "spark.kafka_offsets.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
-            }
-            environment = {
-                **_connections(proxy),
-                **spark_env(java),
-                **airflow_home.spark_defaults(folder / "spark", conf),
-            }
-            with StandaloneAirflow(folder / "airflow", [HERE / "dags"], environment) as airflow:
-                airflow.wait_for_dag("fault_batch")
-                yield Ground(folder, broker, proxy, airflow)
+    with (
+        KafkaBroker(folder / "kafka", proxy_port=port, java=java, say=say) as broker,
+        KafkaProxy(port, lambda: broker.proxied_address) as proxy,
+    ):
+        conf = {
+            **spark_conf(jars.spark_jars(java, say)),
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.kafka_offsets.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
+        }
+        environment = {
+            **_connections(proxy),
+            **spark_env(java),
+            **airflow_home.spark_defaults(folder / "spark", conf),
+        }
+        with StandaloneAirflow(folder / "airflow", [HERE / "dags"], environment) as airflow:
+            airflow.wait_for_dag("fault_batch")
+            yield Ground(folder, broker, proxy, airflow)
 
 
 def _connections(proxy: KafkaProxy) -> dict[str, str]:
@@ -140,6 +143,7 @@ class Scene:
     ground: Ground
     name: str
     partitions: int = 2
+    watched_partitions: int = 2
     topic: str = ""
     group: str = ""
     folder: Path = Path()
@@ -158,7 +162,8 @@ class Scene:
         self.deploy(REAL_JOB)
         self.broker.create_topic(self.topic, self.partitions, self.topic_config)
         self._raw = RawOffsets(self.broker.bootstrap_servers)
-        self.watcher = Watcher(self.broker.bootstrap_servers, self.group, self.topic, self.partitions, self.store)
+        self._watched = max(self.partitions, self.watched_partitions)
+        self.watcher = Watcher(self.broker.bootstrap_servers, self.group, self.topic, self._watched, self.store)
         self.watcher.start()
 
     @property
@@ -195,17 +200,51 @@ class Scene:
         """The job of `dags/`."""
         self.deploy(REAL_JOB)
 
-    def produce(self, count: int = 200) -> None:
+    def produce(self, count: int = 200, timestamp_ms: Callable[[int], int] | None = None) -> None:
         """`count` more records, each with the next number as its value."""
         begin = self.produced
         self.broker.produce_many(
-            self.topic, count, partitions=self.partitions, value=lambda number: b"%d" % (begin + number)
+            self.topic,
+            count,
+            partitions=self.partitions,
+            value=lambda number: b"%d" % (begin + number),
+            timestamp_ms=timestamp_ms,
         )
         self.produced += count
 
     def start(self, dag_id: str = "fault_batch", splits: int = 1, **conf: Any) -> Run:
         """Trigger a run."""
-        known = {
+        before = self.committed(), self.rows()
+        conf = {**self._conf(splits), **conf}
+        run_id = self.airflow.trigger(dag_id, conf, run_id=f"run-{len(self.runs) + 1}-{self.topic}")
+        self.runs.append(Run(self, dag_id, run_id, *before))
+        return self.runs[-1]
+
+    def backfill(self, dag_id: str, begin: datetime, end: datetime, **conf: Any) -> list[Run]:
+        """Start a backfill of the intervals that begin from `begin` to `end`; its runs."""
+        before = self.committed(), self.rows()
+        known = set(self.airflow.runs(dag_id))
+        self.airflow.create_backfill(dag_id, begin, end, dag_run_conf={**self._conf(), **conf})
+        return [Run(self, dag_id, run_id, *before) for run_id in sorted(set(self.airflow.runs(dag_id)) - known)]
+
+    @contextmanager
+    def scheduled(self, dag_id: str) -> Iterator[None]:
+        """In the block the DAG's schedule is on, for this scene: it has a run of the last interval at once."""
+        for name, value in self._conf().items():
+            self.airflow.set_variable(f"fault_{name}", str(value))
+        self.airflow.pause(dag_id, paused=False)
+        try:
+            yield
+        finally:
+            self.airflow.pause(dag_id)
+
+    def only_run(self, dag_id: str) -> Run:
+        """The one run that the schedule has made."""
+        self.wait_for(f"{dag_id} has a run", lambda: len(self.airflow.runs(dag_id)) == 1)
+        return Run(self, dag_id, *self.airflow.runs(dag_id), self.committed(), self.rows())
+
+    def _conf(self, splits: int = 1) -> dict[str, Any]:
+        return {
             "topic": self.topic,
             "group": self.group,
             "work_store": str(self.store),
@@ -213,10 +252,6 @@ class Scene:
             "job": str(self.job),
             "splits": splits,
         }
-        before = self.committed(), rows_by_run(self.output)
-        run_id = self.airflow.trigger(dag_id, {**known, **conf}, run_id=f"run-{len(self.runs) + 1}-{self.topic}")
-        self.runs.append(Run(self, dag_id, run_id, *before))
-        return self.runs[-1]
 
     def run(self, dag_id: str = "fault_batch", splits: int = 1, **conf: Any) -> Run:
         """A run to its good end."""
@@ -234,7 +269,7 @@ class Scene:
         end = time.monotonic() + 60.0
         while True:
             try:
-                found = self._raw.read(self.group, self.topic, range(self.partitions))
+                found = self._raw.read(self.group, self.topic, range(self._watched))
             except OSError:
                 if time.monotonic() > end:
                     raise

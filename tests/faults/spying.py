@@ -15,7 +15,7 @@ from testbed.kafka_proxy import NotFired
 if TYPE_CHECKING:
     from tests.faults.scene import Scene
 
-POLL_S = 0.002
+POLL_S = 0.005
 
 
 @dataclass
@@ -68,8 +68,8 @@ def when_file(folder: Path, pattern: str, deed: Callable[[Path], object]) -> Ite
         thread.join()
 
 
-def driver(scene: "Scene") -> psutil.Process:
-    """The Java process of the newest Spark driver of this scene.
+def driver(scene: "Scene", split: int = 0) -> psutil.Process:
+    """The Java process of the newest Spark driver of this scene that reads that split.
 
     :raises NotFired: there is none.
     """
@@ -77,7 +77,8 @@ def driver(scene: "Scene") -> psutil.Process:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             words = process.cmdline()
-            if "org.apache.spark.deploy.SparkSubmit" in words and str(scene.job) in words:
+            is_driver = "org.apache.spark.deploy.SparkSubmit" in words and str(scene.job) in words
+            if is_driver and f"--split {split} " in " ".join(words):
                 found.append(process)
     if not found:
         raise NotFired("no Spark driver runs")

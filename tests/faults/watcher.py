@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.raw_offsets import Offsets, RawOffsets
 
-PAUSE_S = 0.01
+PAUSE_S = 0.03
 
 
 @dataclass(frozen=True)
