@@ -1,8 +1,9 @@
 """The one way to a commit: plan + read reports + cluster → committed, or a refusal that has written nothing.
 
-The order is the rule (DESIGN, Commit): read the group stable, compare, describe the group and look a second time,
-write, receipt, read back. Between the second look and the write nothing holds others off; the broker itself refuses the
-write while the group has members, and reading back finds a commit that passed this one.
+The order is the rule (DESIGN, Commit): open the fence, read the group (stable) and the checkpoint, compare, send,
+describe the group and look a second time, commit, checkpoint, receipt, read back. The fence holds off everybody who
+commits this way. A person's tool, or a consumer that joins, is not held off: the second look finds what came before the
+commit, and reading back what came at the same moment.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
+from airflow_kafka_offsets.broker.protocol import Fencing, OffsetCommitter, OffsetReader
 from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
@@ -32,6 +34,7 @@ from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
+from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +62,17 @@ class CommitOutcome:
     not_committed: str | None = None
 
 
-def commit_plan(client_config: Mapping[str, Any], plan: OffsetPlan, *, dry_run: bool = False) -> CommitOutcome:
+def commit_plan(
+    client_config: Mapping[str, Any], plan: OffsetPlan, *, fencing: str = "transaction", dry_run: bool = False
+) -> CommitOutcome:
     """Commit ``plan`` to its group without a work store: nothing shows that it was read, the caller vouches for that.
 
+    :param fencing: ``transaction``, or ``compare`` where the transactional ACL is missing; see :func:`commit_run`.
     :raises RefusedError: the group is not where the plan found it, or is live. Nothing was written.
     :raises ClusterUnavailable: the cluster could not be asked, or did not take the write.
     """
     with KafkaCluster(client_config) as cluster:
-        return commit_offsets(plan, cluster, dry_run=dry_run)
+        return commit_offsets(plan, cluster, fencing=parse_fencing(fencing), dry_run=dry_run)
 
 
 def commit_run(
@@ -76,35 +82,59 @@ def commit_run(
     *,
     commit_mode: str | None = None,
     require_report: bool = True,
+    fencing: str = "transaction",
+    dry_run: bool = False,
+    is_alive: IsAlive = nobody_lives,
 ) -> CommitOutcome:
-    """Verify the run's read reports, commit its plan, and leave a receipt beside the plan.
+    """Verify the run's read reports, commit its plan, keep the checkpoint, and leave a receipt beside the plan.
 
     :param commit_mode: ``on-success``, ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or ``never``;
         default: ``never`` for a window plan, else ``on-success``.
+    :param fencing: ``transaction`` (default): of two committers one is fenced off. ``compare``: the group is compared
+        right before a plain write; between the two another commit can get through, which is found afterwards. One kind
+        a group: the two do not see each other.
+    :param dry_run: everything is compared and refused as it would be, and nothing is written, in the store neither.
+    :param is_alive: whether another run is queued or running; such a one is waited for if it came first.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
+    :raises OverlappingRun: another run of this pipeline lives, and came first.
     """
     mode = parse_commit_mode(commit_mode)
+    kind = parse_fencing(fencing)
     _refuse_replaced(plan, store)
     if require_report:
         verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
-    if mode == "never" or (mode is None and plan.window):
-        why = "a window moves no group" if plan.window else "commit_mode is never"
-        return CommitOutcome({}, not_committed=why)
     chain = None
     if plan.checkpoint_id is not None and not plan.window:
         chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
-    record = _Record.of(plan, store, chain)
+    if mode == "never" or (mode is None and plan.window):
+        why = "a window moves no group" if plan.window else "commit_mode is never"
+        outcome = CommitOutcome({}, not_committed=why, dry_run=dry_run)
+    else:
+        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive)
+    if chain is not None and plan.run is not None and not dry_run:
+        chain.turns.end(plan.run)
+    return outcome
+
+
+def _commit_in_turn(
+    plan: OffsetPlan,
+    store: WorkStore,
+    cluster: Cluster,
+    chain: CheckpointChain | None,
+    mode: CommitMode | None,
+    fencing: Fencing,
+    dry_run: bool,
+    is_alive: IsAlive,
+) -> CommitOutcome:
+    def look_up_record() -> _Record:
+        return _Record.of(plan, store, chain)
+
+    if chain is not None and not dry_run and not look_up_record().own:
+        chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
     if mode == "checkpoint-only":
-        return _keep_checkpoint_only(plan, cluster, record)
-    return commit_offsets(
-        plan,
-        cluster,
-        own_commit_on_record=record.own,
-        newest_is_parent=record.newest_is_parent,
-        before_write=lambda: record.require_parent_or_own(plan),
-        on_written=lambda: record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions}),
-    )
+        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run)
+    return commit_offsets(plan, cluster, fencing=fencing, dry_run=dry_run, look_up_record=look_up_record)
 
 
 def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
@@ -117,7 +147,7 @@ def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
         )
 
 
-def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record) -> CommitOutcome:
+def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool) -> CommitOutcome:
     """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
     if record.chain is None:
         raise InvalidRequest(("commit_mode 'checkpoint-only' needs a plan with a checkpoint_id, and no window.",))
@@ -127,8 +157,23 @@ def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record) -
         [r for p in plan.partitions if (r := recreated_since(plan, p, topic_ids.get(p.topic_partition.topic)))]
     )
     group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
-    record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
-    return CommitOutcome({}, not_committed="commit_mode is checkpoint-only: the checkpoint holds the offsets")
+    if not dry_run:
+        record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
+    why = "commit_mode is checkpoint-only: the checkpoint holds the offsets"
+    return CommitOutcome({}, not_committed=why, dry_run=dry_run)
+
+
+class _NoRecord:
+    """There is no work store: nothing is known of a plan, and nothing is kept."""
+
+    own = False
+    newest_is_parent = False
+
+    def require_parent_or_own(self, plan: OffsetPlan) -> None:
+        pass
+
+    def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -207,41 +252,48 @@ def parse_commit_mode(value: str | None) -> CommitMode | None:
     raise InvalidRequest((f"commit_mode is {value!r}; use one of {', '.join(get_args(CommitMode))}.",))
 
 
+def parse_fencing(value: str) -> Fencing:
+    """:raises InvalidRequest: it is neither ``transaction`` nor ``compare``."""
+    if value not in get_args(Fencing):
+        raise InvalidRequest((f"fencing is {value!r}; use one of {', '.join(get_args(Fencing))}.",))
+    return value  # type: ignore[return-value]  # narrowed by the lines above
+
+
 def commit_offsets(
     plan: OffsetPlan,
     cluster: Cluster,
     *,
-    own_commit_on_record: bool = False,
-    newest_is_parent: bool = False,
+    fencing: Fencing = "transaction",
     dry_run: bool = False,
-    before_write: Callable[[], None] = lambda: None,
-    on_written: Callable[[], None] = lambda: None,
+    look_up_record: Callable[[], _Record | _NoRecord] = _NoRecord,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
 
-    :param own_commit_on_record: a receipt, or a checkpoint in the chain, names this very plan.
-    :param newest_is_parent: the newest checkpoint is the one that the plan was made from.
-    :param before_write: raises where something else than the group speaks against the commit.
-    :param on_written: called once the offsets are written, before they are read back: the receipt.
+    :param look_up_record: asked inside of the fence: what the work store knows of this plan's commit.
     """
     group_id = _group_of(plan)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)
-    before = cluster.committed(group_id, partitions)
-    to_write, kept = _compare(plan, before, topic_ids, own_commit_on_record, newest_is_parent)
-    before_write()
-    outcome = CommitOutcome(
-        {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
-        tuple(kept),
-        dry_run,
-    )
-    _refuse_live_group(group_id, cluster)
-    if dry_run:
-        return outcome
-    _refuse_movement(group_id, before, cluster.committed(group_id, partitions))
-    if to_write:
-        cluster.commit(group_id, to_write)
-    on_written()
+    # A fence opened for show would abort somebody's commit.
+    with nullcontext() if dry_run else cluster.open_commit(group_id, fencing) as commit:
+        before = cluster.committed(group_id, partitions)
+        record = look_up_record()
+        to_write, kept = _compare(plan, before, topic_ids, record.own, record.newest_is_parent)
+        record.require_parent_or_own(plan)
+        outcome = CommitOutcome(
+            {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
+            tuple(kept),
+            dry_run,
+        )
+        if commit is None:
+            _refuse_live_group(group_id, cluster)
+            return outcome
+        commit.send(to_write)
+        _refuse_live_group(group_id, cluster)
+        # Not stable: this commit's own offsets are pending, and would be waited for.
+        _refuse_movement(group_id, before, cluster.committed(group_id, partitions, stable=False))
+        commit.commit()
+        record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions})
     _read_back(group_id, to_write, cluster)
     return outcome
 

@@ -18,6 +18,7 @@
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
     │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
+    │   ├── OverlappingRun                    another run of the pipeline has planned and is not over
     │   ├── PlanCommitted                     a run that has committed cannot be planned anew
     │   ├── PlanLost                          a run that has committed, and whose plan is gone
     │   └── NothingToDiscover                 no topic, or no partition, matches
@@ -176,6 +177,29 @@ class PlanSuperseded(RefusedError):
             f"its records are in that run's output, and reading them again would put them into two.{written}\n"
             "Mark this run as failed or successful and leave it. To skip such runs by themselves, set "
             'on_superseded="skip"; to read records once more on purpose, use a window plan.'
+        )
+
+
+@dataclass(eq=False)
+class OverlappingRun(RefusedError):
+    """Another run of this pipeline has planned, has not committed, and lives: where this one starts is not known yet.
+
+    :ivar run: who was refused; ``None`` for somebody who is no run.
+    :ivar by: the run whose turn it is.
+    """
+
+    run: str | None
+    by: str
+
+    retriable = True
+
+    def __str__(self) -> str:
+        who = f"run {self.run}" if self.run else "this"
+        return (
+            f"Run {self.by} of this pipeline is not over: it asked to plan before {who}, and has not committed. Where "
+            "the next one starts is not known before that; nothing was planned or written.\n"
+            "Wait for it: give the task retries, or the DAG max_active_runs=1. If that run is stuck, mark it failed; "
+            "a run that is over holds nobody up."
         )
 
 

@@ -58,6 +58,7 @@ from airflow_kafka_offsets.stores.runs import (
     replace_plan,
     store_plan,
 )
+from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +92,13 @@ def request_for(client_config: Mapping[str, Any], parameters: Mapping[str, Any])
     )
 
 
-def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: OffsetReader) -> StoredPlan:
+def plan_run(
+    request: PlanRequest, run: RunKey, store: WorkStore, cluster: OffsetReader, *, is_alive: IsAlive = nobody_lives
+) -> StoredPlan:
     """The run's frozen plan: the one that it has, checked, else a new one, stored and read back.
 
+    :param is_alive: whether another run is queued or running; such a one is waited for if it came first.
+    :raises OverlappingRun: a living run of the same pipeline came first.
     :raises PlanLost: the run has committed, and its plan is gone.
     :raises PlanSuperseded: the plan that it has must not be read again; see :func:`check_replay` for the others.
     :raises PlanCommitted: ``re_plan``, and the run has committed.
@@ -103,10 +108,10 @@ def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: Offse
         committed = receipts(store, run)
         if committed:
             raise PlanLost(str(run), sorted(committed)[0])
-        return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms()))
+        return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive))
     if request.re_plan:
-        return _plan_anew(request, run, kept, store, cluster)
-    to_read = check_replay(request, kept.plan, store, cluster)
+        return _plan_anew(request, run, kept, store, cluster, is_alive)
+    to_read = check_replay(request, kept.plan, store, cluster, is_alive)
     if to_read is not kept.plan:
         return replace_plan(store, run, to_read)
     remember_plan(store, kept.plan.plan_id, kept.name)  # a resolve that was killed may not have come that far
@@ -115,7 +120,7 @@ def plan_run(request: PlanRequest, run: RunKey, store: WorkStore, cluster: Offse
 
 
 def _plan_anew(
-    request: PlanRequest, run: RunKey, kept: StoredPlan, store: WorkStore, cluster: OffsetReader
+    request: PlanRequest, run: RunKey, kept: StoredPlan, store: WorkStore, cluster: OffsetReader, is_alive: IsAlive
 ) -> StoredPlan:
     """Another plan in the place of the kept one. Where that has begun, each of its outputs is overwritten."""
     old = kept.plan
@@ -123,7 +128,7 @@ def _plan_anew(
         raise PlanCommitted(str(run), old.plan_id)
     begun = bool(begun_outputs(store, old)) or old.starts_all_splits
     request = replace(request, splits=max(request.splits, old.splits) if begun else request.splits)
-    made = make_kept_plan(request, store, cluster, now_ms=now_ms())
+    made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
     successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
     if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
         return kept
@@ -133,14 +138,16 @@ def _plan_anew(
     return replace_plan(store, run, successor)
 
 
-def make_kept_plan(request: PlanRequest, store: WorkStore, cluster: OffsetReader, *, now_ms: int) -> OffsetPlan:
+def make_kept_plan(
+    request: PlanRequest, store: WorkStore, cluster: OffsetReader, *, now_ms: int, is_alive: IsAlive
+) -> OffsetPlan:
     """A plan that goes on from its pipeline's checkpoint, and the checkpoints that have to be there before it is read.
 
     They are written before the plan is: a plan's parent must exist, and what the startup mode decided once must not be
     decided again. If another run was faster, its checkpoint is gone on from.
     """
     while True:
-        made = _make(request, cluster, store, now_ms)
+        made = _make(request, cluster, store, now_ms, is_alive)
         if made.chain is None:
             return made.plan
         restored = made.restored
@@ -166,11 +173,19 @@ class _Made:
     chain: CheckpointChain | None
 
 
-def _make(request: PlanRequest, cluster: OffsetReader, store: WorkStore | None, now_ms: int) -> _Made:
+def _make(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    store: WorkStore | None,
+    now_ms: int,
+    is_alive: IsAlive = nobody_lives,
+) -> _Made:
     description = cluster.describe(request.subscription)
     chain, checkpoint = None, None
     if store and request.checkpoint_id is not None and not request.window:
         chain = CheckpointChain(store, description.cluster_id, request.checkpoint_id)
+        if request.run is not None:
+            chain.turns.take(request.run, is_alive)  # before the look: a run that came first moves the newest one
         checkpoint = chain.newest()
     vanished, extra_warnings = compare_topics(request, description.topics, checkpoint)
     description = _with_restored_topics(request, cluster, description, checkpoint, vanished)

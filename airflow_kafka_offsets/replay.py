@@ -20,6 +20,7 @@ from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import begun_outputs, begun_outputs_of_run, latest_attempts, receipts
+from airflow_kafka_offsets.stores.turns import IsAlive
 
 
 def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> bool:
@@ -34,16 +35,26 @@ def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> 
     )
 
 
-def check_replay(request: PlanRequest, plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> OffsetPlan:
+def check_replay(
+    request: PlanRequest, plan: OffsetPlan, store: WorkStore, cluster: OffsetReader, is_alive: IsAlive
+) -> OffsetPlan:
     """The plan to read: ``plan`` itself, or its successor without the records that are gone meanwhile.
 
+    :raises OverlappingRun: another run of the pipeline lives and came first (this one was found dead meanwhile).
     :raises PlanSuperseded: another run of the pipeline has gone on from where this plan starts.
     :raises TopicRecreated: a topic of the plan is another log by now.
     :raises DataLoss: records of the plan are gone, and ``on_data_loss`` is not ``advance`` (or the run has committed).
     """
     committed = has_committed(plan, store, cluster)
-    if not committed:
-        _refuse_superseded(plan, store, cluster)
+    chain = _chain_of(plan, store)
+    if not committed and chain is not None:
+        chain.turns.take(plan.run, is_alive)
+        try:
+            _refuse_superseded(plan, chain, store, cluster)
+        except PlanSuperseded:
+            if plan.run is not None:
+                chain.turns.end(plan.run)
+            raise
     _refuse_recreated(plan, cluster)
     _refuse_cut(plan, cluster, committed)
     gone = _gone(plan, cluster)
@@ -95,10 +106,7 @@ def _own_commits(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition
     return {tp: (committed[tp].offset, mark) for tp, mark in marks.items() if mark is not None and not mark.window}
 
 
-def _refuse_superseded(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> None:
-    chain = _chain_of(plan, store)
-    if chain is None:
-        return
+def _refuse_superseded(plan: OffsetPlan, chain: CheckpointChain, store: WorkStore, cluster: OffsetReader) -> None:
     newest = chain.newest()
     by = newest.run if newest is not None and newest.id != plan.parent else None
     if by is None and plan.parent is not None:

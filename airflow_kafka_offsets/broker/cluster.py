@@ -14,9 +14,10 @@ from confluent_kafka.admin import OffsetSpec
 from airflow_kafka_offsets.broker.answers import epoch_of
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.discovery import describe, discover
-from airflow_kafka_offsets.broker.group import describe_group, read_committed_offsets, write_offsets
+from airflow_kafka_offsets.broker.fence import TransactionalCommit
+from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets
 from airflow_kafka_offsets.broker.lookups import NO_RECORD, look_up
-from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
+from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.spec import Subscription
 
@@ -73,11 +74,14 @@ class KafkaCluster:
         found = look_up(self._connection, specs, isolation_level, by_time=True)
         return {tp: info.offset for tp, info in found.items() if info.offset != NO_RECORD}
 
-    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        return read_committed_offsets(self._connection, group_id, partitions)
+    def committed(
+        self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
+    ) -> dict[TopicPartition, CommittedOffset]:
+        return read_committed_offsets(self._connection, group_id, partitions, stable=stable)
 
     def describe_group(self, group_id: str) -> GroupDescription:
         return describe_group(self._connection, group_id)
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        write_offsets(self._connection, group_id, offsets)
+    def open_commit(self, group_id: str, fencing: Fencing) -> TransactionalCommit | PlainCommit:
+        kind = TransactionalCommit if fencing == "transaction" else PlainCommit
+        return kind(self._connection, group_id)

@@ -59,5 +59,32 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _NOT_FOR_ADMIN}
 
 
+# What a transaction needs its own way (KIP-98), and what only speaks of records, of which it writes none.
+_NOT_FOR_TRANSACTIONS = {
+    "acks",
+    "request.required.acks",
+    "enable.idempotence",
+    "enable.gapless.guarantee",
+    "max.in.flight",
+    "max.in.flight.requests.per.connection",
+    "retries",
+    "message.send.max.retries",
+    "message.timeout.ms",
+    "delivery.timeout.ms",
+    "request.timeout.ms",
+    "transactional.id",
+    "transaction.timeout.ms",
+    "on_delivery",
+    "dr_cb",
+    "dr_msg_cb",
+}
+
+
+def transactional_settings(settings: Mapping[str, Any], transactional_id: str, timeout_ms: int) -> dict[str, Any]:
+    """An admin client's settings → those of a producer that only commits offsets."""
+    kept = {name: value for name, value in settings.items() if name not in _NOT_FOR_TRANSACTIONS}
+    return {**kept, "transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+
+
 def address(config: Mapping[str, Any]) -> str:
     return str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))

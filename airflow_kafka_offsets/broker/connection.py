@@ -89,12 +89,26 @@ class Connection:
     ) -> None:
         self.address = address(config)
         self.attempt_s = attempt_s
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._first_contact_s = first_contact_s
         self._config = admin_settings(config)
         self._heard = _Heard()
         self._client: AdminClient | None = None
         self._known_good = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """A client's settings, with secrets; what goes wrong with that client is heard here."""
+        return {**self._config, "error_cb": self._heard.error}
+
+    @property
+    def logger(self) -> logging.Logger:
+        """Where librdkafka's lines go: to nobody but this connection's errors."""
+        return self._heard.logger
+
+    def told(self) -> str:
+        """What was heard last, in parentheses; empty where nothing was."""
+        return self._heard.told()
 
     def close(self) -> None:
         self.renew()
@@ -105,9 +119,9 @@ class Connection:
         :param what: the question in words, for the error.
         :raises ClusterUnavailable: no contact, or no answer until the deadline, with the last reason.
         """
-        self._contact()
+        self.contact()
         attempts = Retrying(
-            stop=stop_after_delay(self._deadline_s),
+            stop=stop_after_delay(self.deadline_s),
             wait=wait_exponential(multiplier=0.1, max=2.0),
             retry=retry_if_exception_type(NotYet),
             reraise=True,
@@ -119,7 +133,7 @@ class Connection:
         except NotYet as last:
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
-                f"no answer within {self._deadline_s:g} s; last: {last}{self._heard.told()}",
+                f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.told()}",
                 "Check that the brokers are up and every partition has a leader, then retry.",
                 retriable=True,
             ) from None
@@ -155,9 +169,8 @@ class Connection:
 
     def _current(self) -> AdminClient:
         if self._client is None:
-            settings: dict[str, Any] = {**self._config, "error_cb": self._heard.error}
             try:
-                self._client = AdminClient(settings, logger=self._heard.logger)
+                self._client = AdminClient(self.settings, logger=self.logger)
             except (KafkaException, TypeError, ValueError) as error:
                 raise InvalidRequest(
                     (f"librdkafka does not take the Kafka configuration: {self._without_secrets(error)}",)
@@ -172,7 +185,7 @@ class Connection:
                 text = text.replace(value, "***")
         return text
 
-    def _contact(self) -> None:
+    def contact(self) -> None:
         """Once: does anybody answer? If not, say why, within ``first_contact_s`` and at once where waiting is vain."""
         if self._known_good:
             return

@@ -1,4 +1,4 @@
-"""A consumer group's offsets: read stable, and written without being a member.
+"""A consumer group's offsets: read, and written without being a member and without a fence.
 
 ``alter_consumer_group_offsets`` returns normally with an error beside each partition (NOT_COORDINATOR on a broker that
 has just started), and the broker refuses it by UNKNOWN_MEMBER_ID while the group has members.
@@ -32,7 +32,7 @@ _STATES = {
 
 
 def read_committed_offsets(
-    connection: Connection, group_id: str, partitions: Collection[TopicPartition]
+    connection: Connection, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
 ) -> dict[TopicPartition, CommittedOffset]:
     answers: dict[TopicPartition, CommittedOffset | None] = {}
 
@@ -42,7 +42,7 @@ def read_committed_offsets(
         for chunk in chunks(pending, COMMIT_CHUNK):
             asked = ConsumerGroupTopicPartitions(group_id, [to_kafka(tp) for tp in chunk])
             future = client.list_consumer_group_offsets(
-                [asked], require_stable=True, request_timeout=connection.attempt_s
+                [asked], require_stable=stable, request_timeout=connection.attempt_s
             )[group_id]
             error, partitions_found = _answer(connection, group_id, future, "read offsets of", "Describe")
             if error is not None:
@@ -138,6 +138,27 @@ def _committed(found: Any) -> CommittedOffset | None:
         return None
     # confluent-kafka writes a trailing NUL behind the metadata; other clients read it.
     return CommittedOffset(found.offset, epoch_of(found.leader_epoch), (found.metadata or "").rstrip("\0"))
+
+
+class PlainCommit:
+    """A commit without a fence: what was sent is written at once, and not atomically, when it is committed."""
+
+    def __init__(self, connection: Connection, group_id: str) -> None:
+        self._connection = connection
+        self._group_id = group_id
+        self._sent: Mapping[TopicPartition, CommittedOffset] = {}
+
+    def __enter__(self) -> PlainCommit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sent = {}
+
+    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self._sent = offsets
+
+    def commit(self) -> None:
+        write_offsets(self._connection, self._group_id, self._sent)
 
 
 class _GroupIsLive(Exception):

@@ -1,4 +1,4 @@
-"""What the planner needs of a cluster: five batch questions and one write.
+"""What the planner needs of a cluster: five batch questions and one commit.
 
 Each takes a collection, so that a call per partition cannot be written. Partitions that have no answer are absent from
 the result; a partition whose answer is an error is an error of the whole call, with all such partitions in it. The real
@@ -8,8 +8,9 @@ cluster and the in-memory one of the tests pass one contract suite.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
@@ -58,8 +59,36 @@ class OffsetReader(Protocol):
     ) -> dict[TopicPartition, int]:
         """The first offset whose record's timestamp is at or after the time; absent where there is no such record."""
 
-    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What the group holds, read stable (a pending transactional commit is waited for); absent where nothing."""
+    def committed(
+        self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What the group holds; absent where nothing.
+
+        :param stable: whether a pending transactional commit is waited for, or passed over.
+        """
+
+
+Fencing = Literal["transaction", "compare"]
+
+
+class GroupCommit(Protocol):
+    """One commit to a group, from the look at it to the write: a context, whose end aborts what was not committed."""
+
+    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Hand over all of these offsets, with their metadata and epochs; the group does not show them yet.
+
+        :raises CommitConflict: a younger committer has fenced this one off.
+        :raises ClusterUnavailable: nothing was written.
+        """
+
+    def commit(self) -> None:
+        """Write what was sent.
+
+        :raises CommitConflict: a younger committer has fenced this one off; nothing was written.
+        :raises GroupActive: the broker refused because the group has live members (``compare``).
+        :raises ClusterUnavailable: whether it was written is not known. With ``compare``, which is not atomic: every
+            partition that was not written; some may have been.
+        """
 
 
 class OffsetCommitter(Protocol):
@@ -68,9 +97,5 @@ class OffsetCommitter(Protocol):
     def describe_group(self, group_id: str) -> GroupDescription:
         """The group's state; a group that does not exist is ``Dead`` without members."""
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Write all of these offsets, with their metadata and epochs.
-
-        :raises GroupActive: the broker refused because the group has live members.
-        :raises ClusterUnavailable: with every partition that was not written; some may have been.
-        """
+    def open_commit(self, group_id: str, fencing: Fencing) -> AbstractContextManager[GroupCommit]:
+        """``transaction``: from here on every older committer of the group is fenced off. ``compare``: nothing is."""

@@ -53,6 +53,7 @@ def kafka_spark_batch(
     before_commit: Sequence[DependencyMixin] = (),
     kafka_config_id: str = "kafka_default",
     commit_mode: str | None = None,
+    fencing: str = "transaction",
     require_report: bool = True,
     **resolve: Any,
 ) -> TaskGroup:
@@ -87,6 +88,7 @@ def kafka_spark_batch(
             plan=XComArg(plan, key="plan"),
             kafka_config_id=kafka_config_id,
             commit_mode=commit_mode,
+            fencing=fencing,
             require_report=require_report,
         )
     wait >> plan

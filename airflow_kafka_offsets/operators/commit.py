@@ -12,6 +12,7 @@ from airflow_kafka_offsets.committing import CommitOutcome, commit_run
 from airflow_kafka_offsets.errors import RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.operators.run_context import lives_in_airflow
 from airflow_kafka_offsets.stores.runs import read_stored_plan
 
 
@@ -19,12 +20,17 @@ class CommitOffsetsOperator(BaseOperator):
     """Commit the end offsets of a plan to its consumer group, if exactly that plan was read.
 
     It refuses, and has then written nothing, when the read reports do not match the plan, when the group is live, or
-    when the group is not where the plan found it. A retry is safe. It runs under ``none_failed``: with nothing to read
+    when the group is not where the plan found it; while another run of the pipeline that came first is not over, too. A
+    retry is safe. It runs under ``none_failed``: with nothing to read
     Spark is skipped and the position is still fixed; without a plan (a skipped resolve) it skips itself.
 
     :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
     :param kafka_config_id: the connection that the plan was made with.
-    :param commit_mode: ``on-success`` (default) or ``never`` (default of window plans: their reads are verified only).
+    :param commit_mode: ``on-success`` (default), ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or
+        ``never`` (default of window plans: their reads are verified only).
+    :param fencing: ``transaction`` (default) fences off every older committer of the group. It needs the right Write on
+        the transactional id ``airflow-kafka-offsets.<group_id>``; where that cannot be had, ``compare``. One kind a
+        group.
     :param require_report: whether a plan with records needs matching read reports; ``False`` for jobs that make none.
     """
 
@@ -37,6 +43,7 @@ class CommitOffsetsOperator(BaseOperator):
         plan: Mapping[str, Any] | Any,
         kafka_config_id: str = "kafka_default",
         commit_mode: str | None = None,
+        fencing: str = "transaction",
         require_report: bool = True,
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
@@ -45,6 +52,7 @@ class CommitOffsetsOperator(BaseOperator):
         self.plan = plan
         self.kafka_config_id = kafka_config_id
         self.commit_mode = commit_mode
+        self.fencing = fencing
         self.require_report = require_report
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
@@ -65,7 +73,13 @@ class CommitOffsetsOperator(BaseOperator):
         try:
             with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
                 outcome = commit_run(
-                    plan, store, cluster, commit_mode=self.commit_mode, require_report=self.require_report
+                    plan,
+                    store,
+                    cluster,
+                    commit_mode=self.commit_mode,
+                    require_report=self.require_report,
+                    fencing=self.fencing,
+                    is_alive=lives_in_airflow(context),
                 )
         except RequestError as error:
             raise AirflowFailException(str(error)) from None

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]  # missing in its stub
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_kafka_offsets.errors import InvalidRequest, PlanSuperseded, RequestError, listed
+from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
 from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.job import job_arguments
@@ -18,7 +18,13 @@ from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict,
 from airflow_kafka_offsets.offsets.parse import parse_request
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
-from airflow_kafka_offsets.offsets.times import parse_timestamp_ms
+from airflow_kafka_offsets.operators.run_context import (
+    data_interval_ms,
+    lives_in_airflow,
+    restart_word,
+    run_conf,
+    run_key,
+)
 from airflow_kafka_offsets.planner import plan_run, request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, store_plan
@@ -178,7 +184,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             has_plan = recover_plan(context, store, run) is not None
             request = request_for(hook.client_config, self._parameters(context, run, hook, has_plan))
             with hook.open_cluster() as cluster:
-                stored = plan_run(request, run, store, cluster)
+                stored = plan_run(request, run, store, cluster, is_alive=lives_in_airflow(context))
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except PlanSuperseded as superseded:
@@ -200,7 +206,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _parameters(self, context: Any, run: RunKey, hook: KafkaOffsetsHook, has_plan: bool) -> dict[str, Any]:
         group_id = self.group_id or hook.client_config.get("group.id")
         run_type = context["dag_run"].run_type
-        re_plan = _conf(context).get("re_plan", self.re_plan) in (True, "true", "True")
+        re_plan = run_conf(context).get("re_plan", self.re_plan) in (True, "true", "True")
         return {
             **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
             "restart": restart_word(context) or self.restart,
@@ -259,34 +265,3 @@ def recover_plan(context: Any, store: WorkStore, run: RunKey) -> StoredPlan | No
     states = context.get("task_state_store")
     copy = states.get(STATE_KEY) if kept is None and states is not None else None
     return store_plan(store, run, plan_from_dict(copy)) if copy else kept
-
-
-def run_key(context: Any) -> RunKey:
-    """The task instance of ``context``; the same for every retry and after every clear."""
-    ti = context["ti"]
-    return RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
-
-
-def restart_word(context: Any) -> str | None:
-    """The word of ``{"kafka_offsets": {"restart": …}}`` in the run's conf; ``true`` stands for the run itself."""
-    asked = _conf(context).get("restart")
-    return f"run {context['ti'].run_id}" if asked is True else asked
-
-
-def _conf(context: Any) -> Mapping[str, Any]:
-    """``kafka_offsets`` of the run's conf: what applies to this run alone.
-
-    :raises InvalidRequest: it is not an object.
-    """
-    found = (context["dag_run"].conf or {}).get("kafka_offsets") or {}
-    if not isinstance(found, Mapping):
-        raise InvalidRequest(
-            (f'The run\'s conf has "kafka_offsets": {found!r}; expected an object, {{"restart": true}}.',)
-        )
-    return found
-
-
-def data_interval_ms(context: Any) -> tuple[int, int] | None:
-    """The run's data interval; ``None`` where the context has none (asset-triggered, or triggered without a date)."""
-    start, end = context.get("data_interval_start"), context.get("data_interval_end")
-    return None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
+from airflow_kafka_offsets.stores.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class CheckpointChain:
     @property
     def _folder(self) -> str:
         return f"checkpoints/{safe_name(self.cluster_id)}/{safe_name(self.checkpoint_id)}"
+
+    @property
+    def turns(self) -> Turns:
+        return Turns(self.store, self._folder)
 
     def newest(self) -> Checkpoint | None:
         """The checkpoint that counts; half-written ones are passed over, and said.

@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,13 @@ class WorkStore:
         self.root = root
         self.uri = uri
 
-    def series(self, folder: str, stem: str) -> list[Numbered]:
+    def series(self, folder: str, stem: str, *, without: Collection[int] = ()) -> list[Numbered]:
         """The valid objects ``<stem>.<number>.json`` in ``folder``, by number; invalid ones are passed over, and said.
 
+        :param without: numbers that are not looked at.
         :raises StoreUnavailable: the store cannot be read.
         """
-        return list(self._valid(folder, stem))
+        return list(self._valid(folder, stem, without=without))
 
     def last(self, folder: str, stem: str) -> Numbered | None:
         """The newest valid object of a series; the older ones are not read."""
@@ -143,8 +144,12 @@ class WorkStore:
                 return valid[0]
             self.create(f"{folder}/{stem}.{max(taken, default=0) + 1}.json", value)
 
-    def _valid(self, folder: str, stem: str, *, newest_first: bool = False) -> Iterator[Numbered]:
+    def _valid(
+        self, folder: str, stem: str, *, newest_first: bool = False, without: Collection[int] = ()
+    ) -> Iterator[Numbered]:
         for number, name in sorted(self._names(folder, stem), reverse=newest_first):
+            if number in without:
+                continue
             value = self.read(name)
             if value is None:
                 log.warning("%s/%s was never written completely (no valid digest) and does not count", self.uri, name)

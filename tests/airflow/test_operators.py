@@ -160,3 +160,33 @@ def test_a_wrong_request_fails_the_task_and_writes_nothing(
     assert (result.states("resolve"), result.states("commit")) == (["failed"], ["upstream_failed"])
     assert committed_offsets(broker, group, name) == {}
     assert said in "".join(capfd.readouterr())
+
+
+def test_a_run_waits_for_a_living_one_and_not_for_a_dead_one(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its first run has planned, fails to commit, and is then still running by all that Airflow knows."""
+    name = topic(1)
+    filled(broker, name, 3)
+    conf = {"topic": name, "group": group}
+    first = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
+    assert first.states("orders.commit") == ["failed"]
+    set_run_state(first, "running")
+
+    waiting = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
+    assert waiting.states("orders.resolve") == ["failed"]
+    said = "".join(capfd.readouterr())
+    assert f"Run job_of_bad_manners/{first.run_id}/orders.resolve of this pipeline is not over" in said
+
+    set_run_state(first, "failed")
+    following = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
+    assert following.states("orders.resolve") == ["success"]
+
+
+def set_run_state(result: RunResult, state: str) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.run_id == result.run_id).values(state=state))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -20,12 +19,13 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.offsets.commits import CommitMark
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.spec import TopicList
 from airflow_kafka_offsets.stores.objects import WorkStore
+from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
 from tests.conformance.conftest import Site
-from tests.conformance.pipeline import Pipeline, Wrapped, of, ranges
+from tests.conformance.pipeline import Pipeline, of, ranges
 from tests.conformance.situations import COMMITTED, EARLIEST, LATEST, at, committed_transaction
 
 
@@ -154,14 +154,13 @@ def test_I11_of_two_plans_made_at_one_time_one_is_committed(site: Site, pipeline
 def test_I11_D13_a_group_with_a_member_is_planned_for_and_not_committed_to(
     site: Site, pipeline: Pipeline, written: str, group: str
 ) -> None:
-    class Watched(Wrapped):
-        def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-            raise AssertionError("it is refused before it is tried: a dry run must say so, too")
+    def never() -> None:
+        raise AssertionError("it is refused before it is tried")
 
     with site.hands.live_member(group, written):
         plan = pipeline.plan()
         with pytest.raises(GroupActive, match="live members"):
-            pipeline.commit(plan, cluster=Watched(site.cluster))  # type: ignore[arg-type]
+            pipeline.commit(plan, cluster=Interrupted(site.cluster, before_commit=never))
         assert site.cluster.describe_group(group).state == "Stable", "planning joined nothing"
     assert pipeline.committed(tp(written, 0), tp(written, 1)) == {}
 
@@ -187,15 +186,13 @@ def test_row_2_an_empty_plan_that_is_committed_again_renews_the_expiry(
 def test_I5_a_commit_whose_answer_is_lost_fails_and_a_retry_is_safe(
     arrived: bool, site: Site, pipeline: Pipeline, written: str
 ) -> None:
-    class Lossy(Wrapped):
-        def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-            if arrived:
-                self.real.commit(group_id, offsets)
-            raise ClusterUnavailable("Cannot commit", "no answer", "Retry.", retriable=True)
+    def lose() -> None:
+        raise ClusterUnavailable("Cannot commit", "no answer", "Retry.", retriable=True)
 
+    moment = {"after_commit" if arrived else "before_commit": lose}
     plan = pipeline.plan()
     with pytest.raises(ClusterUnavailable):
-        pipeline.commit(plan, cluster=Lossy(site.cluster))  # type: ignore[arg-type]
+        pipeline.commit(plan, cluster=Interrupted(site.cluster, **moment))
     pipeline.commit(plan)
     assert pipeline.committed(tp(written, 0), tp(written, 1)) == {0: 10, 1: 0}
     assert ranges(pipeline.plan()) == {0: (10, 10), 1: (0, 0)}
@@ -206,41 +203,35 @@ def test_I5_a_commit_that_landed_and_was_never_retried_is_gone_on_from(
 ) -> None:
     """The worker died between the commit and its checkpoint."""
 
-    class Dying(Wrapped):
-        def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-            self.real.commit(group_id, offsets)
-            raise KeyboardInterrupt
+    def die() -> None:
+        raise KeyboardInterrupt
 
     plan = pipeline.plan(max_records=4)
     with pytest.raises(KeyboardInterrupt):
-        pipeline.commit(plan, cluster=Dying(site.cluster))  # type: ignore[arg-type]
+        pipeline.commit(plan, cluster=Interrupted(site.cluster, after_commit=die))
     assert ranges(pipeline.plan()) == {0: (4, 10), 1: (0, 0)}
 
 
 def test_I8_a_commit_that_was_overwritten_at_once_is_found_by_reading_back(
-    site: Site, pipeline: Pipeline, written: str
+    site: Site, pipeline: Pipeline, written: str, group: str
 ) -> None:
-    class Raced(Wrapped):
-        def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-            self.real.commit(group_id, offsets)
-            site.hands.commit_as_somebody_else(group_id, of(written, [0], 2))
+    def overwrite() -> None:
+        site.hands.commit_as_somebody_else(group, of(written, [0], 2))
 
     plan = pipeline.plan()
     with pytest.raises(CommitConflict, match=r"\[0\]: 10 was written, and the group holds 2"):
-        pipeline.commit(plan, cluster=Raced(site.cluster))  # type: ignore[arg-type]
+        pipeline.commit(plan, cluster=Interrupted(site.cluster, after_commit=overwrite))
 
 
 def test_I11_a_group_that_moves_while_its_commit_is_prepared_is_a_conflict(
     site: Site, pipeline: Pipeline, written: str, group: str
 ) -> None:
-    class Moving(Wrapped):
-        def describe_group(self, group_id: str) -> object:
-            site.hands.commit_as_somebody_else(group_id, of(written, [0], 2))
-            return self.real.describe_group(group_id)
+    def move() -> None:
+        site.hands.commit_as_somebody_else(group, of(written, [0], 2))
 
     plan = pipeline.plan()
     with pytest.raises(CommitConflict, match="moved from no commit to 2 while this commit was prepared"):
-        pipeline.commit(plan, cluster=Moving(site.cluster))  # type: ignore[arg-type]
+        pipeline.commit(plan, cluster=Interrupted(site.cluster, before_second_look=move))
     assert pipeline.committed(tp(written, 0), tp(written, 1)) == {0: 2}
 
 

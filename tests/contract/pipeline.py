@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.committing import CommitOutcome, commit_run
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.planner import plan_run, request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import begin_read, store_report
+from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
 
 CHECKPOINT = "pipeline"
 
@@ -29,7 +29,7 @@ class Pipeline:
     parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
     seen: dict[TopicPartition, list[range]] = field(default_factory=dict)
 
-    def plan(self, run: str, **parameters: Any) -> OffsetPlan:
+    def plan(self, run: str, *, is_alive: IsAlive = nobody_lives, **parameters: Any) -> OffsetPlan:
         key = RunKey("dag", run, "resolve")
         given = {
             "topics": [self.topic],
@@ -40,7 +40,7 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        return plan_run(request_for({}, given), key, self.store, self.cluster).plan
+        return plan_run(request_for({}, given), key, self.store, self.cluster, is_alive=is_alive).plan
 
     def read(self, plan: OffsetPlan) -> None:
         """The report of a Spark job that has read all of it."""
@@ -60,32 +60,6 @@ class Pipeline:
         self.read(plan)
         self.commit(plan)
         return plan
-
-
-@dataclass
-class Between:
-    """A cluster where something happens right before or right after the commit is written."""
-
-    cluster: Any
-    before_commit: Any = None
-    after_commit: Any = None
-    before_second_look: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.cluster, name)
-
-    def describe_group(self, group_id: str) -> Any:
-        found = self.cluster.describe_group(group_id)
-        if self.before_second_look:
-            self.before_second_look()
-        return found
-
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        if self.before_commit:
-            self.before_commit()
-        self.cluster.commit(group_id, offsets)
-        if self.after_commit:
-            self.after_commit()
 
 
 def ranges(plan: OffsetPlan) -> list[tuple[int, int]]:

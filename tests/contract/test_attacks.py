@@ -23,6 +23,7 @@ from airflow_kafka_offsets.stores import runs
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
 from airflow_kafka_offsets.stores.runs import begin_read, store_plan
+from tests.cluster.commits import commit
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
@@ -46,8 +47,8 @@ def die(*_: object) -> None:
 def land_first(cluster: AnyCluster, pipeline: Pipeline, plan: OffsetPlan) -> None:
     """Of the plan's commit, its first partition arrives; the worker dies."""
     p = plan.partitions[0]
-    cluster.reader.commit(
-        pipeline.group, {p.topic_partition: CommittedOffset(p.end_offset, None, mark_of(plan).encode())}
+    commit(
+        cluster.reader, pipeline.group, {p.topic_partition: CommittedOffset(p.end_offset, None, mark_of(plan).encode())}
     )
 
 

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 )
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
 from airflow_kafka_offsets.broker.group import COMMIT_CHUNK
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
 from airflow_kafka_offsets.errors import (
@@ -43,6 +44,7 @@ from testbed.cache import Say
 from testbed.java import Java
 from testbed.ports import free_ports
 from testbed.topics import DEADLINE_S, quiet, wait_for
+from tests.cluster.commits import commit
 from tests.cluster.real import RealHands
 
 PASSWORD = "open-sesame-4711"
@@ -92,7 +94,7 @@ def test_a_paused_broker_is_an_error_and_not_an_offset(fragile: KafkaBroker, ord
             with pytest.raises(ClusterUnavailable) as read:
                 cluster.committed(group, tps(orders))
             with pytest.raises(ClusterUnavailable) as wrote:
-                cluster.commit(group, {tp: CommittedOffset(1) for tp in tps(orders)})
+                commit(cluster, group, {tp: CommittedOffset(1) for tp in tps(orders)})
         finally:
             fragile.resume()
         for unavailable in (looked_up, read, wrote):
@@ -109,12 +111,12 @@ def test_one_cluster_object_lives_through_a_restart_of_the_broker(
     """The first commit to a coordinator that loads is answered by an error beside each partition, and is repeated."""
     with KafkaCluster(fragile.client_config, deadline_s=30.0) as cluster:
         commits = {tp: CommittedOffset(tp.partition, 0, "before") for tp in tps(orders)}
-        cluster.commit(group, commits)
+        commit(cluster, group, commits)
         fragile.kill()
         fragile.start()
         assert cluster.end_offsets(tps(orders), "read_committed")[TopicPartition(orders, 0)].offset == 4
         assert cluster.committed(group, tps(orders)) == commits
-        cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+        commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(4)))
         assert cluster.committed(group, tps(orders)) == dict.fromkeys(tps(orders), CommittedOffset(4))
 
 
@@ -157,7 +159,7 @@ def test_a_commit_that_no_coordinator_took_is_repeated(
     monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", NotYetCoordinator)
     commits = dict.fromkeys(tps(orders), CommittedOffset(3, 0, "mark"))
     with KafkaCluster(fragile.client_config) as cluster:
-        cluster.commit(group, commits)
+        commit(cluster, group, commits)
         assert NotYetCoordinator.refused == 2
         assert cluster.committed(group, tps(orders)) == commits
 
@@ -169,7 +171,7 @@ def test_a_commit_that_no_coordinator_ever_takes_names_each_partition(
     monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", AlwaysLoading)
     with KafkaCluster(fragile.client_config, deadline_s=0.5) as cluster:
         with pytest.raises(ClusterUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS") as unavailable:
-            cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(3)))
+            commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(3)))
         assert all(str(tp) in str(unavailable.value) for tp in tps(orders))
         assert unavailable.value.retriable
         assert cluster.committed(group, tps(orders)) == {}
@@ -260,10 +262,10 @@ def test_no_offset_is_written_under_a_live_member(fragile: KafkaBroker, orders: 
     with KafkaCluster(fragile.client_config) as cluster:
         with hands.live_member(group, orders, client_id="the-one", protocol=protocol):
             with pytest.raises(GroupActive) as refused:
-                cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+                commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(4)))
             assert "the-one" in str(refused.value)
             assert cluster.committed(group, tps(orders)) == {first: CommittedOffset(1, 0, "before")}
-        cluster.commit(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+        commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(4)))
         assert cluster.committed(group, tps(orders)) == dict.fromkeys(tps(orders), CommittedOffset(4))
 
 
@@ -327,7 +329,7 @@ def test_many_partitions_go_out_in_chunks(fragile: KafkaBroker, group: str, monk
     with KafkaCluster(fragile.client_config) as cluster:
         assert set(cluster.log_start_offsets(partitions).values()) == {0}
         commits = {tp: CommittedOffset(tp.partition) for tp in partitions}
-        cluster.commit(group, commits)
+        commit(cluster, group, commits)
         assert cluster.committed(group, partitions) == commits
     fragile.delete_topic(topic)
     assert Counting.calls == {
@@ -380,8 +382,8 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
         def read() -> Any:
             return alice.committed(group, [tp])
 
-        def commit() -> None:
-            alice.commit(group, {tp: CommittedOffset(1)})
+        def write() -> None:
+            commit(alice, group, {tp: CommittedOffset(1)})
 
         assert alice.discover(TopicPattern(".*")).topics == {}  # a topic that may not be described is not seen
         denied(describe, f"Describe on topic {topic}")
@@ -395,10 +397,20 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
         allow(guarded, ResourceType.GROUP, group, AclOperation.DESCRIBE)
         assert read() == {}
 
-        denied(commit, f"Read on group {group}")
+        denied(write, f"Read on group {group}")
         allow(guarded, ResourceType.GROUP, group, AclOperation.READ)
-        denied(commit, f"Read on topic {topic}")
+        denied(write, f"Read on topic {topic}")
         assert read() == {}
         allow(guarded, ResourceType.TOPIC, topic, AclOperation.READ)
-        commit()
+        write()
         assert read() == {tp: CommittedOffset(1)}
+
+        transactional_id = TRANSACTIONAL_ID_PREFIX + group
+        fenced = CommittedOffset(2, None, "fenced")
+        denied(
+            lambda: commit(alice, group, {tp: fenced}, "transaction"), f"Write on transactional id {transactional_id}"
+        )
+        denied(lambda: commit(alice, group, {tp: fenced}, "transaction"), 'set fencing="compare"')
+        allow(guarded, ResourceType.TRANSACTIONAL_ID, transactional_id, AclOperation.WRITE)
+        commit(alice, group, {tp: fenced}, "transaction")
+        assert read() == {tp: fenced}

@@ -24,8 +24,9 @@ from airflow_kafka_offsets.offsets.spec import TopicList
 from airflow_kafka_offsets.planner import make_plan, now_ms, request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
+from tests.cluster.commits import Interrupted, commit
 from tests.contract.conftest import AnyCluster
-from tests.contract.pipeline import CHECKPOINT, Between, Pipeline, ranges
+from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_a_crash_between_commit_and_checkpoint_is_repaired_by_the_next_run(
     plan = pipeline.plan("crashed")
     mark = mark_of(plan).encode()
     commits = {p.topic_partition: CommittedOffset(p.end_offset, p.leader_epoch, mark) for p in plan.partitions}
-    cluster.reader.commit(pipeline.group, commits)
+    commit(cluster.reader, pipeline.group, commits)
     before = chain_of(cluster, pipeline).newest()
     cluster.produce(pipeline.topic, 2)
     assert ranges(pipeline.plan("next"))[0] == (7, 9)
@@ -229,7 +230,7 @@ def test_a_store_that_fails_after_the_commit_is_said_and_the_retry_ends_it(
         folder.rename(aside)
         folder.write_text("a file where a folder belongs")
 
-    pipeline.cluster = Between(cluster.reader, after_commit=break_store)
+    pipeline.cluster = Interrupted(cluster.reader, after_commit=break_store)
     with pytest.raises(StoreUnavailable):
         pipeline.commit(plan)
     folder.unlink()
@@ -252,7 +253,7 @@ def test_a_commit_whose_answer_was_lost_is_repeated_without_harm(cluster: AnyClu
     cluster.produce(pipeline.topic, 4)
     plan = pipeline.plan("run")
     pipeline.read(plan)
-    pipeline.cluster = Between(cluster.reader, after_commit=lose)
+    pipeline.cluster = Interrupted(cluster.reader, after_commit=lose)
     with pytest.raises(ClusterUnavailable):
         pipeline.commit(plan)
     assert held(cluster, pipeline) == {0: 4, 1: 0, 2: 0}
@@ -294,29 +295,6 @@ def test_a_group_that_moved_since_the_plan_is_a_conflict_with_all_the_facts(
         "and now the group is at 9, committed by somebody else (not by this provider)"
     ]
     assert held(cluster, pipeline) == {0: 9, 1: 0, 2: 0}
-
-
-def test_a_group_that_moves_while_the_commit_is_prepared_is_a_conflict(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    cluster.produce(pipeline.topic, 6)
-    plan = pipeline.plan("run")
-    pipeline.read(plan)
-    tp = TopicPartition(pipeline.topic, 0)
-    pipeline.cluster = Between(
-        cluster.reader, before_second_look=lambda: cluster.commit_as_somebody(pipeline.group, {tp: 3})
-    )
-    with pytest.raises(CommitConflict, match="from no commit to 3"):
-        pipeline.commit(plan)
-    assert held(cluster, pipeline) == {0: 3}
-
-
-def test_a_commit_that_passed_ours_is_found_by_reading_back(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    cluster.produce(pipeline.topic, 6)
-    plan = pipeline.plan("run")
-    pipeline.read(plan)
-    tp = TopicPartition(pipeline.topic, 0)
-    pipeline.cluster = Between(cluster.reader, after_commit=lambda: cluster.commit_as_somebody(pipeline.group, {tp: 3}))
-    with pytest.raises(CommitConflict, match="6 was written, and the group holds 3"):
-        pipeline.commit(plan)
 
 
 def test_two_plans_of_one_checkpoint_are_committed_once(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -368,20 +346,6 @@ def test_a_live_group_is_not_committed_to(cluster: AnyCluster, pipeline: Pipelin
     assert held(cluster, pipeline) == {}
     pipeline.commit(plan)
     assert held(cluster, pipeline)[0] == 4
-
-
-def test_a_consumer_that_joins_after_the_look_is_refused_by_the_broker(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    cluster.produce(pipeline.topic, 4)
-    plan = pipeline.plan("run")
-    pipeline.read(plan)
-    member = cluster.live_member(pipeline.group, pipeline.topic)
-    pipeline.cluster = Between(cluster.reader, before_commit=member.__enter__)
-    try:
-        with pytest.raises(GroupActive):
-            pipeline.commit(plan)
-    finally:
-        member.__exit__(None, None, None)
-    assert held(cluster, pipeline) == {}
 
 
 def test_a_dry_run_says_what_it_would_write_and_writes_nothing(cluster: AnyCluster, pipeline: Pipeline) -> None:

@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.errors import DataLoss, PlanCommitted, PlanSuperseded, ReadNotVerified, TopicRecreated
+from airflow_kafka_offsets.errors import (
+    DataLoss,
+    OverlappingRun,
+    PlanCommitted,
+    PlanSuperseded,
+    ReadNotVerified,
+    TopicRecreated,
+)
 from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.commits import mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import begin_read, replace_plan
+from tests.cluster.commits import commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
 
@@ -65,8 +73,10 @@ def test_a_newer_run_whose_commit_landed_without_its_checkpoint_supersedes_as_we
     pipeline.plan("old")
     new = pipeline.plan("new")
     mark = mark_of(new).encode()
-    cluster.reader.commit(
-        pipeline.group, {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in new.partitions}
+    commit(
+        cluster.reader,
+        pipeline.group,
+        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in new.partitions},
     )
     with pytest.raises(PlanSuperseded, match="dag/new/resolve"):
         pipeline.plan("old")
@@ -75,8 +85,10 @@ def test_a_newer_run_whose_commit_landed_without_its_checkpoint_supersedes_as_we
 def test_a_commit_without_a_receipt_is_the_runs_own_and_it_may_go_on(cluster: AnyCluster, pipeline: Pipeline) -> None:
     plan = pipeline.plan("one")
     mark = mark_of(plan).encode()
-    cluster.reader.commit(
-        pipeline.group, {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in plan.partitions}
+    commit(
+        cluster.reader,
+        pipeline.group,
+        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in plan.partitions},
     )
     assert pipeline.plan("one") == plan
 
@@ -159,3 +171,38 @@ def test_a_late_rival_does_not_take_the_place_of_a_successor(cluster: AnyCluster
     rival = replace(first, resolved_at_ms=0, splits=2, replaces=old.plan_id)
     stored = replace_plan(pipeline.store, RunKey("dag", "one", "resolve"), rival)
     assert stored.plan == first
+
+
+def test_a_run_that_plans_while_another_one_is_open_waits_for_it(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Else both would start at the same records."""
+    first = pipeline.plan("first", is_alive=lambda _: True)
+    with pytest.raises(OverlappingRun, match="Run dag/first/resolve of this pipeline is not over"):
+        pipeline.plan("second", is_alive=lambda _: True)
+    assert pipeline.plan("first", is_alive=lambda _: True) == first, "a retry is in nobody's way"
+    pipeline.read(first)
+    pipeline.commit(first, is_alive=lambda _: True)
+    cluster.produce(pipeline.topic, 1)
+    assert ranges(pipeline.plan("second", is_alive=lambda _: True))[0] == (4, 5)
+
+
+def test_a_run_that_was_found_dead_and_is_cleared_waits_for_the_one_that_went_on(pipeline: Pipeline) -> None:
+    dead = pipeline.plan("dead")
+    following = pipeline.plan("following", is_alive=lambda _: False)
+    assert ranges(following) == ranges(dead)
+    with pytest.raises(OverlappingRun, match="following"):
+        pipeline.plan("dead", is_alive=lambda _: True)
+    pipeline.read(following)
+    pipeline.commit(following, is_alive=lambda _: True)
+    with pytest.raises(PlanSuperseded, match="following"):
+        pipeline.plan("dead", is_alive=lambda _: True)
+    assert ranges(pipeline.plan("third", is_alive=lambda _: True))[0] == (4, 4), (
+        "it does not wait for what is superseded"
+    )
+
+
+def test_a_run_that_is_cleared_after_its_commit_waits_for_nobody(pipeline: Pipeline) -> None:
+    done = pipeline.run("done")
+    pipeline.plan("open", is_alive=lambda _: True)
+    assert pipeline.plan("done", is_alive=lambda _: True) == done
+    pipeline.read(done)
+    assert pipeline.commit(done, is_alive=lambda _: True).written

@@ -6,7 +6,8 @@ begins or ends, commits expire, a run fails before or in the middle of its commi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.committing import commit_run
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
@@ -43,8 +45,22 @@ class Dying:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self._cluster.commit(group_id, dict(sorted(offsets.items())[: self._arrived]))
+    @contextmanager
+    def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[Any]:
+        with self._cluster.open_commit(group_id, "compare") as opened:
+            yield _Dying(opened, self._arrived)
+
+
+@dataclass
+class _Dying:
+    opened: Any
+    arrived: int
+
+    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self.opened.send(dict(sorted(offsets.items())[: self.arrived]))
+
+    def commit(self) -> None:
+        self.opened.commit()
         raise Died
 
 
