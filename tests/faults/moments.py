@@ -5,10 +5,12 @@ Each task of a row's DAG has a connection of its own, and so a `client.id` of it
 
 from testbed.kafka_proxy import (
     DESCRIBE_GROUPS,
+    END_TXN,
+    INIT_PRODUCER_ID,
     LIST_OFFSETS,
     METADATA,
-    OFFSET_COMMIT,
     OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
     Moment,
 )
 
@@ -19,9 +21,12 @@ RESOLVE_FIRST = Moment(RESOLVE, METADATA)
 RESOLVE_LOOKS_UP = Moment(RESOLVE, LIST_OFFSETS)
 RESOLVE_READS_GROUP = Moment(RESOLVE, OFFSET_FETCH)
 
-# commit: metadata, the group, who is in it, the group again, the write; then checkpoint and receipt; the group again
+# commit: metadata, the fence, the group; offsets sent, pending; who is in the group, the group again; the write, which
+# ends the transaction; then checkpoint and receipt on the disk; the group a last time
 COMMIT_FIRST = Moment(COMMIT, METADATA)
+COMMIT_OPENS_FENCE = Moment(COMMIT, INIT_PRODUCER_ID)
 COMMIT_READS_GROUP = Moment(COMMIT, OFFSET_FETCH)
+COMMIT_SENDS = Moment(COMMIT, TXN_OFFSET_COMMIT)
 COMMIT_DESCRIBES = Moment(COMMIT, DESCRIBE_GROUPS)
 COMMIT_SECOND_LOOK = Moment(COMMIT, OFFSET_FETCH, 2)
-COMMIT_WRITE = Moment(COMMIT, OFFSET_COMMIT)
+COMMIT_WRITE = Moment(COMMIT, END_TXN)

@@ -62,11 +62,24 @@ def _kill_and_produce(s: Scene, name: str) -> None:
     "Airflow",
     "worker killed in commit before the write",
     ends="healed",
-    made="SIGKILL of the process that sends the write, before the broker gets it",
+    made="SIGKILL of the process that sends the write, before the broker gets it: its offsets stay pending",
 )
 def killed_before_the_write(s: Scene) -> str:
     s.produce()
     rule = s.arm("killed", moments.COMMIT_WRITE, kafka_proxy.kill_before())
+    run = s.run()
+    return _retried(run, "commit", rule.proof())
+
+
+@row(
+    "Airflow",
+    "worker killed in commit before its offsets are sent",
+    ends="healed",
+    made="SIGKILL of the process that sends the offsets, before the broker gets them: a fence that nobody closes",
+)
+def killed_in_the_fence(s: Scene) -> str:
+    s.produce()
+    rule = s.arm("killed", moments.COMMIT_SENDS, kafka_proxy.kill_before())
     run = s.run()
     return _retried(run, "commit", rule.proof())
 
@@ -256,28 +269,42 @@ def scheduler_restarted(s: Scene) -> str:
 @row(
     "Airflow",
     "two runs at once",
-    ends="refused",
-    made="a second run is started while the first one is in Spark, so that both have planned the same records",
-    cause="CommitConflict",
-    remedy="remove the output of the run that was refused; a new run goes on",
+    ends="healed",
+    made="a second run is started, with more records, while the first one is in Spark; its retries do the waiting",
 )
 def two_runs_at_once(s: Scene) -> str:
     s.produce()
     first = s.start()
     s.wait_for("the first run reads", lambda: bool(s.objects("reads/*/0/begun.1.json")))
-    second = s.start()
-    runs = {run.run_id: run for run in (first, second)}
-    states = {run_id: s.airflow.wait_for_run(run.dag_id, run_id) for run_id, run in runs.items()}
-    if sorted(states.values()) != ["failed", "success"]:
-        raise AssertionError(f"of two runs at once one is refused: {states}")
-    loser = next(run for run_id, run in runs.items() if states[run_id] == "failed")
-    winner = next(run for run_id, run in runs.items() if states[run_id] == "success")
-    loser.group_before, loser.rows_before = s.committed(), s.rows()
-    s.refused(loser, "commit", "CommitConflict", winner.run_id)
-    s.remove_output(loser)
     s.produce(50)
-    s.run()
-    return "both had a plan before either committed"
+    second = s.start("fault_batch_patient")
+    first.wait()
+    second.wait()
+    said = second.log("orders.resolve", 1)
+    if "OverlappingRun" not in said or first.run_id not in said:
+        raise NotFired(f"the second run was not held up: {said[-2000:]}")
+    if s.rows() != {first.run_id: 200, second.run_id: 50}:
+        raise AssertionError(f"each run reads its own records: {s.rows()}")
+    return f"OverlappingRun at try 1 named the first run; resolve succeeded at try {second.task('resolve').tries}"
+
+
+@row(
+    "Airflow",
+    "two runs at once, of which the first dies",
+    ends="healed",
+    made="a second run waits for one that is in Spark, which is then marked as failed and its driver killed",
+)
+def the_first_of_two_dies(s: Scene) -> str:
+    s.produce()
+    first = s.start()
+    s.wait_for("the first run reads", lambda: bool(s.objects("reads/*/0/begun.1.json")))
+    second = s.start("fault_batch_patient")
+    waiting = second.wait_for_task("resolve", lambda task: task.tries > 1)
+    s.airflow.mark_run(first.dag_id, first.run_id, "failed")
+    second.wait()
+    if s.rows() != {second.run_id: 200}:
+        raise AssertionError(f"the dead run left an output: {s.rows()}")
+    return f"the second run waited (try {waiting.tries}) until the first was marked as failed"
 
 
 @row(

@@ -20,7 +20,7 @@ def of_the_run(name: str) -> str:
     return f"{{{{ params.{name} or var.value.get('fault_{name}', '') }}}}"
 
 
-def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, **more: Any) -> DAG:
+def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, retries: int = 3, **more: Any) -> DAG:
     with DAG(
         dag_id,
         schedule=schedule,
@@ -29,7 +29,7 @@ def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, **more
         is_paused_upon_creation=schedule is not None,
         max_active_runs=8 if schedule is None else 1,
         params=PARAMS,
-        default_args={"retries": 3},
+        default_args={"retries": retries},
     ) as dag:
         kafka_spark_batch(
             "orders",
@@ -49,6 +49,7 @@ def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, **more
 
 
 fault_batch = batch("fault_batch")
+fault_batch_patient = batch("fault_batch_patient", retries=100)
 fault_batch_with_executors = batch("fault_batch_with_executors", spark={"conn_id": "spark_executors"})
 fault_batch_advancing = batch("fault_batch_advancing", on_data_loss="advance")
 fault_batch_recreated = batch("fault_batch_recreated", on_recreated="earliest")
