@@ -33,6 +33,10 @@ class NotFired(AssertionError):
     """The fault that a test is about has not happened: what the test would show is not shown."""
 
 
+class BrokerLeft(Exception):
+    """No answer: the broker was stopped, which may be what the deed has done."""
+
+
 @dataclass
 class Exchange:
     """One request on its way. `request` and answers are frames without their size."""
@@ -46,9 +50,15 @@ class Exchange:
     _broker: socket.socket
 
     def forward(self) -> bytes:
-        """Pass the request on; the broker's answer."""
-        _send(self._broker, self.request)
-        return _receive(self._broker)
+        """Pass the request on; the broker's answer.
+
+        :raises BrokerLeft: the broker closed the connection.
+        """
+        try:
+            _send(self._broker, self.request)
+            return _receive(self._broker)
+        except (OSError, EOFError) as error:
+            raise BrokerLeft from error
 
     def client_process(self) -> psutil.Process:
         """The process at the other end of this connection.
@@ -95,6 +105,7 @@ class Rule:
     times: int = 1
     seen: int = 0
     fired: list[str] = field(default_factory=list)
+    error: BaseException | None = None
     _done: threading.Event = field(default_factory=threading.Event)
 
     def wait(self, timeout_s: float = 120.0) -> None:
@@ -102,18 +113,21 @@ class Rule:
 
         :raises NotFired: when it has not within the time.
         """
-        if not self._done.wait(timeout_s):
-            raise NotFired(f"{self.what}: it waits for {self.moment}; {self.seen} came, fired: {self.fired}")
+        if not self._done.wait(timeout_s) or self.error is not None:
+            raise self._not_fired() from self.error
 
     def proof(self) -> str:
         """What it did, in words.
 
         :raises NotFired: it did nothing.
         """
-        if not self.fired:
-            raise NotFired(f"{self.what}: it waits for {self.moment}; {self.seen} came")
+        if not self.fired or self.error is not None:
+            raise self._not_fired() from self.error
         more = f" (and {len(self.fired) - 1} more times)" if len(self.fired) > 1 else ""
         return f"{self.what}: {self.fired[0]}{more}"
+
+    def _not_fired(self) -> NotFired:
+        return NotFired(f"{self.what}: it waits for {self.moment}; {self.seen} came, fired: {self.fired}, {self.error}")
 
 
 class KafkaProxy:
@@ -194,7 +208,7 @@ class KafkaProxy:
                 if answer is None:
                     return
                 _send(client, answer)
-        except (OSError, EOFError):
+        except (OSError, EOFError, BrokerLeft):
             return
         finally:
             with self._lock:
@@ -216,15 +230,18 @@ class KafkaProxy:
 
     @staticmethod
     def _do(rule: Rule, exchange: Exchange) -> bytes | None:
-        number = len(rule.fired)
+        answer = None
         try:
             answer = rule.deed(exchange)
-            if len(rule.fired) == number:
-                rule.fired.append(f"at {rule.moment}, v{exchange.version}")
-            return answer
-        finally:
-            if exchange.number == rule.moment.nth + rule.times - 1:
-                rule._done.set()
+        except BrokerLeft:
+            pass
+        except Exception as error:
+            rule.error = error
+        if rule.error is None:
+            rule.fired.append(f"at {rule.moment}, v{exchange.version}")
+        if exchange.number == rule.moment.nth + rule.times - 1:
+            rule._done.set()
+        return answer
 
 
 # ── deeds ──

@@ -292,19 +292,23 @@ def two_runs_at_once(s: Scene) -> str:
     "Airflow",
     "two runs at once, of which the first dies",
     ends="healed",
-    made="a second run waits for one that is in Spark, which is then marked as failed and its driver killed",
+    made="a second run waits for one whose driver hangs (SIGSTOP) before its read, and which is then marked as failed",
 )
 def the_first_of_two_dies(s: Scene) -> str:
     s.produce()
-    first = s.start()
-    s.wait_for("the first run reads", lambda: bool(s.objects("reads/*/0/begun.1.json")))
+    stop = lambda _: driver(s).send_signal(signal.SIGSTOP)  # noqa: E731
+    with when_file(s.store, "reads/*/0/begun.1.json", stop) as seen:
+        first = s.start()
+        seen.wait()
     second = s.start("fault_batch_patient")
     waiting = second.wait_for_task("resolve", lambda task: task.tries > 1)
     s.airflow.mark_run(first.dag_id, first.run_id, "failed")
     second.wait()
     if s.rows() != {second.run_id: 200}:
         raise AssertionError(f"the dead run left an output: {s.rows()}")
-    return f"the second run waited (try {waiting.tries}) until the first was marked as failed"
+    if waiting.state == "success" or second.task("resolve").tries <= 1:
+        raise NotFired(f"the second run did not wait: {waiting}")
+    return "the second run waited until the first was marked as failed"
 
 
 @row(
