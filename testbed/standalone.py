@@ -80,6 +80,7 @@ class StandaloneAirflow:
     triggerer: bool = False
     _env: dict[str, str] = field(default_factory=dict, init=False)
     _parts: dict[str, Leashed] = field(default_factory=dict, init=False)
+    _down: set[str] = field(default_factory=set, init=False)
     _client: httpx.Client | None = field(default=None, init=False)
 
     def start(self) -> Self:
@@ -116,9 +117,11 @@ class StandaloneAirflow:
         """Start one of the parts again that was killed."""
         command = [sys.executable, "-m", "airflow", part]
         self._parts[part] = Leashed.start(command, env=self._env, log=self._log(part), cwd=self.home)
+        self._down.discard(part)
 
     def kill_part(self, part: str) -> int:
         """SIGKILL, and its leash takes along what it has started: a container that is gone. Its process id."""
+        self._down.add(part)
         self._parts[part].kill()
         return self._parts[part].pid
 
@@ -126,9 +129,6 @@ class StandaloneAirflow:
         names = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
 
         def healthy() -> bool:
-            for part, process in self._parts.items():
-                if process.returncode is not None:
-                    raise AirflowFailed(f"Airflow's {part} ended by itself:\n{self._tail(part)}")
             health = self._get("/monitor/health")
             return all(health[names[part]]["status"] == "healthy" for part in self._parts if part in names)
 
@@ -278,6 +278,11 @@ class StandaloneAirflow:
         log = folder / f"attempt={try_number}.log"
         return log.read_text(errors="replace") if log.exists() else ""
 
+    def _require_alive(self) -> None:
+        for part, process in list(self._parts.items()):
+            if process.returncode is not None and part not in self._down:
+                raise AirflowFailed(f"Airflow's {part} ended by itself:\n{self._tail(part)}")
+
     def _log(self, part: str) -> Path:
         return self.home / f"{part}.log"
 
@@ -289,6 +294,7 @@ class StandaloneAirflow:
         end = time.monotonic() + deadline_s
         last = ""
         while time.monotonic() < end:
+            self._require_alive()
             try:
                 if is_so():
                     return

@@ -49,8 +49,6 @@ def crashed_in_commit(s: Scene) -> str:
     s.produce()
     rule = s.arm("broker killed", moments.COMMIT_WRITE, kafka_proxy.before(lambda: _restart(s, crash=True)))
     s.run()
-    s.produce(50)
-    s.run()
     return rule.proof()
 
 
@@ -64,8 +62,6 @@ def crashed_in_commit(s: Scene) -> str:
 def answer_lost(s: Scene) -> str:
     s.produce()
     rule = s.arm("answer lost", moments.COMMIT_WRITE, kafka_proxy.cut_after)
-    s.run()
-    s.produce(50)
     s.run()
     return rule.proof()
 
@@ -145,7 +141,7 @@ def records_deleted(s: Scene) -> str:
     s.produce()
     deletion = lambda _: s.broker.delete_records({(s.topic, 0): 30})  # noqa: E731
     with when_file(s.store, PLAN_STORED, deletion) as seen:
-        run = s.start().wait("failed")
+        run = s.start("fault_batch_once").wait("failed")
     start = s.broker.offset_bounds(s.topic)[0][0]
     if s.numbers():
         raise AssertionError("half a read became output")

@@ -49,6 +49,7 @@ def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, retrie
 
 
 fault_batch = batch("fault_batch")
+fault_batch_once = batch("fault_batch_once", retries=0)
 fault_batch_patient = batch("fault_batch_patient", retries=100)
 fault_batch_with_executors = batch("fault_batch_with_executors", spark={"conn_id": "spark_executors"})
 fault_batch_advancing = batch("fault_batch_advancing", on_data_loss="advance")
