@@ -1,6 +1,6 @@
 """docs/fault-matrix.md, made of the rows' declarations and of what was seen when all of them were played."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.faults.matrix import MATRIX
@@ -25,22 +25,41 @@ own, ever saw an offset above what read reports had verified by then. Made by `m
 """
 
 
-def document(played: Iterable[Played]) -> str:
-    """The text of docs/fault-matrix.md."""
-    proofs = {one.row.id: one.proof for one in played}
+NOT_PLAYED = "not played yet"
+
+
+def document(before: str, played: Iterable[Played]) -> str:
+    """The text of docs/fault-matrix.md, in which a row that was not played now keeps the proof that it had.
+
+    :param before: the document as it is; empty where there is none.
+    """
+    proofs = {**_proofs(before), **{one.row.name: _cell(one.proof) for one in played}}
     lines = [HEAD]
     for kind in dict.fromkeys(row.kind for row in MATRIX):
         lines += [f"## {kind}", "", "| fault | how it is made | ends | proof that it fired |", "|---|---|---|---|"]
-        lines += [_line(row, proofs) for row in MATRIX if row.kind == kind]
+        lines += [_line(row, proofs.get(row.name, NOT_PLAYED)) for row in MATRIX if row.kind == kind]
         lines.append("")
     return "\n".join(lines)
 
 
-def _line(row: Row, proofs: Mapping[str, str]) -> str:
+def _line(row: Row, proof: str) -> str:
     end = f"refused: `{row.cause}`; {row.remedy}" if row.ends == "refused" else "healed"
-    name = f"{row.name} \\*" if row.in_every_test_run else row.name
-    return f"| {_cell(name)} | {_cell(row.made)} | {_cell(end)} | {_cell(proofs[row.id])} |"
+    return f"| {_cell(row.name)}{STAR * row.in_every_test_run} | {_cell(row.made)} | {_cell(end)} | {proof} |"
+
+
+STAR = " \\*"
+
+
+def _proofs(text: str) -> dict[str, str]:
+    """The last cell of each row, by the name in its first."""
+    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines() if line[:2] == "| "]
+    return {cells[0].removesuffix(STAR): cells[-1] for cells in rows}
+
+
+def names_shown(text: str) -> dict[str, bool]:
+    """The rows of the document, and whether each has been played."""
+    return {name: proof != NOT_PLAYED for name, proof in _proofs(text).items() if name != "fault"}
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return text.replace("|", "/").replace("\n", " ")

@@ -1,5 +1,6 @@
 """To see the moment on the disk, and to find the process to kill."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +38,8 @@ class Seen:
         return self.found
 
     def proof(self) -> str:
-        return f"when {self.wait(0.0).name} was there"
+        name = re.sub(r"-[0-9a-f]{8}-[-0-9a-f]*", "-…", self.wait(0.0).name)  # Spark's uuid
+        return f"when {name} was there"
 
 
 @contextmanager
