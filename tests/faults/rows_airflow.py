@@ -53,6 +53,13 @@ def killed_after_the_plan(s: Scene) -> str:
     return proof
 
 
+def _kill_with_supervisor(process: psutil.Process) -> None:
+    supervisor = process.parent()
+    assert supervisor is not None
+    supervisor.kill()
+    process.kill()
+
+
 def _kill_and_produce(s: Scene, name: str) -> None:
     task_process(s, name).kill()
     s.produce(50)
@@ -141,11 +148,7 @@ def lost_with_its_supervisor(s: Scene) -> str:
     s.produce()
 
     def kill(exchange: kafka_proxy.Exchange) -> None:
-        process = exchange.client_process()
-        supervisor = process.parent()
-        assert supervisor is not None
-        supervisor.kill()
-        process.kill()
+        _kill_with_supervisor(exchange.client_process())
 
     rule = s.arm("killed", moments.COMMIT_WRITE, kill)
     run = s.run()
@@ -209,7 +212,7 @@ def old_run_cleared(s: Scene) -> str:
     newer = s.run()
     old.rows_before, old.group_before = s.rows(), s.committed()
     old.clear_whole()
-    s.refused(old, "resolve", "PlanSuperseded", f"run {newer.run_id}", "Mark this run as failed or successful")
+    s.refused(old, "resolve", "PlanSuperseded", newer.run_id, "Mark this run as failed or successful")
     s.produce(50)
     s.run()
     return f"cleared after {newer.run_id.partition('-orders')[0]} had read its records"
@@ -219,8 +222,8 @@ def old_run_cleared(s: Scene) -> str:
     "Airflow",
     "retry while the first try's Spark job still runs",
     ends="healed",
-    made="the driver is stopped (SIGSTOP) in the middle of its write and the task's process killed; when the retry has "
-    "begun to read, the driver goes on",
+    made="the driver is stopped (SIGSTOP) in the middle of its write, its task's process and supervisor are killed; "
+    "when the retry has begun to read, the driver goes on",
 )
 def retry_beside_the_first(s: Scene) -> str:
     s.produce()
@@ -229,7 +232,7 @@ def retry_beside_the_first(s: Scene) -> str:
     def stop_and_kill(_: object) -> None:
         stopped.append(driver(s))
         stopped[0].send_signal(signal.SIGSTOP)
-        task_process(s, "spark").kill()
+        _kill_with_supervisor(task_process(s, "spark"))  # the supervisor would end the driver, too
 
     with when_file(s.output, "run=*/split=*/_temporary/0/task_*/part-*.parquet", stop_and_kill) as seen:
         run = s.start()

@@ -322,7 +322,8 @@ def reset_between_the_looks(s: Scene) -> str:
 )
 def offsets_expired(s: Scene) -> str:
     def forget() -> None:
-        s.broker.admin().delete_consumer_groups([s.group])[s.group].result(30)
+        admin = s.broker.admin()  # kept until it has answered
+        admin.delete_consumer_groups([s.group])[s.group].result(30)
 
     s.produce()
     s.run()

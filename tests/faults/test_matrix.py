@@ -40,7 +40,7 @@ def test_no_record_is_lost_and_none_is_committed_unread(
     try:
         proof, end = play(row, shared_ground)
     except Exception as error:
-        say(f"BROKEN   {row.kind}: {row.name} ({time.monotonic() - begin:.0f} s)\n{str(error)[-2000:]}")
+        say(f"BROKEN   {row.kind}: {row.name} ({time.monotonic() - begin:.0f} s)\n{error!r:.2000}")
         raise
     played.append(Played(row, proof, end, time.monotonic() - begin))
     say(f"{row.ends:8} {row.kind}: {row.name} ({played[-1].seconds:.0f} s)\n         {proof}\n         {end}")

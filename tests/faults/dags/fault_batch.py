@@ -51,7 +51,9 @@ def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, retrie
 fault_batch = batch("fault_batch")
 fault_batch_once = batch("fault_batch_once", retries=0)
 fault_batch_patient = batch("fault_batch_patient", retries=100)
-fault_batch_with_executors = batch("fault_batch_with_executors", spark={"conn_id": "spark_executors"})
+fault_batch_with_executors = batch(
+    "fault_batch_with_executors", spark={"conn_id": "spark_executors", "conf": {"spark.executor.memory": "640m"}}
+)
 fault_batch_advancing = batch("fault_batch_advancing", on_data_loss="advance")
 fault_batch_recreated = batch("fault_batch_recreated", on_recreated="earliest")
 fault_batch_committed = batch("fault_batch_committed", isolation_level="read_committed")
