@@ -9,7 +9,6 @@ commit, and reading back what came at the same moment.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,20 +20,20 @@ from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
     InvalidRequest,
-    NothingToDiscover,
     StoreUnavailable,
+    listed,
 )
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of, recreated_since
+from airflow_kafka_offsets.offsets.commits import Decision, decide_commit, decide_mirror, mark_of, recreated_since
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
-from airflow_kafka_offsets.offsets.spec import TopicPattern
 from airflow_kafka_offsets.offsets.verify import verify_reads
+from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
-from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
+from airflow_kafka_offsets.stores.turns import IsAlive
 
 log = logging.getLogger(__name__)
 
@@ -84,17 +83,18 @@ def commit_run(
     require_report: bool = True,
     fencing: str = "transaction",
     dry_run: bool = False,
-    is_alive: IsAlive = nobody_lives,
+    is_alive: IsAlive | None = None,
 ) -> CommitOutcome:
     """Verify the run's read reports, commit its plan, keep the checkpoint, and leave a receipt beside the plan.
 
     :param commit_mode: ``on-success``, ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or ``never``;
-        default: ``never`` for a window plan, else ``on-success``.
+        default: ``never`` for a window plan, else ``on-success``. A window is mirrored ``on-success``: written where
+        the group stands at its start and the pipeline has no checkpoint, else left, which the outcome explains.
     :param fencing: ``transaction`` (default): of two committers one is fenced off. ``compare``: the group is compared
         right before a plain write; between the two another commit can get through, which is found afterwards. One kind
         a group: the two do not see each other.
     :param dry_run: everything is compared and refused as it would be, and nothing is written, in the store neither.
-    :param is_alive: whether another run is queued or running; such a one is waited for if it came first.
+    :param is_alive: whether another run is queued or running: it is waited for if it came first. ``None``: not known.
     :raises InvalidRequest: an unknown mode, or there is no group to commit to.
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     :raises OverlappingRun: another run of this pipeline lives, and came first.
@@ -125,7 +125,7 @@ def _commit_in_turn(
     mode: CommitMode | None,
     fencing: Fencing,
     dry_run: bool,
-    is_alive: IsAlive,
+    is_alive: IsAlive | None,
 ) -> CommitOutcome:
     def look_up_record() -> _Record:
         return _Record.of(plan, store, chain)
@@ -134,7 +134,18 @@ def _commit_in_turn(
         chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
     if mode == "checkpoint-only":
         return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run)
-    return commit_offsets(plan, cluster, fencing=fencing, dry_run=dry_run, look_up_record=look_up_record)
+    if plan.window and _has_checkpoint(plan, store):
+        why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
+        return CommitOutcome({}, dry_run=dry_run, not_committed=why)
+    return commit_offsets(
+        plan, cluster, fencing=fencing, mirror=plan.window, dry_run=dry_run, look_up_record=look_up_record
+    )
+
+
+def _has_checkpoint(plan: OffsetPlan, store: WorkStore) -> bool:
+    if plan.checkpoint_id is None:
+        return False
+    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id).newest() is not None
 
 
 def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
@@ -208,9 +219,9 @@ class _Record:
         if self.newest is None or self.newest_is_parent or self.own:
             return
         raise CommitConflict(
-            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of run {self.newest.run}"],
-            "Another run of this pipeline has committed since this plan was made, and nothing was committed now. A new "
-            "run goes on from there.",
+            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of {self.newest.writer}"],
+            "This pipeline's position has moved since this plan was made, and nothing was committed now. A new run "
+            "goes on from there, and so does this one if it is cleared with re_plan.",
         )
 
     def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
@@ -264,19 +275,23 @@ def commit_offsets(
     cluster: Cluster,
     *,
     fencing: Fencing = "transaction",
+    mirror: bool = False,
     dry_run: bool = False,
     look_up_record: Callable[[], _Record | _NoRecord] = _NoRecord,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
 
+    :param mirror: whether ``plan`` may be a window, whose pipeline is known to have no checkpoint.
     :param look_up_record: asked inside of the fence: what the work store knows of this plan's commit.
     """
-    group_id = _group_of(plan)
+    group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)
     # A fence opened for show would abort somebody's commit.
     with nullcontext() if dry_run else cluster.open_commit(group_id, fencing) as commit:
         before = cluster.committed(group_id, partitions)
+        if plan.window and (why := _why_not_mirrored(plan, before, topic_ids)):
+            return CommitOutcome({}, dry_run=dry_run, not_committed=why)
         record = look_up_record()
         to_write, kept = _compare(plan, before, topic_ids, record.own, record.newest_is_parent)
         record.require_parent_or_own(plan)
@@ -298,8 +313,8 @@ def commit_offsets(
     return outcome
 
 
-def _group_of(plan: OffsetPlan) -> str:
-    if plan.window:
+def _group_of(plan: OffsetPlan, mirror: bool) -> str:
+    if plan.window and not mirror:
         raise InvalidRequest((f"Plan {plan.plan_id} is a window: it neither reads nor moves a group's offsets.",))
     if plan.group_id is None:
         raise InvalidRequest(
@@ -312,13 +327,9 @@ def _group_of(plan: OffsetPlan) -> str:
 
 
 def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]:
-    topics = sorted({p.topic_partition.topic for p in plan.partitions})
-    # By a pattern, so that a topic that was deleted is absent and its partitions are refused one by one (row 1). The
-    # groups' own topic is there wherever a group is: with it, also another cluster that has none of the topics is told.
-    pattern = "|".join(map(re.escape, [*topics, "__consumer_offsets"]))
-    try:
-        description = cluster.describe(TopicPattern(pattern, include_internal=True))
-    except NothingToDiscover:
+    # A topic that was deleted is absent, and its partitions are refused one by one (row 1).
+    description = describe_present(cluster, {p.topic_partition.topic for p in plan.partitions})
+    if description is None:
         return {}
     if description.cluster_id != plan.cluster_id:
         raise InvalidRequest(
@@ -328,6 +339,25 @@ def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]
             )
         )
     return {name: topic.topic_id for name, topic in description.topics.items()}
+
+
+def _why_not_mirrored(
+    plan: OffsetPlan, committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, str | None]
+) -> str | None:
+    """Why the group is left alone; one partition that speaks against it is enough, and all of them are named."""
+    reasons: list[str] = []
+    refusals: list[Refusal] = []
+    for p in plan.partitions:
+        tp = p.topic_partition
+        try:
+            reason = decide_mirror(plan, p, committed.get(tp), topic_ids.get(tp.topic))
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        if reason:
+            reasons.append(reason)
+    raise_refusals(refusals)
+    return f"group {plan.group_id!r} does not stand at this window's start:\n{listed(reasons)}" if reasons else None
 
 
 def _compare(
@@ -344,13 +374,17 @@ def _compare(
     for p in plan.partitions:
         tp = p.topic_partition
         try:
-            decision = decide_commit(
-                plan,
-                p,
-                committed.get(tp),
-                topic_ids.get(tp.topic),
-                own_commit_on_record=own_commit_on_record,
-                parent_is_newest=newest_is_parent,
+            decision: Decision = (
+                "write"  # decide_mirror has spoken
+                if plan.window
+                else decide_commit(
+                    plan,
+                    p,
+                    committed.get(tp),
+                    topic_ids.get(tp.topic),
+                    own_commit_on_record=own_commit_on_record,
+                    parent_is_newest=newest_is_parent,
+                )
             )
         except Refusal as refusal:
             refusals.append(refusal)

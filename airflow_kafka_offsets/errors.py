@@ -8,6 +8,7 @@
     ├── RefusedError                      1   the data's or the group's owner
     │   ├── DataLoss                          records that the plan would have to read are gone
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and the reset is "none"
+    │   ├── NoPosition                        a pipeline, or a partition of it, has no position that could be moved
     │   ├── GroupMoved                        the group is not where the pipeline's checkpoint saw it
     │   ├── TopicVanished                     a pattern does not match a topic any more that the checkpoint holds
     │   ├── TopicRecreated                    a topic has another id than the one that offsets were kept for
@@ -17,6 +18,7 @@
     │   ├── CommitConflict                    the group is not where the plan found it
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
+    │   ├── WindowRepeated                    another run of the pipeline has records of this window
     │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
     │   ├── OverlappingRun                    another run of the pipeline has planned and is not over
     │   ├── PlanCommitted                     a run that has committed cannot be planned anew
@@ -102,6 +104,10 @@ class NoCommittedOffset(PartitionsRefused):
     """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
 
 
+class NoPosition(PartitionsRefused):
+    """A pipeline has no checkpoint, or its checkpoint lacks a partition: there is nothing to show or to move."""
+
+
 class GroupMoved(PartitionsRefused):
     """The group is not where this pipeline's checkpoint saw it: somebody reset it, or a consumer used it."""
 
@@ -161,17 +167,26 @@ class GroupActive(RefusedError):
 class PlanSuperseded(RefusedError):
     """The pipeline has gone on since this plan was made: its records are in another run's output.
 
-    :ivar by: the run that has gone on from where the plan starts.
+    :ivar by: the run that has gone on from where the plan starts; with ``unblocked``, the plan that has.
     :ivar outputs: what splits of this plan have begun to write.
+    :ivar unblocked: nobody has read the records: ``kafka-offsets unblock`` has stepped over some of them.
     """
 
     run: str
     plan_id: str
     by: str
     outputs: Sequence[str]
+    unblocked: bool = False
 
     def __str__(self) -> str:
         written = f"\nThis plan's splits have begun to write:\n{listed(self.outputs)}" if self.outputs else ""
+        if self.unblocked:
+            return (
+                f"Plan {self.plan_id} of run {self.run} is superseded: kafka-offsets unblock (plan {self.by}) has "
+                f"moved the position since it was made.{written}\n"
+                'Clear this run with re_plan, in its conf {"kafka_offsets": {"re_plan": true}}, to read on from there; '
+                "or leave it: the next run does."
+            )
         return (
             f"Plan {self.plan_id} of run {self.run} is superseded: run {self.by} has gone on from where it starts, so "
             f"its records are in that run's output, and reading them again would put them into two.{written}\n"
@@ -184,22 +199,42 @@ class PlanSuperseded(RefusedError):
 class OverlappingRun(RefusedError):
     """Another run of this pipeline has planned, has not committed, and lives: where this one starts is not known yet.
 
-    :ivar run: who was refused; ``None`` for somebody who is no run.
+    :ivar who: who was refused, such as ``run dag/run/task``.
     :ivar by: the run whose turn it is.
     """
 
-    run: str | None
+    who: str
     by: str
 
     retriable = True
 
     def __str__(self) -> str:
-        who = f"run {self.run}" if self.run else "this"
         return (
-            f"Run {self.by} of this pipeline is not over: it asked to plan before {who}, and has not committed. Where "
-            "the next one starts is not known before that; nothing was planned or written.\n"
+            f"Run {self.by} of this pipeline is not over: it asked to plan before {self.who}, and has not committed. "
+            "Where the next one starts is not known before that; nothing was planned or written.\n"
             "Wait for it: give the task retries, or the DAG max_active_runs=1. If that run is stuck, mark it failed; "
             "a run that is over holds nobody up."
+        )
+
+
+@dataclass(eq=False)
+class WindowRepeated(RefusedError):
+    """Another run of the same pipeline has records of this window, so they would be in two outputs.
+
+    :ivar rivals: one line a run: who, and which window it has.
+    """
+
+    run: str
+    window: str
+    checkpoint_id: str
+    rivals: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.window} of run {self.run} overlaps what other runs of checkpoint_id {self.checkpoint_id!r} "
+            f"have:\n{listed(self.rivals)}\n"
+            "Nothing was planned. To write that window again, clear the run that has it: it overwrites its own output. "
+            "To read the records for another purpose, give this task a checkpoint_id of its own, and another output."
         )
 
 

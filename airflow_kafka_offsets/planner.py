@@ -29,6 +29,7 @@ from airflow_kafka_offsets.offsets.discovery import compare_topics
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
+    IsolationLevel,
     PartitionSnapshot,
     TopicPartition,
 )
@@ -46,6 +47,7 @@ from airflow_kafka_offsets.offsets.spec import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.times import iso
+from airflow_kafka_offsets.offsets.windows import claim_of
 from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -59,6 +61,7 @@ from airflow_kafka_offsets.stores.runs import (
     store_plan,
 )
 from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
+from airflow_kafka_offsets.stores.windows import WindowRegister
 
 log = logging.getLogger(__name__)
 
@@ -102,16 +105,22 @@ def plan_run(
     :raises PlanLost: the run has committed, and its plan is gone.
     :raises PlanSuperseded: the plan that it has must not be read again; see :func:`check_replay` for the others.
     :raises PlanCommitted: ``re_plan``, and the run has committed.
+    :raises WindowRepeated: another run has records of this window.
     """
     kept = find_plan(store, run)
     if kept is None:
         committed = receipts(store, run)
         if committed:
             raise PlanLost(str(run), sorted(committed)[0])
-        return store_plan(store, run, make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive))
+        made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
+        hold_window(store, made, run, is_alive)
+        stored = store_plan(store, run, made)
+        _release_window(store, made, stored.plan, run)  # where another try of this run was faster
+        return stored
     if request.re_plan:
         return _plan_anew(request, run, kept, store, cluster, is_alive)
     to_read = check_replay(request, kept.plan, store, cluster, is_alive)
+    hold_window(store, to_read, run, is_alive)  # held, unless the work store was lost meanwhile
     if to_read is not kept.plan:
         return replace_plan(store, run, to_read)
     remember_plan(store, kept.plan.plan_id, kept.name)  # a resolve that was killed may not have come that far
@@ -131,11 +140,36 @@ def _plan_anew(
     made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
     successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
     if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
+        hold_window(store, old, run, is_alive)
         return kept
+    hold_window(store, successor, run, is_alive)
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
-    return replace_plan(store, run, successor)
+    stored = replace_plan(store, run, successor)
+    for given_up in (old, successor):
+        _release_window(store, given_up, stored.plan, run)
+    return stored
+
+
+def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> None:
+    """Make the window of ``plan`` the run's own, before the plan is stored. Any other plan claims nothing.
+
+    :raises WindowRepeated: another run of the same pipeline has records of it.
+    """
+    claim = claim_of(plan)
+    if claim is not None:
+        assert plan.checkpoint_id is not None
+        WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive).hold(claim)
+
+
+def _release_window(store: WorkStore, given_up: OffsetPlan, kept: OffsetPlan, run: RunKey) -> None:
+    claim = claim_of(given_up)
+    if claim is not None and claim != claim_of(kept):
+        assert given_up.checkpoint_id is not None
+        WindowRegister(store, given_up.cluster_id, given_up.checkpoint_id, run, lambda run: True).release(
+            claim, claim_of(kept)
+        )
 
 
 def make_kept_plan(
@@ -191,7 +225,7 @@ def _make(
     description = _with_restored_topics(request, cluster, description, checkpoint, vanished)
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     partitions = description.partitions()
-    snapshots = _snapshots(request, cluster, partitions)
+    snapshots = take_snapshots(cluster, partitions, request.isolation_level)
     # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
     end_times = _lookup(request, cluster, partitions, request.bounded)
     group_id, committed, warnings = _committed(request, cluster, partitions)
@@ -212,12 +246,13 @@ def _make(
     refuse_below_group(request, planned)
     plan = OffsetPlan(
         cluster_id=description.cluster_id,
-        group_id=None if request.window else group_id,
+        group_id=group_id,
         checkpoint_id=request.checkpoint_id,
         isolation_level=request.isolation_level,
         startup_mode=request.startup.name,
         bounded_mode=request.bounded.name,
         window=request.window,
+        window_bounds=request.window_bounds,
         resolved_at_ms=now_ms,
         topic_ids=topic_ids,
         partitions=tuple(planned),
@@ -291,12 +326,16 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _snapshots(
-    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+def take_snapshots(
+    cluster: OffsetReader, partitions: list[TopicPartition], isolation_level: IsolationLevel
 ) -> dict[TopicPartition, PartitionSnapshot]:
+    """Both ends of each log, the start first: what is deleted in between makes it no shorter than it is.
+
+    :raises ClusterUnavailable: a log was cut between the two looks.
+    """
     log_starts = cluster.log_start_offsets(partitions)
-    ends = cluster.end_offsets(partitions, request.isolation_level)
-    uncommitted = request.isolation_level == "read_uncommitted"
+    ends = cluster.end_offsets(partitions, isolation_level)
+    uncommitted = isolation_level == "read_uncommitted"
     high_watermarks = ends if uncommitted else cluster.end_offsets(partitions, "read_uncommitted")
     cut = [tp for tp in partitions if ends[tp].offset < log_starts[tp]]
     if cut:

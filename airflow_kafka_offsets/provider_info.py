@@ -46,6 +46,15 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "s3://aws_default@my-bucket/kafka_offsets",
                         "default": "",
                     },
+                    "retention_days": {
+                        "description": "How many days `kafka-offsets clean` keeps what a rule does not need any more, "
+                        "where it is not told by --keep. Default: nothing is removed without --keep. Give more days "
+                        "than anybody clears an old run.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "90",
+                        "default": "",
+                    },
                 },
             }
         },

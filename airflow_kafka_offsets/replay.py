@@ -108,8 +108,9 @@ def _own_commits(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition
 
 def _refuse_superseded(plan: OffsetPlan, chain: CheckpointChain, store: WorkStore, cluster: OffsetReader) -> None:
     newest = chain.newest()
-    by = newest.run if newest is not None and newest.id != plan.parent else None
-    if by is None and plan.parent is not None:
+    gone_on_to = newest if newest is not None and newest.id != plan.parent else None
+    run, by_plan = (gone_on_to.run, gone_on_to.plan_id or gone_on_to.id) if gone_on_to else (None, None)
+    if gone_on_to is None and plan.parent is not None:
         base = {p.topic_partition: p.base_offset for p in plan.partitions}
         gone_on = [
             mark
@@ -117,9 +118,12 @@ def _refuse_superseded(plan: OffsetPlan, chain: CheckpointChain, store: WorkStor
             # Where the chain is lost, only the group can tell: it is not where the plan saw it.
             if mark.parent == plan.parent or (newest is None and offset != base[tp])
         ]
-        by = gone_on[0].run or f"of plan {gone_on[0].plan_id}" if gone_on else None
+        run, by_plan = (gone_on[0].run, gone_on[0].plan_id) if gone_on else (None, None)
+    by = run or by_plan
     if by is not None:
-        raise PlanSuperseded(str(plan.run), plan.plan_id, by, begun_outputs_of_run(store, plan))
+        outputs = begun_outputs_of_run(store, plan)
+        # Only `unblock` moves the position by a plan that is no run's.
+        raise PlanSuperseded(str(plan.run), plan.plan_id, by, outputs, unblocked=run is None)
 
 
 def _refuse_recreated(plan: OffsetPlan, cluster: OffsetReader) -> None:

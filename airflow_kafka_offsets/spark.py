@@ -8,9 +8,10 @@
     records.write.mode("overwrite").parquet(output)
     report_read(job, spark.read.parquet(output))
 
-Needs nothing but PySpark and this package: neither Airflow nor a Kafka client is on a Spark cluster. What must stay
-true: an attempt is on record before its first record is read; a report exists only for what was written; and making it
-never reads Kafka a second time, where another answer could come back.
+Into a table, :func:`write_options` makes the write one that may be repeated. All of this needs nothing but PySpark and
+this package: neither Airflow nor a Kafka client is on a Spark cluster. What must stay true: an attempt is on record
+before its first record is read; a report exists only for what was written; and making it never reads Kafka a second
+time, where another answer could come back.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from airflow_kafka_offsets.offsets.assign import split_plan
 from airflow_kafka_offsets.offsets.job import parse_job_arguments
 from airflow_kafka_offsets.offsets.manifest import spark_options
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.output import Attempt, TableFormat, WriteMode, row_filter, table_options
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store, safe_name
-from airflow_kafka_offsets.stores.runs import begin_read, read_stored_plan, store_report
+from airflow_kafka_offsets.stores.runs import begin_read, read_stored_plan, store_report, stored_plan_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,15 +61,19 @@ class PlanJob:
     """One split of one plan, and how far this job is with it.
 
     :ivar bootstrap_servers: the cluster that the plan was made on, if the job's arguments name it.
+    :ivar generation: the number of the plan among those that the run has had, from 1.
     """
 
     plan: OffsetPlan
     split: int
     store: WorkStore
     bootstrap_servers: str | None = None
+    generation: int = 1
     _output: str | None = field(default=None, init=False, repr=False)
     _attempt: int | None = field(default=None, init=False, repr=False)
     _source: DataFrame | None = field(default=None, init=False, repr=False)
+    _owns_output: bool = field(default=False, init=False, repr=False)
+    _may_be_skipped: bool = field(default=False, init=False, repr=False)
 
     @property
     def partitions(self) -> list[PlannedPartition]:
@@ -89,6 +95,11 @@ class PlanJob:
         self._output = f"{base.rstrip('/')}/run={safe_name(self.run_id)}/split={self.split}"
         return self._output
 
+    @property
+    def row_filter(self) -> str:
+        """Of a table with columns ``run`` and ``split``: this split's own rows, in SQL."""
+        return row_filter(self.run_id, self.split)
+
 
 def plan_job(argv: Sequence[str] | None = None) -> PlanJob:
     """The split that this job was started for.
@@ -104,7 +115,8 @@ def plan_job(argv: Sequence[str] | None = None) -> PlanJob:
         raise InvalidRequest(
             [f"--split is {arguments.split}, and plan {plan.plan_id} has splits 0 to {plan.splits - 1}."]
         )
-    return PlanJob(plan, arguments.split, store, arguments.bootstrap_servers)
+    generation = stored_plan_number(arguments.stored_name)
+    return PlanJob(plan, arguments.split, store, arguments.bootstrap_servers, generation)
 
 
 def read_plan(spark: SparkSession, job: PlanJob | None = None, **options: Any) -> DataFrame:
@@ -130,7 +142,7 @@ def read_plan(spark: SparkSession, job: PlanJob | None = None, **options: Any) -
     else:
         headers = str(all_options.get("includeHeaders", "")).lower() == "true"
         frame = spark.createDataFrame([], _SCHEMA + _HEADERS * headers)
-    job._attempt, job._source = attempt, frame
+    job._attempt, job._source, job._owns_output = attempt, frame, job._output is not None
     log.info(
         "Attempt %d at split %d of plan %s: up to %d records of %d partitions",
         attempt,
@@ -142,12 +154,45 @@ def read_plan(spark: SparkSession, job: PlanJob | None = None, **options: Any) -
     return frame
 
 
+def write_options(job: PlanJob, format: TableFormat = "delta", mode: WriteMode = "overwrite") -> dict[str, str]:
+    """Options that make the write of this split's rows to a table one that may be repeated.
+
+    ``overwrite`` replaces the rows that have this run in their column ``run`` and this split in ``split``, and leaves
+    all others: ``replaceWhere`` for Delta; for Iceberg, which has no such option, write with
+    ``.overwrite(expr(job.row_filter))``. Call ``job.output_path(table)`` before :func:`read_plan`, so that no other DAG
+    whose run has the same id replaces them. Delta is also given a transaction's version, ``txnAppId`` and
+    ``txnVersion``: an attempt that was given up and comes late is skipped. Iceberg's snapshots are labelled.
+
+    ``append``, with Delta only, skips a second write of the same plan. It cannot replace: neither what a person removed
+    from the table, nor the rows of a plan that this one replaces, which is refused.
+
+    One write to one table for each job: Delta would skip the second. That a write was skipped is only seen in the
+    table, so :func:`report_read` takes nothing else afterwards.
+
+    :param format: ``delta`` or ``iceberg``.
+    :param mode: ``overwrite`` or ``append``; the frame's writer needs the same.
+    :raises InvalidRequest: there was no :func:`read_plan`, or this write could not be repeated.
+    """
+    if job._attempt is None:
+        raise InvalidRequest(["write_options comes after read_plan with the same job: it marks that attempt's write."])
+    options = table_options(Attempt(job.plan, job.split, job.generation, job._attempt), format, mode)
+    if not job._owns_output:
+        raise InvalidRequest(
+            [
+                "Nobody knows which table is written. Call job.output_path(table) before read_plan: then a second task "
+                "that would replace the same rows is refused."
+            ]
+        )
+    job._may_be_skipped = True
+    return options
+
+
 def report_read(job: PlanJob, written: DataFrame) -> ReadReport:
     """Count what was written and put it on record. Call it once, when the sink has succeeded.
 
     :param written: the output, read back, with the columns ``topic``, ``partition`` and ``offset`` of the source. For a
         sink that cannot be read back, or that leaves records out on purpose: the frame of :func:`read_plan`, if it was
-        persisted before its first use.
+        persisted before its first use. After :func:`write_options`: the table's rows ``where(job.row_filter)``.
 
     On a compacted or transactional topic some offsets have no record, so counts cannot prove that all was read. Persist
     the frame there: that its scan came to its end under ``failOnDataLoss``, and that all it gave was written, can.
@@ -159,6 +204,13 @@ def report_read(job: PlanJob, written: DataFrame) -> ReadReport:
     if attempt is None or source is None:
         raise InvalidRequest(["report_read comes after read_plan with the same job, once its sink has succeeded."])
     is_source = written is source or written.sameSemantics(source)
+    if is_source and job._may_be_skipped:
+        raise InvalidRequest(
+            [
+                "With write_options a write may be skipped, which only the table shows. Give report_read the table's "
+                "rows of this split: spark.table(…).where(job.row_filter)."
+            ]
+        )
     counting = _count_by_partition(written)
     if job.partitions and _reads_kafka(counting, source, is_source):
         raise InvalidRequest(

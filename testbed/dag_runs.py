@@ -3,14 +3,16 @@
 Airflow is imported when the first run starts, because its settings must be in the environment by then.
 """
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,64 @@ def load_dag(path: Path, dag_id: str) -> Any:
 def run_dag(dag: Any, *, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None) -> RunResult:
     """`dag.test()`: one run to its end, retries included. With a logical date, its timetable gives the interval."""
     dates = {} if logical_date is None else {"logical_date": logical_date, "run_after": logical_date}
-    run = dag.test(run_conf=dict(conf or {}), **dates)
+    return _result(dag.test(run_conf=dict(conf or {}), **dates))
+
+
+def clear_tasks(dag: Any, run_id: str, *task_ids: str, conf: Mapping[str, Any] | None = None) -> None:
+    """What an operator's clear does in Airflow: these tasks and all downstream of them, whatever their state.
+
+    :param conf: put into the run's conf, beside what it holds.
+    """
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+
+    chosen = dag.partial_subset(task_ids, include_upstream=False, include_downstream=True)
+    with create_session() as session:
+        DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).clear(
+            task_ids=list(chosen.task_dict), run_id=run_id, dag_run_state=DagRunState.RUNNING, session=session
+        )
+        run = _find_run(dag.dag_id, run_id, session)
+        run.conf = {**run.conf, **(conf or {})}
+
+
+def retry_lost_tasks(dag: Any, run_id: str) -> list[str]:
+    """What the scheduler does with tasks whose worker does not answer any more: they are to be retried. Their names."""
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        lost = [
+            ti
+            for ti in _find_run(dag.dag_id, run_id, session).get_task_instances(session=session)
+            if ti.state == "running"
+        ]
+        for ti in lost:
+            ti.state, ti.end_date = "up_for_retry", datetime.now(UTC)
+        return [ti.task_id for ti in lost]
+
+
+def continue_run(dag: Any, run_id: str) -> RunResult:
+    """Run what is left of a run to its end: :func:`run_dag`, with a run that exists in the place of a new one."""
+    from airflow.models import dagrun
+
+    def existing(*, dag: Any, session: Any, **_: Any) -> Any:
+        run = _find_run(dag.dag_id, run_id, session)
+        run.dag = dag
+        return run
+
+    # dag.test() deletes the run of its logical date, if there is one, and makes it anew: it is given one without.
+    with patch.object(dagrun, "get_or_create_dagrun", existing):
+        return _result(dag.test(logical_date=datetime(1970, 1, 1, tzinfo=UTC)))
+
+
+def _find_run(dag_id: str, run_id: str, session: Any) -> Any:
+    from airflow.models.dagrun import DagRun
+
+    (run,) = DagRun.find(dag_id=dag_id, run_id=run_id, session=session)
+    return run
+
+
+def _result(run: Any) -> RunResult:
     tasks = [
         TaskResult(ti.task_id, -1 if ti.map_index is None else ti.map_index, str(ti.state), ti.try_number)
         for ti in run.get_task_instances()
@@ -73,3 +132,7 @@ def output_to(log: Path) -> Iterator[None]:
             os.dup2(kept[1], 2)
             os.close(kept[0])
             os.close(kept[1])
+
+
+if __name__ == "__main__":  # in a process of its own, for those who kill it: file, DAG, conf
+    run_dag(load_dag(Path(sys.argv[1]), sys.argv[2]), conf=json.loads(sys.argv[3]))

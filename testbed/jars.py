@@ -79,6 +79,22 @@ def spark_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "spark-kafka-4.0.0", pinned("spark"), "Spark's Kafka connector 4.0.0 (10 MB, once)", say=say)
 
 
+def delta_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Spark 4.0 needs to write Delta tables, for `spark.jars`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "delta-4.0.0", pinned("delta"), "Delta 4.0.0 (8 MB, once)", say=say)
+
+
+def iceberg_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Spark 4.0 needs to write Iceberg tables, for `spark.jars`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "iceberg-1.10.0", pinned("iceberg"), "Iceberg 1.10.0 (47 MB, once)", say=say)
+
+
 @cache
 def pinned(section: str, lock: Path = LOCK) -> tuple[Artifact, ...]:
     """The artifacts that a section of the lock file names."""

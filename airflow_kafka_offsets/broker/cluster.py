@@ -15,11 +15,11 @@ from airflow_kafka_offsets.broker.answers import epoch_of
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.discovery import describe, discover
 from airflow_kafka_offsets.broker.fence import TransactionalCommit
-from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets
+from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
 from airflow_kafka_offsets.broker.lookups import NO_RECORD, look_up
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
-from airflow_kafka_offsets.offsets.spec import Subscription
+from airflow_kafka_offsets.offsets.spec import Subscription, TopicList
 
 
 class KafkaCluster:
@@ -54,6 +54,9 @@ class KafkaCluster:
         """What there is of the subscription, by one metadata call, without topic ids. What is missing is absent."""
         return discover(self._connection, subscription)
 
+    def cluster_id(self) -> str:
+        return self.discover(TopicList(())).cluster_id
+
     def describe(self, subscription: Subscription) -> ClusterDescription:
         return describe(self._connection, subscription)
 
@@ -78,6 +81,10 @@ class KafkaCluster:
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
     ) -> dict[TopicPartition, CommittedOffset]:
         return read_committed_offsets(self._connection, group_id, partitions, stable=stable)
+
+    def all_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Everything that the group holds, of all topics."""
+        return read_group(self._connection, group_id)
 
     def describe_group(self, group_id: str) -> GroupDescription:
         return describe_group(self._connection, group_id)

@@ -61,6 +61,30 @@ def read_committed_offsets(
     return {tp: commit for tp, commit in answers.items() if commit is not None}
 
 
+def read_group(connection: Connection, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    """Everything that the group holds, of all topics that this client may describe."""
+
+    def look(client: AdminClient) -> dict[TopicPartition, CommittedOffset]:
+        refusals = Refusals(f"read offsets of group {group_id!r}", connection.address, "Describe")
+        future = client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group_id)], require_stable=True, request_timeout=connection.attempt_s
+        )[group_id]
+        error, partitions_found = _answer(connection, group_id, future, "read offsets of", "Describe")
+        if error is not None:
+            refusals.add(group_id, error)
+        commits = {}
+        for found in partitions_found:
+            tp = TopicPartition(found.topic, found.partition)
+            if found.error is not None:
+                refusals.add(tp, found.error)
+            elif (commit := _committed(found)) is not None:
+                commits[tp] = commit
+        refusals.settle()
+        return commits
+
+    return connection.ask(f"read the offsets of group {group_id!r}", look)
+
+
 def describe_group(connection: Connection, group_id: str) -> GroupDescription:
     def look(client: AdminClient) -> GroupDescription:
         future = client.describe_consumer_groups([group_id], request_timeout=connection.attempt_s)[group_id]

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
 
-from airflow_kafka_offsets.cli.options import PLAN
+from airflow_kafka_offsets.cli.options import COMMANDS, Command
 
 
 def get_cli_commands() -> list[GroupCommand]:
     """Called on every ``airflow`` call: nothing heavy is imported before a command runs."""
-    arguments = [Arg((option.flag,), dest=option.name, help=option.help, **option.arguments) for option in PLAN]
-    plan = ActionCommand(
-        name="plan", help="Make a plan and print it; nothing is written", func=_run, args=tuple(arguments)
-    )
-    return [GroupCommand(name="kafka-offsets", help="Kafka offsets for Spark batches", subcommands=[plan])]
+    return [
+        GroupCommand(
+            name="kafka-offsets", help="Kafka offsets for Spark batches", subcommands=[_action(c) for c in COMMANDS]
+        )
+    ]
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _action(command: Command) -> ActionCommand:
+    arguments = [
+        Arg((option.flag,), dest=option.name, help=option.help, **option.arguments) for option in command.options
+    ]
+    return ActionCommand(name=command.name, help=command.help, func=partial(_run, command.name), args=tuple(arguments))
+
+
+def _run(command: str, arguments: argparse.Namespace) -> None:
     from airflow_kafka_offsets.cli.main import run
 
-    sys.exit(run(arguments))
+    sys.exit(run(command, arguments))

@@ -1,32 +1,85 @@
-"""A plan as a table for people, JSON for programs, CSV for spreadsheets."""
+"""What a command found, as a table for people, JSON for programs, CSV for spreadsheets."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_kafka_offsets.offsets.manifest import plan_to_dict
 from airflow_kafka_offsets.offsets.offset_maps import to_csv, to_flink
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 
-_COLUMNS = ("topic", "partition", "log start", "committed", "start", "end", "records", "lost", "skipped")
-_REASONS = ("start reason", "end reason")
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns, and what is true of all of them.
+
+    :ivar columns: in words; JSON has them with underscores.
+    :ivar rows: a cell that is ``None`` is absent or unknown: null in JSON, nothing in CSV, a word in a table.
+    :ivar facts: what JSON has beside the rows.
+    :ivar summary: what a table says below the rows.
+    :ivar rows_name: what JSON calls the rows.
+    :ivar absent: that word, by column, where it is not ``-``.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
+    rows_name: str = "partitions"
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+
+def render(table: Table, output: str | None) -> str:
+    """One of the forms of ``--output``; without a final newline."""
+    if output == "json":
+        names = [column.replace(" ", "_") for column in table.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+        return json.dumps({**table.facts, table.rows_name: rows})
+    if output == "csv":
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([table.columns, *table.rows])
+        return buffer.getvalue().rstrip("\n")
+    lines = _aligned(table) if table.rows else []
+    return "\n".join([*lines, *([""] if lines and table.summary else []), *([table.summary] if table.summary else [])])
+
+
+def _aligned(table: Table) -> list[str]:
+    """Numbers to the right, texts to the left."""
+    words = [table.absent.get(column, "-") for column in table.columns]
+    cells = [
+        [*table.columns],
+        *([word if cell is None else str(cell) for cell, word in zip(row, words, strict=True)] for row in table.rows),
+    ]
+    widths = [max(len(row[number]) for row in cells) for number in range(len(table.columns))]
+    left = {number for row in table.rows for number, cell in enumerate(row) if isinstance(cell, str)}
+    return [
+        "  ".join(
+            cell.ljust(width) if number in left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
 
 
 def render_plan(plan: OffsetPlan, output: str) -> str:
-    """One of the forms of ``--output``, ``json`` being exactly the plan's; without a final newline."""
+    """One of the forms of ``plan --output``, ``json`` being exactly the plan's; without a final newline."""
     if output == "json":
         return json.dumps(plan_to_dict(plan))
     if output in ("offsets-csv", "offsets-flink"):
         starts = {p.topic_partition: p.start_offset for p in plan.partitions}
         return to_csv(starts) if output == "offsets-csv" else to_flink(starts)
-    rows: list[tuple[object, ...]] = [
+    columns = "topic,partition,log start,committed,start,end,records,lost,skipped,start reason,end reason"
+    rows = [
         (
             p.topic_partition.topic,
             p.topic_partition.partition,
             p.log_start_offset,
-            "" if p.base_offset is None else p.base_offset,
+            p.base_offset,
             p.start_offset,
             p.end_offset,
             p.range.size,
@@ -37,24 +90,7 @@ def render_plan(plan: OffsetPlan, output: str) -> str:
         )
         for p in plan.partitions
     ]
-    if output == "csv":
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([(*_COLUMNS, *_REASONS), *rows])
-        return buffer.getvalue().rstrip("\n")
-    return "\n".join([*_table(rows), "", _summary(plan)])
-
-
-def _table(rows: list[tuple[object, ...]]) -> list[str]:
-    cells = [[*_COLUMNS, *_REASONS], *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    left = {0, *range(len(_COLUMNS), len(_COLUMNS) + len(_REASONS))}
-    return [
-        "  ".join(
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    return render(Table(columns.split(","), rows, summary=_summary(plan), absent={"committed": ""}), output)
 
 
 def _summary(plan: OffsetPlan) -> str:

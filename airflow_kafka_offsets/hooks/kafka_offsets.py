@@ -67,6 +67,12 @@ def configured_work_store(uri: str | None) -> WorkStore:
     return WorkStore(ObjectStoragePath(chosen), chosen)
 
 
+def configured_retention_days() -> str | None:
+    """``[kafka_offsets] retention_days`` as a duration (``90d``); ``None`` where everything is kept."""
+    days = conf.get("kafka_offsets", "retention_days", fallback="")
+    return f"{days.strip()}d" if days and days.strip() else None
+
+
 def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str, map_index: int = -1) -> str:
     """What names a pipeline where its author names none: two pipelines on one group are two; so are mapped ones."""
     return f"{group_id}/{dag_id}/{task_id}" + (f"/{map_index}" if map_index >= 0 else "")

@@ -63,6 +63,11 @@ class Checkpoint:
         body = json.dumps(self._fields(), separators=(",", ":"))
         object.__setattr__(self, "id", hashlib.sha256(body.encode()).hexdigest()[:32])
 
+    @property
+    def writer(self) -> str:
+        """Who wrote it, in words: only ``unblock`` moves a position by a plan that is no run's."""
+        return f"run {self.run}" if self.run else f"kafka-offsets unblock (plan {self.plan_id})"
+
     def to_dict(self) -> dict[str, Any]:
         return {"version": VERSION, "id": self.id, **self._fields()}
 

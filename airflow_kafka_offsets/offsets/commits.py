@@ -98,11 +98,39 @@ def decide_commit(
     raise Refusal(
         CommitConflict,
         f"{tp}: the group was at {_shown(base)} when the plan was made, the plan ends at {end}, "
-        f"and now the group is at {_shown(now)}, committed by {_writer(committed, mark)}",
-        f"Nothing was committed. Somebody else moved group {plan.group_id!r}. Find out who and why. Then set the group "
-        "back (kafka-consumer-groups --reset-offsets) and clear the commit task; or let a new run go on, which takes "
-        "on_group_moved for the way.",
+        f"and now the group is at {_shown(now)}, committed by {writer_of(committed)}",
+        f"Nothing was committed. Group {plan.group_id!r} was moved since the plan was made. Find out by whom and why; "
+        "then one of these: clear the run with re_plan, or leave it to the next run, which both go on from the "
+        'position (where that and the group differ, on_group_moved="keep-checkpoint" or "adopt-group" says which '
+        "counts); or, if the move was a mistake, set the group back to where the plan found it "
+        "(kafka-consumer-groups --reset-offsets), then clear the commit task or run kafka-offsets commit --execute. "
+        "Records that can never be read are stepped over by kafka-offsets unblock.",
     )
+
+
+def decide_mirror(
+    plan: OffsetPlan, partition: PlannedPartition, committed: CommittedOffset | None, topic_id: str | None
+) -> str | None:
+    """Whether a window's end may be written to the group: ``None`` if so, else why the group is left as it is.
+
+    It may where the group stands at the window's own start, so that nothing between the two is passed over unread, or
+    at its end by this very plan (a retry). A position that a run of this package left there is never replaced: the mark
+    of a window is none, and whoever goes on from there would not know where.
+
+    :raises Refusal: row 1 of the commit table.
+    """
+    recreated = recreated_since(plan, partition, topic_id)
+    if recreated:
+        raise recreated
+    tp, start, end = partition.topic_partition, partition.start_offset, partition.end_offset
+    now, mark = committed.offset if committed else None, CommitMark.of(committed)
+    if mark is not None and mark.window and mark.plan_id == plan.plan_id and now == end:
+        return None
+    if now != start:
+        return f"{tp}: the window starts at {start}, and the group is at {_shown(now)}"
+    if mark is not None and not mark.window:
+        return f"{tp}: the group is at {now}, the position that {writer_of(committed)} has committed"
+    return None
 
 
 def recreated_since(plan: OffsetPlan, partition: PlannedPartition, topic_id: str | None) -> Refusal | None:
@@ -123,9 +151,11 @@ def _shown(offset: int | None) -> str:
     return "no commit" if offset is None else str(offset)
 
 
-def _writer(committed: CommittedOffset | None, mark: CommitMark | None) -> str:
+def writer_of(committed: CommittedOffset | None) -> str:
+    """Who wrote a commit, as far as its metadata tells."""
     if committed is None:
         return "nobody: it expired or was deleted"
+    mark = CommitMark.of(committed)
     if mark is None:
         return "somebody else (not by this provider)"
-    return f"run {mark.run}, plan {mark.plan_id}" if mark.run else f"plan {mark.plan_id}"
+    return f"run {mark.run}, plan {mark.plan_id}" if mark.run else f"plan {mark.plan_id} of no run"

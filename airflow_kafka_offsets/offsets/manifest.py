@@ -65,6 +65,7 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         "bounded_mode": plan.bounded_mode,
         "window": plan.window,
         "window_complete": plan.window_complete,
+        "window_bounds": list(plan.window_bounds) if plan.window_bounds else None,
         "resolved_at_ms": plan.resolved_at_ms,
         "interval": list(plan.interval) if plan.interval else None,
         "run": {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": run.task_id, "map_index": run.map_index}
@@ -141,6 +142,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         replaces=data["replaces"],
         starts_all_splits=data.get("starts_all_splits", False),
         window_complete=data.get("window_complete"),
+        window_bounds=tuple(data["window_bounds"]) if data.get("window_bounds") else None,
         warnings=tuple(data.get("warnings", ())),
         vanished=tuple(data.get("vanished", ())),
         ignored=tuple(_parse_partition(text) for text in data.get("ignored", ())),

@@ -54,10 +54,11 @@ class PlannedPartition:
 class OffsetPlan:
     """What a run reads: the ranges of all partitions, sorted, and the facts that they were made from.
 
-    :ivar group_id: the group to commit to; ``None`` where none was given, or none is touched.
+    :ivar group_id: the group to commit to, or to mirror a window to; ``None`` where none was given.
     :ivar interval: the run's data interval in epoch milliseconds.
     :ivar window_complete: ``False`` where an end timestamp lies past the newest record of some partition, so that the
         window may still grow; ``None`` where the end is not a time.
+    :ivar window_bounds: a window by time: ``[start, end)`` in epoch milliseconds; else ``None``.
     :ivar subscription: what was subscribed to, in words.
     :ivar parent: the checkpoint that it goes on from.
     :ivar replaces: the plan of the same run that this one took the place of.
@@ -85,6 +86,7 @@ class OffsetPlan:
     replaces: str | None = None
     starts_all_splits: bool = False
     window_complete: bool | None = None
+    window_bounds: tuple[int, int] | None = None
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()
     vanished: tuple[str, ...] = ()

@@ -142,7 +142,7 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
     start = _resolve_start(request, facts, tp, snapshot)
     end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
-    lost, skipped = _jumped_over(start, facts.kept.get(tp), snapshot)
+    lost, skipped = jumped_over(start, facts.kept.get(tp), snapshot)
     return PlannedPartition(
         topic_partition=tp,
         range=OffsetRange(start.offset, end_offset),
@@ -158,7 +158,7 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
     )
 
 
-def _jumped_over(start: Resolved, kept: int | None, snapshot: PartitionSnapshot) -> tuple[int, int]:
+def jumped_over(start: Resolved, kept: int | None, snapshot: PartitionSnapshot) -> tuple[int, int]:
     """``lost`` and ``skipped``: from the checkpoint's offset on, or where there is none, as the start counts."""
     if kept is None or kept > snapshot.high_watermark:  # of a log that was cut, what was read is not known
         return start.lost, start.skipped

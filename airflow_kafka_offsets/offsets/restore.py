@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.errors import GroupMoved, TopicRecreated
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, applied_restarts, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import CommitMark
+from airflow_kafka_offsets.offsets.commits import CommitMark, writer_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Position, Refusal, raise_refusals
@@ -90,7 +90,7 @@ def restore(
         if tp.topic not in recreated
     }
     return Restored(
-        {**positions, **_marked_new(current, committed, recreated), **moved.adopted},
+        {**positions, **_marked_new(current, committed, recreated, find_plan), **moved.adopted},
         current,
         repaired=landed is not None,
         recreated=recreated,
@@ -218,25 +218,34 @@ def _moved(request: PlanRequest, checkpoint: Checkpoint, committed: Committed, r
 def _group_moved(request: PlanRequest, checkpoint: Checkpoint, tp: TopicPartition, commit: CommittedOffset) -> Refusal:
     kept = checkpoint.offsets[tp]
     seen = "nothing" if kept.group_offset is None else str(kept.group_offset)
-    mark = CommitMark.of(commit)
-    writer = f"run {mark.run}, plan {mark.plan_id}" if mark else "somebody else (not by this provider)"
     return Refusal(
         GroupMoved,
         f"{tp}: the checkpoint is at {kept.offset} and saw the group at {seen}; now the group is at {commit.offset}, "
-        f"committed by {writer}",
+        f"committed by {writer_of(commit)}",
         f"Somebody moved group {request.group_id!r} since the last run. Set "
         'on_group_moved="adopt-group" to go on from the group, or "keep-checkpoint" to go on from the checkpoint.',
     )
 
 
 def _marked_new(
-    checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]
+    checkpoint: Checkpoint,
+    committed: Committed,
+    recreated: frozenset[str],
+    find_plan: Callable[[str], OffsetPlan | None],
 ) -> dict[TopicPartition, Position]:
-    """Rule 4: a partition that the checkpoint lacks starts at the group's commit if this package made it."""
-    unknown = {
-        tp: commit for tp, commit in committed.items() if tp not in checkpoint.offsets and tp.topic not in recreated
-    }
-    return positions_in_group(unknown) or {}
+    """Rule 4: a partition that the checkpoint lacks starts at the group's commit if this package made it.
+
+    Not where the commit is known to be another pipeline's of the same group: what that has read, this one has not.
+    """
+    positions: dict[TopicPartition, Position] = {}
+    for tp, commit in committed.items():
+        mark = CommitMark.of(commit)
+        if tp in checkpoint.offsets or tp.topic in recreated or mark is None:
+            continue
+        plan = find_plan(mark.plan_id)
+        if plan is None or plan.checkpoint_id == checkpoint.checkpoint_id:
+            positions |= positions_in_group({tp: commit}) or {}
+    return positions
 
 
 def _startup_warning(request: PlanRequest, checkpoint: Checkpoint) -> list[str]:

@@ -184,6 +184,15 @@ class PlanRequest:
                 return False
 
     @property
+    def window_bounds(self) -> tuple[int, int] | None:
+        """``[start, end)`` in epoch milliseconds of a window by time."""
+        match self.startup, self.bounded:
+            case FromTimestamp(start_ms), UntilTimestamp(end_ms):
+                return start_ms, end_ms
+            case _:
+                return None
+
+    @property
     def startup_words(self) -> str:
         """The startup request as a checkpoint records it; two requests with one wording are one."""
         match self.startup:

@@ -61,3 +61,18 @@ def iso(timestamp_ms: int) -> str:
     seconds = f":{moment:%S}" if timestamp_ms % 60_000 else ""
     millis = f".{timestamp_ms % 1000:03d}" if timestamp_ms % 1000 else ""
     return f"{moment:%Y-%m-%dT%H:%M}{seconds}{millis}Z"
+
+
+_DURATION = re.compile(r"(\d+)d|p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?)?", re.IGNORECASE)
+_UNIT_S = (86_400, 604_800, 86_400, 3_600, 60, 1)
+
+
+def parse_duration_ms(value: str) -> int:
+    """Milliseconds of an ISO 8601 duration (``P90D``, ``PT36H``) or of ``90d``. Months and years have no fixed length.
+
+    :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
+    """
+    match = _DURATION.fullmatch(value.strip())
+    if match is None or not any(match.groups()):
+        raise ValueError(f"is {value!r}; give days (90d) or an ISO 8601 duration without months and years (P90D)")
+    return 1000 * sum(int(count or 0) * unit for count, unit in zip(match.groups(), _UNIT_S, strict=True))

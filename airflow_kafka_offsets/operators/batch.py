@@ -5,33 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
-from airflow_kafka_offsets.offsets.job import parse_job_arguments
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
-
-
-class SparkSubmitPlanOperator(SparkSubmitOperator):
-    """``SparkSubmitOperator`` that re-attaches only to a driver of the same plan.
-
-    In a cluster mode the provider's operator keeps the driver's id in the task state store, and after a clear finds the
-    old driver finished and succeeds without submitting anything, whatever the new arguments are. With the plan's id in
-    the key, another plan is another job; a driver that still runs this plan is found again.
-    """
-
-    @property
-    def external_id_key(self) -> str:
-        job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
-        return f"spark_job_id:{job.plan_id}:{job.split}"
-
-    @external_id_key.setter
-    def external_id_key(self, value: str) -> None:
-        raise AttributeError("the key is made from the plan")
-
 
 _OF_BOTH = (
     "topics",

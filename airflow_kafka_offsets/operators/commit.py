@@ -27,7 +27,9 @@ class CommitOffsetsOperator(BaseOperator):
     :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
     :param kafka_config_id: the connection that the plan was made with.
     :param commit_mode: ``on-success`` (default), ``checkpoint-only`` (Flink's DISABLED: the group is left alone) or
-        ``never`` (default of window plans: their reads are verified only).
+        ``never`` (default of window plans: their reads are verified only). ``on-success`` mirrors a window: its end is
+        written where the group stands at its start and the pipeline has no checkpoint; elsewhere the group is left, the
+        log says why, and the task succeeds.
     :param fencing: ``transaction`` (default) fences off every older committer of the group. It needs the right Write on
         the transactional id ``airflow-kafka-offsets.<group_id>``; where that cannot be had, ``compare``. One kind a
         group.

@@ -82,7 +82,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param split_by: ``size`` (balanced) or ``flink`` (Flink's assigner).
     :param require_complete_window: fail where records of the window may still arrive.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
-    :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id and task_id.
+    :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id and task_id. A window that
+        another run of the same pipeline has is refused: clear that run, or give this task a checkpoint_id of its own.
     :param application_args: the Spark job's own arguments, put before the plan's in each list.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """

@@ -11,13 +11,14 @@ writers one learns that the other was there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.errors import NoPosition, StoreUnavailable
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
+from airflow_kafka_offsets.stores.objects import Numbered, WorkStore, safe_name
 from airflow_kafka_offsets.stores.turns import Turns
 
 
@@ -42,9 +43,27 @@ class CheckpointChain:
 
         :raises StoreUnavailable: it is valid, and of a version that is not known here, or another pipeline's.
         """
-        found = self.store.last(self._folder, "checkpoint")
-        if found is None:
-            return None
+        return next(self.newest_first(), None)
+
+    def required(self) -> Checkpoint:
+        """The newest one, for somebody who needs one.
+
+        :raises NoPosition: there is none.
+        """
+        newest = self.newest()
+        if newest is None:
+            raise NoPosition(
+                [f"There is no checkpoint of {self.checkpoint_id!r} on cluster {self.cluster_id}"],
+                f"Its first run writes it. Looked in the work store {self.store.uri}: use the pipeline's own, and its "
+                "checkpoint_id (by default group_id/dag_id/task_id).",
+            )
+        return newest
+
+    def newest_first(self) -> Iterator[Checkpoint]:
+        """The valid ones, each read when it is asked for; raises as :meth:`newest`."""
+        return map(self._checked, self.store.newest_first(self._folder, "checkpoint"))
+
+    def _checked(self, found: Numbered) -> Checkpoint:
         try:
             checkpoint = Checkpoint.from_dict(found.value)
         except ValueError as error:
@@ -74,14 +93,19 @@ class CheckpointChain:
         )
 
 
+def folder_of_reads(plan_id: str) -> str:
+    """Where everything lies that names a plan by its id alone."""
+    return f"reads/{safe_name(plan_id)}"
+
+
 def remember_plan(store: WorkStore, plan_id: str, name: str) -> None:
     """Record where a plan is kept, so that it can be found by its id alone."""
-    store.create(f"reads/{safe_name(plan_id)}/plan.1.json", {"version": 1, "plan_id": plan_id, "stored_as": name})
+    store.create(f"{folder_of_reads(plan_id)}/plan.1.json", {"version": 1, "plan_id": plan_id, "stored_as": name})
 
 
 def find_plan_by_id(store: WorkStore, plan_id: str) -> OffsetPlan | None:
     """The plan, if it is still in the store."""
-    where = store.read(f"reads/{safe_name(plan_id)}/plan.1.json")
+    where = store.read(f"{folder_of_reads(plan_id)}/plan.1.json")
     value = store.read(str(where["stored_as"])) if where else None
     plan = plan_from_dict(value) if value else None
     return plan if plan and plan.plan_id == plan_id else None

@@ -68,6 +68,15 @@ class Numbered:
     value: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class StoredFile:
+    """A file as the store has it. ``modified_ms``: ``None`` where the store does not tell."""
+
+    name: str
+    size: int
+    modified_ms: int | None
+
+
 class WorkStore:
     """Series of write-once objects below ``root``.
 
@@ -87,9 +96,9 @@ class WorkStore:
         """
         return list(self._valid(folder, stem, without=without))
 
-    def last(self, folder: str, stem: str) -> Numbered | None:
-        """The newest valid object of a series; the older ones are not read."""
-        return next(self._valid(folder, stem, newest_first=True), None)
+    def newest_first(self, folder: str, stem: str) -> Iterator[Numbered]:
+        """The valid objects of a series from the newest on, each read when it is asked for."""
+        return self._valid(folder, stem, newest_first=True)
 
     def numbers(self, folder: str, stem: str) -> list[int]:
         """The numbers that are taken, by valid objects and by half-written ones."""
@@ -122,6 +131,41 @@ class WorkStore:
         if written != data:
             raise self._unavailable("write", name, OSError("it does not read back as it was written"))
         return True
+
+    def files(self, folder: str) -> list[StoredFile]:
+        """Everything directly in ``folder`` that is no folder, valid or not, sorted by name."""
+        found = []
+        for child in self._children(folder):
+            name = f"{folder}/{child.name}"
+            try:
+                if not child.is_dir():
+                    status = child.stat()
+                    found.append(StoredFile(name, status.st_size, int(status.st_mtime * 1000) or None))
+            except FileNotFoundError:  # somebody removed it since
+                continue
+            except OSError as error:
+                raise self._unavailable("look at", name, error) from error
+        return found
+
+    def folders(self, folder: str) -> list[str]:
+        """The folders directly in ``folder``, sorted, by their names below the root."""
+        return [f"{folder}/{child.name}" for child in self._children(folder) if child.is_dir()]
+
+    def remove(self, name: str) -> None:
+        """Remove one object, and its folder if that was the last thing in it; nothing happens where it is gone."""
+        path = self.root / name
+        try:
+            path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._unavailable("remove", name, error) from error
+        # Of the local file system only: an object store has no folders, and fsspec's rmdir removes what is in them.
+        for parent in list(path.parents)[: name.count("/")] if type(path) is type(Path()) else []:
+            try:
+                parent.rmdir()
+            except OSError:  # not empty
+                return
 
     def append(self, folder: str, stem: str, value: dict[str, Any]) -> Numbered:
         """Write the next object of a series, whatever number it gets."""
@@ -162,10 +206,13 @@ class WorkStore:
         return sorted((int(match[1]), f"{folder}/{name}") for match, name in matches if match)
 
     def _list(self, folder: str) -> Iterator[str]:
+        return (child.name for child in self._children(folder))
+
+    def _children(self, folder: str) -> list[Any]:
         try:
-            yield from sorted(child.name for child in (self.root / folder).iterdir())
+            return sorted((self.root / folder).iterdir(), key=lambda child: str(child.name))
         except FileNotFoundError:
-            return
+            return []
         except OSError as error:
             raise self._unavailable("list", folder, error) from error
 

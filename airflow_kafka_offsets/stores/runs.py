@@ -4,6 +4,7 @@
 
     plans/<dag_id>/<run_id>/<task_id>/<map_index>/plan.<n>.json       the first valid one is the run's plan
     plans/<dag_id>/<run_id>/<task_id>/<map_index>/receipt.<n>.json    written after its commit; kept as long as the plan
+    plans-of-no-run/<plan_id>/plan.1.json                             what `unblock` made
     reads/<plan_id>/<split>/begun.<attempt>.json                      before a split is read
     reads/<plan_id>/<split>/report.<attempt>.json                     after its sink has succeeded
     outputs/<output>/owner.1.json                                     the task instance that writes there, and no other
@@ -20,7 +21,7 @@ from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import ReadReport, SplitAttempt
-from airflow_kafka_offsets.stores.checkpoints import remember_plan
+from airflow_kafka_offsets.stores.checkpoints import folder_of_reads, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
 
 
@@ -54,6 +55,12 @@ def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
     stored = StoredPlan(plan_from_dict(kept.value), kept.name)
     remember_plan(store, stored.plan.plan_id, stored.name)
     return stored
+
+
+def store_plan_of_no_run(store: WorkStore, plan: OffsetPlan) -> None:
+    """Keep a plan that somebody makes outside of any run, so that its commit can be completed from it."""
+    kept = store.first(f"plans-of-no-run/{safe_name(plan.plan_id)}", "plan", plan_to_dict(plan))
+    remember_plan(store, plan.plan_id, kept.name)
 
 
 def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:
@@ -111,6 +118,11 @@ def read_stored_plan(store: WorkStore, name: str, plan_id: str) -> OffsetPlan:
     return found
 
 
+def stored_plan_number(name: str) -> int:
+    """Which of the run's plans, from 1, is kept under ``name``; a plan that replaces another has a higher number."""
+    return int(name.rsplit("/", 1)[-1].split(".")[1])
+
+
 def store_receipt(store: WorkStore, run: RunKey, plan: OffsetPlan) -> None:
     """Record that ``plan`` was committed."""
     if plan.plan_id not in receipts(store, run):
@@ -123,7 +135,7 @@ def receipts(store: WorkStore, run: RunKey) -> set[str]:
 
 
 def _reads(plan_id: str, split: int) -> str:
-    return f"reads/{safe_name(plan_id)}/{split}"
+    return f"{folder_of_reads(plan_id)}/{split}"
 
 
 def begin_read(store: WorkStore, plan: OffsetPlan, split: int, output: str | None) -> int:

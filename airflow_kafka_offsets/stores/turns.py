@@ -24,7 +24,7 @@ IsAlive = Callable[[RunKey], bool]
 
 
 def nobody_lives(_: RunKey) -> bool:
-    """For callers without an Airflow: no turn of another run is respected."""
+    """Every other run is over."""
     return False
 
 
@@ -35,10 +35,11 @@ class Turns:
     store: WorkStore
     folder: str
 
-    def take(self, run: RunKey | None, is_alive: IsAlive) -> None:
+    def take(self, run: RunKey | None, is_alive: IsAlive | None) -> None:
         """Go on if no living run came before ``run``; its turn stays open until :meth:`end`.
 
         :param run: ``None``: somebody who is no run (the command line) comes after all that are open.
+        :param is_alive: ``None`` where it cannot be known: nobody is waited for, and nobody's turn is ended.
         :raises OverlappingRun: another run's turn is not over; nothing was planned or written.
         """
         opened = self._open()
@@ -47,10 +48,10 @@ class Turns:
             own = self.store.append(self.folder, "turn", {"version": 1, "run": list(astuple(run))})
             opened = self._open()  # every lower number is there by now
         for turn in opened:
-            if own is not None and turn.number >= own.number:
+            if is_alive is None or (own is not None and turn.number >= own.number):
                 break
             if is_alive(_run_of(turn)):
-                raise OverlappingRun(str(run) if run else None, str(_run_of(turn)))
+                raise OverlappingRun(f"run {run}" if run else "this command", str(_run_of(turn)))
             self._close(turn)
 
     def end(self, run: RunKey) -> None:

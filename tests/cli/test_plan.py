@@ -11,25 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
-
-Said = tuple[int, str, str]
-Say = Callable[..., Said]
-
-
-@pytest.fixture
-def says(capfd: pytest.CaptureFixture[str]) -> Say:
-    """`says("plan", …)`: exit status, standard output, standard error."""
-
-    def call(*words: str) -> Said:
-        capfd.readouterr()
-        status = main(words)
-        return (status, *capfd.readouterr())
-
-    return call
+from tests.cli.conftest import Say
 
 
 def test_the_json_is_the_plan_and_nothing_else(

@@ -28,8 +28,9 @@ class Pipeline:
     group: str
     parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
     seen: dict[TopicPartition, list[range]] = field(default_factory=dict)
+    is_alive: IsAlive = nobody_lives
 
-    def plan(self, run: str, *, is_alive: IsAlive = nobody_lives, **parameters: Any) -> OffsetPlan:
+    def plan(self, run: str, *, is_alive: IsAlive | None = None, **parameters: Any) -> OffsetPlan:
         key = RunKey("dag", run, "resolve")
         given = {
             "topics": [self.topic],
@@ -40,7 +41,7 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        return plan_run(request_for({}, given), key, self.store, self.cluster, is_alive=is_alive).plan
+        return plan_run(request_for({}, given), key, self.store, self.cluster, is_alive=is_alive or self.is_alive).plan
 
     def read(self, plan: OffsetPlan) -> None:
         """The report of a Spark job that has read all of it."""

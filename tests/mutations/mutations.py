@@ -23,10 +23,12 @@ class Mutation:
 
 
 RESOLVE, RESTORE, CHECKPOINT = "offsets/resolve.py", "offsets/restore.py", "offsets/checkpoint.py"
+WINDOWS = "stores/windows.py"
 COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offsets/parse.py", "offsets/spec.py"
 PLANNER, COMMITTING, ASSIGN, DISCOVERY = "planner.py", "committing.py", "offsets/assign.py", "offsets/discovery.py"
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
 CONFIG, CONNECTION, BROKER_DISCOVERY = "broker/config.py", "broker/connection.py", "broker/discovery.py"
+TURNS, REPLAY = "stores/turns.py", "replay.py"
 
 MUTATIONS = (
     # A
@@ -192,11 +194,11 @@ MUTATIONS = (
     Mutation("I11", COMMITTING, "if self.newest is None or self.newest_is_parent or self.own:", "if True:"),
     # J
     Mutation("J1", PARSE, '_one_of(isolation_level or "read_uncommitted"', '_one_of(isolation_level or "read_committed"'),
-    Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, request.isolation_level)",
+    Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
              'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J3", RESOLVE, '            return snapshot.end_offset, "latest"', '            return snapshot.end_offset - 1, "latest"'),
     Mutation("J4", RESOLVE, '            return snapshot.end_offset, "latest"', '            return max(start.offset, snapshot.end_offset - 3), "latest"'),
-    Mutation("J5", PLANNER, "ends = cluster.end_offsets(partitions, request.isolation_level)",
+    Mutation("J5", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
              'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J6", RESOLVE, "if log_start <= offset <= snapshot.high_watermark:", "if log_start <= offset <= snapshot.end_offset:"),
     Mutation("J7", RESOLVE, "if log_start <= offset <= snapshot.high_watermark:", "if log_start <= offset <= snapshot.end_offset:"),
@@ -267,7 +269,8 @@ MUTATIONS = (
     Mutation("rule 2: keep", RESTORE, 'return _Moved({}, dict.fromkeys(moved, "keep-checkpoint"))', "return _Moved({}, {})",
              "keep_checkpoint_goes_on"),
     Mutation("rule 3: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.end_offset,", "the_first_checkpoint_holds|F11"),
-    Mutation("rule 4: marked", RESTORE, "return positions_in_group(unknown) or {}", "return {}", "test_rule_4"),
+    Mutation("rule 4: marked", RESTORE, "            positions |= positions_in_group({tp: commit}) or {}\n    return", "            pass\n    return", "test_rule_4"),
+    Mutation("rule 4: another's", RESTORE, "if plan is None or plan.checkpoint_id == checkpoint.checkpoint_id:", "if True:", "read_by_each_of_two_pipelines"),
     Mutation("rule 4: re-created", RESOLVE, "    if tp.topic in facts.recreated:\n        return Resolved(", "    if False:\n        return Resolved(",
              "D11_E6"),
     Mutation("restart", RESTORE, "if request.restart is not None and request.restart not in applied_restarts(current):",
@@ -278,6 +281,19 @@ MUTATIONS = (
     Mutation("a checkpoint's log", CHECKPOINT, "if tp.topic not in recreated}", "}", "offsets_of_a_log_that_is_gone"),
     Mutation("a window has no base", RESOLVE, "base_offset=None if request.window or committed is None", "base_offset=None if committed is None",
              "a_window_is_a_function"),
+    # windows
+    Mutation("window: order", WINDOWS, "entry.number >= own.number or ", "", "gets_its_own_and_only_one"),
+    Mutation("window: rivals", WINDOWS, "            if rivals:\n", "            if False:\n", "gets_its_own_and_only_one|another_run_has"),
+    Mutation("window: the slow", WINDOWS, "            self._settle(entry.ticket, held=False)\n", "", "wrong_answer_about_who_is_alive"),
+    Mutation("window: refused", WINDOWS, "                self._settle(ticket, held=False)\n", "", "refused_or_died"),
+    Mutation("window: alive", WINDOWS, 'if state == "open" and not self.is_alive(entry.run):', 'if state == "open":', "about_to_plan_is_waited_for"),
+    Mutation("window: its own", WINDOWS, "entry.run == self.run or not", "not", "never_in_its_own_way"),
+    Mutation("window: given up", WINDOWS, 'and self._state(entry.ticket) == "held":\n                self.store', 'and False:\n                self.store', "gives_the_first_one_up"),
+    Mutation("window: replayed", PLANNER, "    hold_window(store, to_read, run, is_alive)", "    pass", "lost_work_store_is_held_again"),
+    Mutation("mirror: start", COMMITS, "    if now != start:\n", "    if now is None:\n", "elsewhere_a_window"),
+    Mutation("mirror: retry", COMMITS, "mark.window and mark.plan_id == plan.plan_id and now == end:", "False:", "stands_at_its_start"),
+    Mutation("mirror: position", COMMITS, "if mark is not None and not mark.window:", "if False:", "elsewhere_a_window|another_pipeline"),
+    Mutation("mirror: checkpoint", COMMITTING, "if plan.window and _has_checkpoint(plan, store):", "if False:", "with_a_checkpoint_is_not_mirrored"),
     # chains
     Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains|test_F7_C7"),
     Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains|holds_the_starts"),
@@ -297,6 +313,19 @@ MUTATIONS = (
     Mutation("verify: beyond", VERIFY, "read.last_offset >= planned.end_offset:", "read.last_offset > planned.end_offset:", "the end offset itself was read"),
     Mutation("verify: below", VERIFY, "if read.first_offset < planned.start_offset or", "if", "the count fits, the start does not"),
     Mutation("verify: empty split", VERIFY, "if partitions or number in attempts or", "if partitions or", "a_split_without_records_that"),
+    # Turns and the fence
+    Mutation("turn: living", TURNS, "if is_alive(_run_of(turn)):", "if False:", "a_living_run_that_came_first"),
+    Mutation("turn: order", TURNS, "or (own is not None and turn.number >= own.number):", "or own is not None:", "who_waits_keeps_the_place|never_two_at_once"),
+    Mutation("turn: dead", TURNS, "            self._close(turn)\n\n    def end", "            pass\n\n    def end", "a_dead_run_holds_nobody_up"),
+    Mutation("turn: ended", COMMITTING, "        chain.turns.end(plan.run)\n", "        pass\n", "plans_while_another_one_is_open"),
+    Mutation("turn: planned", PLANNER, "chain.turns.take(request.run, is_alive)", "pass", "plans_while_another_one_is_open"),
+    Mutation("turn: replayed", REPLAY, "        chain.turns.take(plan.run, is_alive)\n", "", "found_dead_and_is_cleared"),
+    Mutation("turn: superseded", REPLAY, "                chain.turns.end(plan.run)\n", "                pass\n", "found_dead_and_is_cleared"),
+    Mutation("turn: committed", COMMITTING, "chain.turns.take(plan.run, is_alive)", "pass", "keeps_living_committers_apart"),
+    Mutation("fence: opened", COMMITTING, "cluster.open_commit(group_id, fencing)", 'cluster.open_commit(group_id, "compare")', "the_slower_is_fenced"),
+    Mutation("fence: look", COMMITTING, "before, cluster.committed(group_id, partitions, stable=False))", "before, before)", "a_persons_reset|the_slower_is_fenced"),
+    Mutation("fence: stable", COMMITTING, "partitions, stable=False)", "partitions)", "the_slower_is_fenced"),
+    Mutation("fence: read back", COMMITTING, "    _read_back(group_id, to_write, cluster)\n", "", "a_persons_reset"),
 )  # fmt: skip
 
 # Rules that no fast test can see broken, and why.

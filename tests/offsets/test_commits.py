@@ -5,7 +5,13 @@ import json
 import pytest
 
 from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated
-from airflow_kafka_offsets.offsets.commits import METADATA_LIMIT_BYTES, CommitMark, decide_commit, mark_of
+from airflow_kafka_offsets.offsets.commits import (
+    METADATA_LIMIT_BYTES,
+    CommitMark,
+    decide_commit,
+    decide_mirror,
+    mark_of,
+)
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.offsets.resolve import Refusal
 from airflow_kafka_offsets.offsets.spec import RunKey
@@ -78,6 +84,8 @@ def test_a_conflict_names_base_end_now_and_who_wrote_it(base, end, now, states, 
     assert refused.value.line.startswith("orders[0]: ")
     assert all(word in refused.value.line for word in words), refused.value.line
     assert "Nothing was committed" in refused.value.remedy
+    for way in ("re_plan", "on_group_moved", "kafka-offsets commit --execute", "kafka-offsets unblock"):
+        assert way in refused.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -98,6 +106,64 @@ def test_row_1_another_topic_id_comes_first(now, states, topic_id):
 def test_row_1_needs_an_id_in_the_plan(topic_id):
     """A cluster that had no topic ids when the plan was made has none to compare."""
     assert decide(5, 10, (5, SOMEBODY), topic_id=topic_id, planned_id=None) == "write"
+
+
+# ── a window's mirror ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+WINDOWS_MARK = CommitMark("p9", "b/r/t", window=True).encode()
+
+
+def mirror(start, end, now, topic_id="id-of-orders"):
+    """The decision for one partition. ``now``: an offset and who wrote it, or None."""
+    made = plan([planned(0, start, end)], window=True)
+    metadata = {OURS: mark_of(made).encode(), SOMEBODY: "", ANOTHER_PLAN: CommitMark("p9", "b/r/t").encode()}
+    metadata["another window"] = WINDOWS_MARK
+    found = CommittedOffset(now[0], None, metadata[now[1]]) if now else None
+    return decide_mirror(made, made.partitions[0], found, topic_id)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "now"),
+    [
+        pytest.param(5, 10, (5, SOMEBODY), id="at its start"),
+        pytest.param(5, 10, (5, "another window"), id="at its start, where the window before it ended"),
+        pytest.param(0, 10, (0, SOMEBODY), id="0 is a start"),
+        pytest.param(5, 5, (5, SOMEBODY), id="a partition without records matches at its start"),
+        pytest.param(5, 10, (10, OURS), id="at its end by this very plan: a retry"),
+        pytest.param(5, 5, (5, OURS), id="a retry, of a partition without records"),
+    ],
+)
+def test_a_window_is_mirrored_where_the_group_stands_at_its_start(start, end, now):
+    assert mirror(start, end, now) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "now", "words"),
+    [
+        pytest.param(5, 10, None, ("starts at 5", "at no commit"), id="absent"),
+        pytest.param(0, 10, None, ("starts at 0", "at no commit"), id="absent is not 0"),
+        pytest.param(5, 10, (4, SOMEBODY), ("starts at 5", "at 4"), id="below: records would be passed over"),
+        pytest.param(5, 10, (6, SOMEBODY), ("at 6",), id="inside"),
+        pytest.param(5, 10, (10, SOMEBODY), ("at 10",), id="at its end by somebody else"),
+        pytest.param(5, 10, (10, "another window"), ("at 10",), id="at its end by another window"),
+        pytest.param(5, 10, (12, OURS), ("at 12",), id="beyond: never moved back"),
+        pytest.param(5, 5, (4, SOMEBODY), ("at 4",), id="no records, and elsewhere"),
+        pytest.param(5, 10, (5, ANOTHER_PLAN), ("at 5", "run b/r/t, plan p9"), id="a position is not replaced"),
+    ],
+)
+def test_elsewhere_a_window_writes_nothing_and_says_why(start, end, now, words):
+    said = mirror(start, end, now)
+    assert said is not None
+    assert said.startswith("orders[0]: ")
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize("now", [(5, SOMEBODY), (10, OURS), None])
+@pytest.mark.parametrize("topic_id", ["another", None])
+def test_row_1_comes_first_for_a_window_too(now, topic_id):
+    with pytest.raises(Refusal) as refused:
+        mirror(5, 10, now, topic_id)
+    assert refused.value.error is TopicRecreated
 
 
 # ── the mark ──────────────────────────────────────────────────────────────────────────────────────────────────────────

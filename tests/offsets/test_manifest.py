@@ -22,6 +22,7 @@ FULL = plan(
     parent="c1",
     replaces="p0",
     window_complete=False,
+    window_bounds=(1, 2),
     splits=3,
     split_by="flink",
     warnings=("careful",),
@@ -80,7 +81,7 @@ def test_the_JSON_is_designs():
 
 def test_absent_is_null():
     data = as_json(BARE)
-    absent = ("parent", "group_id", "checkpoint_id", "interval", "run", "replaces", "window_complete")
+    absent = ("parent", "group_id", "checkpoint_id", "interval", "run", "replaces", "window_complete", "window_bounds")
     assert [data[name] for name in absent] == [None] * len(absent)
 
 
@@ -103,7 +104,9 @@ def test_a_field_that_a_later_release_adds_is_passed_over(edit):
     assert plan_from_dict(edited(edit)) == FULL
 
 
-@pytest.mark.parametrize("missing", ["moved_back_by", "window_complete", "splits", "split_by", "warnings", "ignored"])
+@pytest.mark.parametrize(
+    "missing", ["moved_back_by", "window_complete", "window_bounds", "splits", "split_by", "warnings", "ignored"]
+)
 def test_a_field_that_designs_JSON_lacks_may_be_missing(missing):
     made = plan([planned(0, 1, 2)])
 

@@ -55,6 +55,7 @@ def test_what_is_read_and_for_whom_is_in_the_id(change):
         {"bounded_mode": "timestamp"},
         {"window": True},
         {"window_complete": False},
+        {"window_bounds": (0, 1)},
         {"parent": "c7"},
         {"replaces": "p7"},
         {"warnings": ("careful",)},

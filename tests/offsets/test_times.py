@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from airflow_kafka_offsets.offsets.times import iso, looks_like_seconds, parse_timestamp_ms
+from airflow_kafka_offsets.offsets.times import iso, looks_like_seconds, parse_duration_ms, parse_timestamp_ms
 
 TEN = 1_795_168_800_000  # 2026-11-20T10:00Z
 CET = timezone(timedelta(hours=1))
@@ -72,3 +72,17 @@ def test_B10_a_number_below_10_to_the_11_looks_like_seconds(timestamp_ms, suspec
 )
 def test_a_moment_is_shown_as_precisely_as_it_is_and_no_more(timestamp_ms, text):
     assert iso(timestamp_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "days"),
+    [("90d", 90), ("P90D", 90), ("p2w", 14), ("PT36H", 1.5), ("P1DT12H", 1.5), ("PT0S", 0), (" 1d ", 1)],
+)
+def test_a_duration_is_days_or_iso_8601(written, days):
+    assert parse_duration_ms(written) == days * 86_400_000
+
+
+@pytest.mark.parametrize("written", ["", "P", "PT", "90", "-1d", "P1M", "P1Y", "1.5d", "a week"])
+def test_a_duration_without_a_fixed_length_is_refused(written):
+    with pytest.raises(ValueError, match="give days"):
+        parse_duration_ms(written)

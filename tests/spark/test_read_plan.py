@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.offsets.verify import verify_reads
-from airflow_kafka_offsets.spark import PlanJob, plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import PlanJob, plan_job, read_plan, report_read, write_options
 from testbed.broker import KafkaBroker
 from testbed.topics import wait_for
 from tests.spark.conftest import RUN_ID, StoredPlans
@@ -372,6 +372,24 @@ def test_a_report_comes_after_a_read_and_once(
     report_read(job, written)
     with pytest.raises(StoreUnavailable, match="reported already"):
         report_read(job, written)
+
+
+def test_after_write_options_only_the_table_tells_what_was_written(
+    spark: SparkSession, plans: StoredPlans, filled: Filled, tmp_path: Path
+) -> None:
+    topic = filled(10)
+    job = plans.job({(topic, 0): (0, 10)})
+    with pytest.raises(InvalidRequest, match="after read_plan"):
+        write_options(job)
+    records = read_plan(spark, job).persist()
+    with pytest.raises(InvalidRequest, match="Nobody knows which table"):
+        write_options(job)
+    job.output_path(str(tmp_path / "table"))
+    records = read_plan(spark, job).persist()
+    write_options(job)
+    with pytest.raises(InvalidRequest, match="may be skipped"):
+        report_read(job, records)
+    records.unpersist()
 
 
 # Options

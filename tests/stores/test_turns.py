@@ -29,7 +29,7 @@ def test_a_living_run_that_came_first_is_named(turns: Turns) -> None:
     turns.take(A, everybody_lives)
     with pytest.raises(OverlappingRun, match="Run dag/a/resolve of this pipeline is not over") as refused:
         turns.take(B, everybody_lives)
-    assert (refused.value.run, refused.value.by) == ("dag/b/resolve", "dag/a/resolve")
+    assert (refused.value.who, refused.value.by) == ("run dag/b/resolve", "dag/a/resolve")
 
 
 def test_a_turn_is_taken_again_by_its_run(turns: Turns) -> None:
@@ -58,7 +58,7 @@ def test_a_dead_run_holds_nobody_up_and_comes_last_when_it_is_cleared(turns: Tur
 
 def test_who_is_no_run_comes_after_all_that_are_open_and_keeps_no_place(turns: Turns) -> None:
     turns.take(A, everybody_lives)
-    with pytest.raises(OverlappingRun, match="asked to plan before this"):
+    with pytest.raises(OverlappingRun, match="asked to plan before this command"):
         turns.take(None, everybody_lives)
     turns.end(A)
     turns.take(None, everybody_lives)

@@ -1,0 +1,101 @@
+"""The Spark task of a batch: which driver it may re-attach to.
+
+In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store, which a clear leaves as
+it is. It then finds its driver finished and succeeds without submitting anything, whatever the new arguments are and
+whether or not the output is still there. What must stay true here:
+
+- a retry finds the driver that still runs this plan, or that has finished meanwhile: the worker died, not the driver;
+- another plan is another job; and it does not start while a driver of the plan before may still write;
+- a clear reads and writes again. That is what the person who clears wants, and what the commit's refusals tell them to
+  do: a driver that has finished without a valid report would else be found finished for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.offsets.job import parse_job_arguments
+
+_LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
+_CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded
+
+
+class SparkSubmitPlanOperator(SparkSubmitOperator):
+    """``SparkSubmitOperator`` that re-attaches to a driver of the same plan, unless the task was cleared since.
+
+    ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns.
+    """
+
+    @property
+    def external_id_key(self) -> str:
+        return f"spark_job_id:{self._job}"
+
+    @external_id_key.setter
+    def external_id_key(self, value: str) -> None:
+        raise AttributeError("the key is made from the plan")
+
+    @property
+    def _K8S_DRIVER_STATUS_KEY(self) -> str:
+        """Kubernetes forgets a pod, so the provider keeps its end; that of another plan's pod must not count here."""
+        return f"k8s_driver_status:{self._job}"
+
+    @_K8S_DRIVER_STATUS_KEY.setter
+    def _K8S_DRIVER_STATUS_KEY(self, value: str) -> None:
+        raise AttributeError("the key is made from the plan")
+
+    @property
+    def _job(self) -> str:
+        job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
+        return f"{job.plan_id}:{job.split}"
+
+    def submit_job(self, context: Any) -> str | None:
+        """Submit a driver, and remember it with its plan and the number of clears so far.
+
+        :raises RuntimeError: a driver of the plan that this one replaces is still running.
+        """
+        states = context.get("task_state_store")
+        if states is None:
+            return super().submit_job(context)
+        running = self._still_running(states.get(_LAST), context)
+        if running is not None:
+            return running
+        states.delete(self._K8S_DRIVER_STATUS_KEY)
+        driver: str | None = super().submit_job(context)
+        if driver:
+            states.set(_LAST, {"driver": driver, "job": self._job, "clears": _clears(context)})
+        return driver
+
+    def get_job_status(self, external_id: Any, context: Any) -> str:
+        """The driver's state. One that has finished counts only while it is the last, and no task was cleared since."""
+        status: str = super().get_job_status(external_id, context)
+        states = context.get("task_state_store")
+        if not self.is_job_succeeded(status) or states is None:
+            return status
+        last = {"driver": external_id, "job": self._job, "clears": _clears(context)}
+        return status if states.get(_LAST) == last else _CLEARED
+
+    def _still_running(self, last: dict[str, Any] | None, context: Any) -> str | None:
+        """The driver of this plan whose worker died before its id was stored; ``None`` where nothing runs."""
+        if last is None:
+            return None
+        driver = str(last["driver"])
+        try:
+            status = super().get_job_status(driver, context)
+        except Exception as error:  # a cluster that has forgotten it; one that does not answer takes no driver either
+            self.log.warning("Driver %s was submitted by an earlier try; its state is not known: %s", driver, error)
+            return None
+        if not self.is_job_active(status):
+            return None
+        if last["job"] == self._job:
+            return driver
+        raise RuntimeError(
+            f"Driver {driver} of this run's former plan is {status}, and would overwrite what the driver of the plan "
+            "now would write. Let the retries wait until it has ended, or kill it."
+        )
+
+
+def _clears(context: Any) -> int:
+    """How often tasks of this run have been cleared; a retry does not count."""
+    return int(context["dag_run"].clear_number or 0)

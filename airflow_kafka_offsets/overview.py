@@ -1,0 +1,77 @@
+"""How things stand: the partitions of topics, and how far a group is in them. It asks, and changes nothing.
+
+Unknown is ``None``, never 0: a partition without a leader has no ends that anybody could name, and a group without a
+commit has no lag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.errors import NothingToDiscover
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    CommittedOffset,
+    IsolationLevel,
+    PartitionSnapshot,
+    TopicPartition,
+)
+from airflow_kafka_offsets.offsets.spec import TopicPattern
+from airflow_kafka_offsets.planner import take_snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition now.
+
+    :ivar topic_id: ``None`` where the topic does not exist, or the cluster gives topics no ids.
+    :ivar leader: the broker that leads it; ``None`` where none does, or the partition does not exist.
+    :ivar log: both ends of its log; ``None`` where there is no leader to ask.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: str | None
+    leader: int | None
+    log: PartitionSnapshot | None
+
+    @property
+    def record_count_upper_bound(self) -> int | None:
+        return self.log.end_offset - self.log.log_start_offset if self.log else None
+
+    def lag(self, committed: CommittedOffset | None) -> int | None:
+        """End offset less committed offset: an upper bound of the records; unknown if either is."""
+        return self.log.end_offset - committed.offset if self.log and committed else None
+
+
+def partition_states(
+    cluster: OffsetReader,
+    description: ClusterDescription,
+    partitions: Iterable[TopicPartition],
+    isolation_level: IsolationLevel,
+) -> list[PartitionState]:
+    """The state of each of ``partitions``, sorted; one that ``description`` lacks does not exist."""
+    leaders: Mapping[TopicPartition, int | None] = {
+        TopicPartition(name, number): leader
+        for name, topic in description.topics.items()
+        for number, leader in topic.leaders.items()
+    }
+    wanted = sorted(set(partitions))
+    logs = take_snapshots(cluster, [tp for tp in wanted if leaders.get(tp) is not None], isolation_level)
+    ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    return [PartitionState(tp, ids.get(tp.topic), leaders.get(tp), logs.get(tp)) for tp in wanted]
+
+
+def describe_present(cluster: OffsetReader, topics: Collection[str]) -> ClusterDescription | None:
+    """Those of ``topics`` that exist, and the cluster's id; ``None`` where nothing at all is found.
+
+    The groups' own topic is asked for beside them, and is there wherever a group is: with it, also a cluster that has
+    none of the topics tells its id.
+    """
+    pattern = "|".join(map(re.escape, [*sorted(topics), "__consumer_offsets"]))
+    try:
+        return cluster.describe(TopicPattern(pattern, include_internal=True))
+    except NothingToDiscover:
+        return None

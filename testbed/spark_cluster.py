@@ -1,0 +1,172 @@
+"""A real Spark standalone cluster on this machine: a master and two workers, each a process of its own.
+
+It takes drivers in cluster deploy mode through the master's REST server, as a cluster in production does: who submits
+one may die, and the driver goes on. Nothing of it outlives the process that made it; drivers and executors are
+children of the workers and end with them.
+
+Spark refuses Python applications in this mode. A driver is one all the same if its main class is Spark's own
+`PythonRunner`, whose first two arguments are the program and what to put on its PYTHONPATH: see `python_application`.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from testbed.java import Java
+from testbed.leash import Leashed
+from testbed.ports import free_ports
+from testbed.spark import spark_conf, spark_env
+from testbed.topics import wait_for
+
+WORKERS = 2
+ATTEMPTS = 3
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of JVMs that live for seconds
+PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
+
+
+class SparkClusterFailed(RuntimeError):
+    """A process of the cluster ended by itself, or did not come up. The message ends with its log."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One driver, as the master lists it. `state` is Spark's: SUBMITTED, RUNNING, FINISHED, FAILED, KILLED, ERROR."""
+
+    id: str
+    state: str
+
+
+class SparkCluster:
+    """A cluster that runs in a `with` block.
+
+    :param python_path: put before PYTHONPATH of the drivers.
+    """
+
+    def __init__(self, java: Java, *, python_path: Path, cores: int = 2, memory: str = "2g") -> None:
+        self._env = {**os.environ, **spark_env(java), "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(python_path)}
+        self._env["SPARK_DAEMON_JAVA_OPTS"] = QUICK
+        self._env.pop("SPARK_CONF_DIR", None)  # of those who submit
+        self._cores, self._memory = cores, memory
+        self.folder = Path(tempfile.mkdtemp(prefix="spark-cluster-"))
+        self._processes: list[Leashed] = []
+        self.rest_port = self._web_port = 0
+
+    def __enter__(self) -> Self:
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    self._start()
+                    return self
+                except SparkClusterFailed:
+                    self._stop()
+                    if attempt == ATTEMPTS or "BindException" not in self._log("master"):
+                        raise
+        except BaseException:
+            self.close()
+            raise
+        raise AssertionError("unreachable")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def master(self) -> str:
+        """The address to submit to."""
+        return f"spark://127.0.0.1:{self.rest_port}"
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """An Airflow connection that submits here in cluster deploy mode, and asks the REST server for states."""
+        extra = {"deploy-mode": "cluster", "rest-port": self.rest_port}
+        return {"conn_type": "spark", "host": "spark://127.0.0.1", "port": self.rest_port, "extra": json.dumps(extra)}
+
+    def drivers(self) -> list[Driver]:
+        """All drivers that were ever submitted to this cluster, by the master's own list, oldest first."""
+        state = self._state()
+        found = [Driver(d["id"], d["state"]) for d in (*state["activedrivers"], *state["completeddrivers"])]
+        return sorted(found, key=lambda driver: driver.id)  # driver-<time>-<number>
+
+    def driver_log(self, driver_id: str) -> str:
+        """What a driver printed."""
+        files = sorted(self.folder.glob(f"worker-*/{driver_id}/std*"))
+        return "\n".join(file.read_text(errors="replace") for file in files)
+
+    def _start(self) -> None:
+        rpc_port, self._web_port, self.rest_port = free_ports(3)
+        # Another process may be faster at a port: then fail, rather than be found on the next.
+        options = {"rest.enabled": "true", "rest.port": self.rest_port}
+        java_options = " ".join(f"-Dspark.master.{name}={value}" for name, value in options.items())
+        ports = ["--host", "127.0.0.1", "--port", str(rpc_port), "--webui-port", str(self._web_port)]
+        self._launch("master", "master.Master", ports, SPARK_MASTER_OPTS=f"{java_options} -Dspark.port.maxRetries=0")
+        for number in range(WORKERS):
+            own = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(self.folder / f"worker-{number}")]
+            size = ["--cores", str(self._cores), "--memory", self._memory]
+            self._launch(f"worker-{number}.log", "worker.Worker", [*own, *size, f"spark://127.0.0.1:{rpc_port}"])
+        wait_for("the workers are registered", self._is_up)
+
+    def _launch(self, name: str, class_name: str, arguments: list[str], **env: str) -> None:
+        command = [f"{self._env['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{class_name}", *arguments]
+        log = self.folder / name
+        self._processes.append(Leashed.start(command, env={**self._env, **env}, log=log, cwd=self.folder))
+
+    def _is_up(self) -> bool:
+        if any(process.returncode is not None for process in self._processes):
+            raise SparkClusterFailed(f"Spark's cluster did not start; its master's log ends:\n{self._log('master')}")
+        try:
+            return int(self._state()["aliveworkers"]) == WORKERS
+        except OSError:
+            return False
+
+    def _log(self, name: str) -> str:
+        log = self.folder / name
+        return log.read_text(errors="replace")[-3000:] if log.exists() else ""
+
+    def _state(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._web_port}/json/", timeout=30) as answer:
+            state: dict[str, Any] = json.load(answer)
+        return state
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+
+
+def cluster_conf(jars: Iterable[Path]) -> dict[str, str]:
+    """Settings of those who submit: small drivers and executors, with `jars` where they look for classes."""
+    files = list(jars)
+    class_path = os.pathsep.join(map(str, files))
+    return {
+        **spark_conf(files),
+        "spark.master.rest.enabled": "true",  # submit through it
+        # Not spark.jars: the class loader that a driver's wrapper gives them to is not PythonRunner's.
+        "spark.jars": "",
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": QUICK,
+        "spark.executor.extraJavaOptions": QUICK,
+        "spark.cores.max": "2",
+    }
+
+
+def python_application(program: Path, python_path: Path) -> tuple[str, str, list[str]]:
+    """Application, main class and first arguments of a driver that runs a Python program in cluster deploy mode."""
+    import pyspark
+
+    any_jar = next(Path(pyspark.__file__).parent.glob("jars/spark-launcher_*.jar"))
+    return str(any_jar), PYTHON_RUNNER, [str(program), str(python_path)]

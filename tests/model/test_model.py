@@ -1,0 +1,318 @@
+"""The promise as a state machine: whatever happens to runs, group, topics and store, in whatever order.
+
+No record is jumped over unless a plan counts it; none is in the outputs of two successful runs; nothing is committed
+above what was verified; and from wherever it ends, a remedy that the error itself names leads on. ``world.py`` keeps
+the books, ``steps.py`` makes workers stop between their looks and writes.
+
+CI explores some thousands of steps. For more, any number of examples of any length:
+``MODEL_EXAMPLES=5000 MODEL_STEPS=60 pytest tests/model``. A counterexample is printed as the calls that make it, and
+with a blob for ``@reproduce_failure``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from tests.model.steps import Step
+from tests.model.world import GROUP, TOPICS, Run, T, World
+
+SHRINKS = "MODEL_NO_SHRINK" not in os.environ  # to see at once whether there is a counterexample
+PIPELINES = ("dag-a", "dag-b")
+PLACES = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("orders-2", 0))
+PIPELINE = st.sampled_from((PIPELINES[0], *PIPELINES))
+PLACE = st.sampled_from(PLACES)
+MODES = st.fixed_dictionaries(
+    {
+        "startup_mode": st.sampled_from(["earliest-offset", "group-offsets", "latest-offset"]),
+        "splits": st.sampled_from([1, 2]),
+        "commit_mode": st.sampled_from([None, None, "checkpoint-only"]),
+    }
+)
+ASK = st.one_of(
+    st.just({}),
+    st.just({}),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "max_records": st.integers(1, 4),
+            "on_group_moved": st.sampled_from(["adopt-group", "keep-checkpoint"]),
+            "on_data_loss": st.sampled_from(["advance", "reset"]),
+            "on_recreated": st.just("earliest"),
+            "restart": st.sampled_from(["once", "twice"]),
+            "splits": st.integers(1, 3),
+        },
+    ),
+)
+MORE = st.sampled_from([{}, {}, {"re_plan": True}, {"on_data_loss": "advance"}])
+RECORDS = st.lists(st.tuples(PLACE, st.integers(1, 4)), max_size=2)
+OFFSET = st.integers(0, 12)
+EVENTS = st.one_of(
+    st.tuples(st.just("produce"), RECORDS),
+    st.tuples(st.just("add_partition_or_topic")),
+    st.tuples(st.just("retention"), PLACE, st.integers(1, 4)),
+    st.tuples(st.just("recreate_topic"), PLACE),
+    st.tuples(st.just("expire"), st.none() | st.lists(PLACE, min_size=1, max_size=2)),
+    st.tuples(st.just("reset_by_a_person"), PLACE, OFFSET),
+    st.tuples(st.just("consumer"), PLACE, OFFSET),
+    st.tuples(st.just("lose_an_object"), st.integers(0, 200), st.booleans()),
+)
+PAUSES = st.sampled_from([10_000, 10_000, 10_000, 1, 2, 3, 5, 8])
+ARRIVED = st.integers(0, 3)
+WHICH = st.sampled_from((0, 0, 0, 1, 1, 2, 3, 5))  # counted from the newest, so that shrinking leads to it
+
+
+class Model(RuleBasedStateMachine):
+    """The rules are what Airflow, Kafka and people do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        logging.disable(logging.WARNING)  # thousands of lines on objects that were never written completely
+        shared = Path("/dev/shm")  # objects are synced to the disk, which would take most of the time
+        self.folder = TemporaryDirectory(dir=shared if shared.is_dir() else None)
+
+    @initialize(a=MODES, b=MODES, count=st.integers(0, 3))
+    def begin(self, a: dict[str, Any], b: dict[str, Any], count: int) -> None:
+        self.world = World(Path(self.folder.name), dict(zip(PIPELINES, (a, b), strict=True)))
+        self.ways: dict[str, dict[str, str]] = {pipeline: {} for pipeline in PIPELINES}
+        if count:
+            self.world.produce(PLACES[0], count)
+
+    # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(pipeline=PIPELINE, ask=ASK, records=RECORDS, follows=st.booleans())
+    def whole_run(
+        self, pipeline: str, ask: dict[str, Any], records: list[tuple[TopicPartition, int]], follows: bool
+    ) -> None:
+        """``follows``: as the last error of this pipeline says."""
+        self._produce(records)
+        self._through(self.world.new_run(pipeline, {**ask, **self.ways[pipeline]} if follows else ask))
+
+    @rule(pipeline=PIPELINE, ask=ASK, records=RECORDS, pauses=PAUSES)
+    def start_run(
+        self, pipeline: str, ask: dict[str, Any], records: list[tuple[TopicPartition, int]], pauses: int
+    ) -> None:
+        self._produce(records)
+        self.world.resolve(self.world.new_run(pipeline, ask)).advance(pauses)
+
+    @rule(pipeline=PIPELINE, first=st.integers(0, 9), seconds=st.integers(1, 9))
+    def window_run(self, pipeline: str, first: int, seconds: int) -> None:
+        start = T + 1000 * first
+        window = {"startup_mode": "timestamp", "startup_timestamp": start}
+        window |= {"bounded_mode": "timestamp", "bounded_timestamp": start + 1000 * seconds}
+        self._through(self.world.new_run(pipeline, window))
+
+    @precondition(lambda self: self.world.runs)
+    @rule(which=WHICH, pauses=PAUSES)
+    def next_task(self, which: int, pauses: int) -> None:
+        """What Airflow does next for a run: the task after the one that succeeded, or a retry of a failed one."""
+        run = self._run(which)
+        last = run.last
+        if last is None or last.done:
+            made = self.world.next_task(run)
+            last = made or last
+        if last is not None:
+            last.advance(pauses)
+
+    @precondition(lambda self: self.world.runs)
+    @rule(which=WHICH, more=MORE, pauses=PAUSES)
+    def clear_resolve(self, which: int, more: dict[str, Any], pauses: int) -> None:
+        """Also a second scheduler: the tries before may still be there."""
+        self.world.resolve(self._run(which), **more).advance(pauses)
+
+    @precondition(lambda self: self.world.runs)
+    @rule(which=WHICH, more=MORE)
+    def clear_all(self, which: int, more: dict[str, Any]) -> None:
+        self._through(self._run(which), **more)
+
+    @precondition(lambda self: self._planned())
+    @rule(which=WHICH, pauses=PAUSES, short=st.sampled_from([False, False, False, True]))
+    def clear_read(self, which: int, pauses: int, short: bool) -> None:
+        planned = self._planned()
+        self.world.read(planned[-1 - which % len(planned)], short).advance(pauses)
+
+    @precondition(lambda self: self._planned())
+    @rule(which=WHICH, pauses=PAUSES)
+    def clear_commit(self, which: int, pauses: int) -> None:
+        planned = self._planned()
+        self.world.commit(planned[-1 - which % len(planned)]).advance(pauses)
+
+    @precondition(lambda self: self._open())
+    @rule(which=WHICH, pauses=PAUSES)
+    def go_on(self, which: int, pauses: int) -> None:
+        """A worker that was slow, or asleep for a week."""
+        steps = self._open()
+        steps[-1 - which % len(steps)].advance(pauses)
+
+    @precondition(lambda self: self._open())
+    @rule(which=WHICH, arrived=ARRIVED)
+    def kill(self, which: int, arrived: int) -> None:
+        steps = self._open()
+        self._kill(steps[-1 - which % len(steps)], arrived)
+
+    # ── Kafka, people and the disk: rarer than what Airflow does ──────────────────────────────────────────────────────
+
+    @rule(event=EVENTS)
+    def event(self, event: tuple[Any, ...]) -> None:
+        name, *arguments = event
+        getattr(self, f"_{name}")(*arguments)
+
+    def _produce(self, records: list[tuple[TopicPartition, int]]) -> None:
+        for tp, count in records:
+            if tp.topic in self.world.cluster.topics:
+                self.world.produce(tp, count)
+
+    def _add_partition_or_topic(self) -> None:
+        topics = self.world.cluster.topics
+        if TOPICS[1] not in topics:
+            self.world.cluster.create_topic(TOPICS[1])
+        elif len(topics[TOPICS[0]].logs) < 4:
+            self.world.cluster.add_partitions(TOPICS[0], 1)
+
+    def _retention(self, tp: TopicPartition, count: int) -> None:
+        if tp.topic in self.world.cluster.topics:
+            log = self.world.cluster.topics[tp.topic].logs[tp.partition]
+            self.world.cluster.delete_records(tp, min(log.high_watermark, log.log_start_offset + count))
+
+    def _recreate_topic(self, tp: TopicPartition) -> None:
+        if tp.topic in self.world.cluster.topics:
+            self.world.cluster.recreate_topic(tp.topic)
+            self.world.forget()
+
+    def _expire(self, partitions: list[TopicPartition] | None) -> None:
+        if not self.world.members:
+            self.world.cluster.expire(GROUP, partitions)
+            self.world.forget()
+
+    def _reset_by_a_person(self, tp: TopicPartition, offset: int) -> None:
+        if not self.world.members:
+            self._commit_as_somebody(tp, offset)
+
+    def _consumer(self, tp: TopicPartition, offset: int) -> None:
+        """It joins; when it is there, it commits, or leaves."""
+        if self.world.members and offset < 3:
+            self.world.members.pop().__exit__(None, None, None)
+        elif self.world.members:
+            self._commit_as_somebody(tp, offset)
+        elif tp.topic in self.world.cluster.topics:
+            member = self.world.cluster.live_member(GROUP, tp.topic)
+            member.__enter__()
+            self.world.members.append(member)
+
+    def _lose_an_object(self, which: int, truncated: bool) -> None:
+        """The newest object of some series is half-written, or gone.
+
+        A ``begun`` object is never gone altogether: nobody can notice that an attempt took place which left nothing.
+        """
+        root = Path(self.folder.name)
+        series: dict[tuple[Path, str], list[Path]] = {}
+        for path in sorted(root.rglob("*.json"), key=lambda p: (p.parent, int(p.name.split(".")[1]))):
+            series.setdefault((path.parent, path.name.split(".")[0]), []).append(path)
+        if not series:
+            return
+        (folder, stem), paths = list(series.items())[which % len(series)]
+        if truncated or stem == "begun":
+            paths[-1].write_bytes(paths[-1].read_bytes()[:-10])
+        else:
+            paths[-1].unlink()
+        if stem == "checkpoint":
+            self.world.hurt_checkpoint(folder.name)
+
+    # ── what must hold ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @invariant()
+    def nothing_is_jumped_over(self) -> None:
+        if hasattr(self, "world"):
+            self.world.check()
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "world"):
+                self._a_remedy_leads_on()
+        finally:
+            logging.disable(logging.NOTSET)
+            self.folder.cleanup()
+
+    def _a_remedy_leads_on(self) -> None:
+        """(d): all that is under way dies; then a new run, with the ways out that the errors themselves name."""
+        for step in self._open():
+            self._kill(step, 0)
+        while self.world.members:
+            self.world.members.pop().__exit__(None, None, None)
+        for pipeline in PIPELINES:
+            ways: dict[str, str] = {}
+            said = []
+            for _ in range(5):
+                run = self.world.new_run(pipeline, dict(ways))
+                error = self._through(run)
+                if error is None:
+                    break
+                said.append(str(error))
+                ways = _named(error) | ways
+            else:
+                raise AssertionError(f"no named remedy leads {pipeline} on; tried {ways}:\n" + "\n\n".join(said))
+            assert run.plan is not None
+            for p in run.plan.partitions:
+                tp = p.topic_partition
+                assert p.end_offset == self.world.cluster.topics[tp.topic].logs[tp.partition].high_watermark
+            self.world.check()
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _through(self, run: Run, **more: Any) -> Exception | None:
+        """Resolve, read and commit without a pause; the refusal that stopped it."""
+        error = self.world.resolve(run, **more).finish().error
+        error = error or self.world.read(run).finish().error or self.world.commit(run).finish().error
+        self.ways[run.pipeline] = _named(error) if error else {}
+        return error
+
+    def _run(self, which: int) -> Run:
+        return self.world.runs[-1 - which % len(self.world.runs)]
+
+    def _planned(self) -> list[Run]:
+        return [run for run in self.world.runs if run.plan]
+
+    def _open(self) -> list[Step]:
+        return [step for run in self.world.runs for _, step in run.steps if not step.done]
+
+    def _kill(self, step: Step, arrived: int) -> None:
+        step.kill(arrived)
+        for run in self.world.runs:
+            if ("commit", step) in run.steps:
+                self.world.hurt_checkpoint(run.pipeline)
+
+    def _commit_as_somebody(self, tp: TopicPartition, offset: int) -> None:
+        if tp.topic not in self.world.cluster.topics:
+            return
+        log = self.world.cluster.topics[tp.topic].logs[tp.partition]
+        somewhere = max(log.log_start_offset, min(offset, log.high_watermark))
+        self.world.cluster.commit_as_somebody_else(GROUP, {tp: CommittedOffset(somewhere)})
+        self.world.forget()
+
+
+def _named(error: Exception) -> dict[str, str]:
+    """The policies that an error's message names."""
+    ways: dict[str, str] = {}
+    for name, value in re.findall(r'(on_\w+)="([\w-]+)"', str(error)):
+        ways.setdefault(name, value)
+    return ways
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "200")),
+    stateful_step_count=int(os.environ.get("MODEL_STEPS", "40")),
+    deadline=None,
+    print_blob=True,
+    phases=[phase for phase in Phase if phase is not Phase.explain and (SHRINKS or phase is not Phase.shrink)],
+    suppress_health_check=list(HealthCheck),
+)
