@@ -225,7 +225,8 @@ class Scene:
         before = self.committed(), self.rows()
         known = set(self.airflow.runs(dag_id))
         self.airflow.create_backfill(dag_id, begin, end, dag_run_conf={**self._conf(), **conf})
-        return [Run(self, dag_id, run_id, *before) for run_id in sorted(set(self.airflow.runs(dag_id)) - known)]
+        new = sorted(set(self.airflow.runs(dag_id)) - known)
+        return [Run(self, dag_id, run_id, *before) for run_id in new if run_id.startswith("backfill__")]
 
     @contextmanager
     def scheduled(self, dag_id: str) -> Iterator[None]:
