@@ -10,6 +10,7 @@ from testbed import kafka_proxy
 from testbed.checks import rows_by_run
 from testbed.hanging_file import HangingFile
 from testbed.kafka_proxy import NotFired
+from testbed.topics import wait_for
 from tests.faults import moments
 from tests.faults.rows import row
 from tests.faults.scene import Run, Scene
@@ -58,6 +59,7 @@ def _kill_with_supervisor(process: psutil.Process) -> None:
     assert supervisor is not None
     supervisor.kill()
     process.kill()
+    wait_for("it is gone", lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
 def _kill_and_produce(s: Scene, name: str) -> None:
