@@ -44,6 +44,8 @@ def document(before: str, played: Iterable[Played]) -> str:
 
 def _line(row: Row, proof: str) -> str:
     end = f"refused: `{row.cause}`; {row.remedy}" if row.ends == "refused" else "healed"
+    if row.flaw:
+        end, proof = f"**should be {row.ends}, and is not**", _cell(row.flaw)
     return f"| {_cell(row.name)}{STAR * row.in_every_test_run} | {_cell(row.made)} | {_cell(end)} | {proof} |"
 
 

@@ -19,8 +19,8 @@ class Row:
     """One fault.
 
     :ivar made: how, at which boundary.
-    :ivar healed_by: who brings the run to its end: Airflow's retries, or an operator's clear.
     :ivar remedy: of a row that is refused: what the task's log told to do, and the row did.
+    :ivar flaw: why the row does not end as it should, where that is known: its test is expected to fail until then.
     :ivar in_every_test_run: the one of its kind that plain `pytest` plays.
     """
 
@@ -31,6 +31,7 @@ class Row:
     made: str
     cause: str = ""
     remedy: str = ""
+    flaw: str = ""
     in_every_test_run: bool = False
     scene: dict[str, Any] = field(default_factory=dict)
 
