@@ -20,7 +20,6 @@ class Row:
 
     :ivar made: how, at which boundary.
     :ivar remedy: of a row that is refused: what the task's log told to do, and the row did.
-    :ivar flaw: why the row does not end as it should, where that is known: its test is expected to fail until then.
     :ivar in_every_test_run: the one of its kind that plain `pytest` plays.
     """
 
@@ -31,7 +30,6 @@ class Row:
     made: str
     cause: str = ""
     remedy: str = ""
-    flaw: str = ""
     in_every_test_run: bool = False
     scene: dict[str, Any] = field(default_factory=dict)
 

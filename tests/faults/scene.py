@@ -8,6 +8,8 @@ nothing was ever committed unread.
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -281,6 +283,14 @@ class Scene:
     def rows(self) -> dict[str, int]:
         """Rows in the output, by run."""
         return rows_by_run(self.output)
+
+    def verify(self, run: Run) -> tuple[int, str]:
+        """What an operator is told by `kafka-offsets verify`: its status and words."""
+        words = ["verify", "--work-store", str(self.store), "--dag-id", run.dag_id, "--run-id", run.run_id]
+        program = "import sys; from airflow_kafka_offsets.cli.main import main; sys.exit(main())"
+        command = [sys.executable, "-c", program, *words, "--task-id", "orders.resolve"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout + result.stderr
 
     def remove_output(self, run: Run) -> None:
         """What an operator does with the output of a run that was refused, and whose records another has."""

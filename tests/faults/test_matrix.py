@@ -14,7 +14,7 @@ from testbed.java import Java
 from tests.faults.document import DOCUMENT, document, names_shown
 from tests.faults.matrix import MATRIX
 from tests.faults.rows import Played, Row, play
-from tests.faults.scene import Ground, PromiseBroken, ground
+from tests.faults.scene import Ground, ground
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +32,7 @@ def played(pytestconfig: pytest.Config) -> Iterator[list[Played]]:
         DOCUMENT.write_text(document(DOCUMENT.read_text() if DOCUMENT.exists() else "", rows))
 
 
-def _param(row: Row) -> object:
-    marks = [pytest.mark.xfail(raises=PromiseBroken, reason=row.flaw)] if row.flaw else []
-    return pytest.param(row, id=row.id, marks=marks)
-
-
-@pytest.mark.parametrize("row", map(_param, MATRIX))
+@pytest.mark.parametrize("row", MATRIX, ids=lambda row: row.id)
 def test_no_record_is_lost_and_none_is_committed_unread(
     row: Row, shared_ground: Ground, played: list[Played], say: Say
 ) -> None:
