@@ -138,7 +138,7 @@ def _commit_in_turn(
     if chain is not None and not dry_run and not look_up_record().own:
         chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
     if mode == "checkpoint-only":
-        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run)
+        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run, verify)
     if plan.window and _has_checkpoint(plan, store):
         why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
         return CommitOutcome({}, dry_run=dry_run, not_committed=why)
@@ -169,7 +169,9 @@ def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
         )
 
 
-def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool) -> CommitOutcome:
+def _keep_checkpoint_only(
+    plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool, verify: Callable[[], None]
+) -> CommitOutcome:
     """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
     if record.chain is None:
         raise InvalidRequest(("commit_mode 'checkpoint-only' needs a plan with a checkpoint_id, and no window.",))
@@ -179,6 +181,7 @@ def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, d
         [r for p in plan.partitions if (r := recreated_since(plan, p, topic_ids.get(p.topic_partition.topic)))]
     )
     group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
+    verify()  # once more: as before a write to the group
     if not dry_run:
         record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
     why = "commit_mode is checkpoint-only: the checkpoint holds the offsets"
