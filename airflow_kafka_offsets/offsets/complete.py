@@ -21,6 +21,7 @@ for the plan that is made after it, which does not remember; unless a transactio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -150,11 +151,10 @@ def parse_wait_ms(value: timedelta | float | str) -> int:
         milliseconds = value // timedelta(milliseconds=1)
     elif isinstance(value, int | float):
         milliseconds = round(value * 1000)
+    elif re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
+        milliseconds = round(float(value) * 1000)
     else:
-        try:
-            milliseconds = round(float(value) * 1000)
-        except ValueError:
-            milliseconds = parse_duration_ms(value)
+        milliseconds = parse_duration_ms(value)
     if milliseconds < 0:
         raise ValueError(f"is {value!r}; a duration cannot be negative")
     return milliseconds

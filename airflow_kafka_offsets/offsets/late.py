@@ -48,9 +48,9 @@ def count_late(previous: OffsetPlan, following: OffsetPlan) -> OffsetPlan:
     some = ", ".join(f"{tp} {count}" for tp, count in list(late.items())[:_SHOWN])
     more = f" and {len(late) - _SHOWN} more partitions" if len(late) > _SHOWN else ""
     warning = (
-        f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.run}: {some}{more}. "
-        "They lie before this window and are read by neither. Plan that run anew (re_plan) if it has not committed; give "
-        "late records more time (idle_timeout); or go by position: startup_mode='group-offsets' with "
-        "bounded_mode='timestamp'."
+        f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.run}: "
+        f"{some}{more}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it has "
+        "not committed; give late records more time (idle_timeout); or go by position: startup_mode='group-offsets' "
+        "with bounded_mode='timestamp'."
     )
     return replace(following, partitions=partitions).with_warnings([warning])
