@@ -49,7 +49,6 @@ def test_waits_until_each_partition_has_a_record_at_the_end(
     broker: KafkaBroker,
     topic: Any,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
 ) -> None:
     name, end = topic(2), now_ms()
     broker.produce(name, [(0, None, "x", end + 7), (1, None, "x", end - 1)])
@@ -67,9 +66,6 @@ def test_waits_until_each_partition_has_a_record_at_the_end(
         "idle": {},
     }
     assert [xcom("window_awaited", result, task_id) for task_id in BOTH] == [expected, expected]
-    said = "".join(capfd.readouterr())
-    assert "1 partitions may still get records before" in said
-    assert f"{name}[1]: its newest record is of" in said
 
 
 def test_an_idle_and_an_empty_partition_do_not_hold_the_others_back(
@@ -120,7 +116,7 @@ def test_a_run_without_a_window_fails_at_once_with_every_problem(
 
     assert result.states("wait") == ["failed"]
     said = "".join(capfd.readouterr())
-    assert "end is missing and this run has no data interval: give end" in said
+    assert "- end is missing and this run" in said
     assert "idle_timeout is 'soon'" in said
 
 
@@ -133,7 +129,7 @@ def test_a_broker_that_is_down_for_a_while_fails_no_wait(
     with KafkaBroker() as own:
         own.create_topic("orders")
         own.produce("orders", [(0, None, "x", end)])
-        (connection,) = connections(own.client_config).values()
+        connection = connections(own.client_config)["AIRFLOW_CONN_KAFKA_DEFAULT"]
         monkeypatch.setenv("AIRFLOW_CONN_ITS_OWN_BROKER", connection)
         own.stop()
         operator = after_looks(monkeypatch, 2, own.start)

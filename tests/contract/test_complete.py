@@ -191,6 +191,7 @@ def test_records_that_came_too_late_for_a_window_are_counted_by_the_next_one(
 ) -> None:
     start = NOW_MS - 48 * HOUR
     produce(cluster, pipeline.topic, start + 1, start + 2)
+    pipeline.plan("earlier", **window(start - HOUR, start))
     first = pipeline.plan("first", **window(start, start + HOUR))
     produce(cluster, pipeline.topic, start + 3, start + 4, start + HOUR)
 
@@ -215,6 +216,15 @@ def test_a_window_that_is_planned_anew_reads_them_and_then_nothing_is_late(
     second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
     assert (ranges(again)[0], ranges(second)[0], late(second)) == ((0, 2), (2, 3), [0, 0, 0])
     assert second.warnings == ()
+
+
+def test_a_replaced_window_counts_what_came_too_late_as_well(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    start = NOW_MS - 48 * HOUR
+    pipeline.plan("first", **window(start, start + HOUR))
+    second = window(start + HOUR, start + 2 * HOUR)
+    assert late(pipeline.plan("second", **second)) == [0, 0, 0]
+    produce(cluster, pipeline.topic, start + 3, start + HOUR)
+    assert late(pipeline.plan("second", **second, re_plan=True)) == [1, 0, 0]
 
 
 def test_late_records_behind_the_first_one_of_the_next_window_are_read_there(
