@@ -169,6 +169,7 @@ def test_a_record_past_the_end_that_came_while_the_plan_was_made_completes_nothi
     """What came in front of it is not in the plan's range; the next window counts it."""
     end = now_ms()
     cluster.produce(pipeline.topic, timestamps_ms=[end - 10])
+    produce(cluster, pipeline.topic, end + 1, partitions=(1, 2))
     pipeline.cluster = ProducesBehindTheEnd(cluster, pipeline.topic, [end - 5, end + 5])
     first = pipeline.plan("one", **window(end - HOUR, end), idle_timeout="PT1H")
     assert (ranges(first)[0], first.window_complete) == ((0, 1), False)
