@@ -58,8 +58,8 @@ class PartitionDiscoveryTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while True:
-            try:
-                found = await sync_to_async(self.look)()
+            try:  # not in the thread that all triggers share by default: a cluster that is down would hold them all up
+                found = await sync_to_async(self.look, thread_sensitive=False)()
             except UnavailableError as error:
                 if not error.retriable:
                     yield TriggerEvent({"error": str(error)})

@@ -17,6 +17,7 @@ from airflow_kafka_offsets import (
     KafkaOffsetsHook,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
+    WindowCompleteSensor,
     kafka_spark_batch,
 )
 
@@ -117,3 +118,28 @@ with DAG("pattern_awaited", schedule=None, params=NAMES, **COMMON):
     PartitionDiscoverySensor(
         task_id="wait", topic_pattern="{{ params.topic }}.*", deferrable=False, poke_interval=0.2, timeout=30
     )
+
+AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
+with DAG(
+    "window_awaited",
+    schedule=None,
+    params={**NAMES, "kafka": "kafka_default", "end": 0, "idle_timeout": "PT1H"},
+    **COMMON,
+):
+    for task_id, deferrable in (("poked", False), ("deferred", True)):
+        WindowCompleteSensor(
+            task_id=task_id,
+            kafka_config_id="{{ params.kafka }}",
+            end="{{ params.end }}",
+            idle_timeout="{{ params.idle_timeout }}",
+            deferrable=deferrable,
+            **AWAITED,
+        )
+
+with DAG(
+    "window_of_the_run_awaited", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON
+):
+    WindowCompleteSensor(task_id="wait", **AWAITED)
+
+with DAG("no_window_to_await", schedule=None, params=NAMES, **COMMON):
+    WindowCompleteSensor(task_id="wait", idle_timeout="soon", **AWAITED)
