@@ -27,11 +27,23 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "sensors": [
-            {"integration-name": integration, "python-modules": ["airflow_kafka_offsets.sensors.partition_discovery"]}
+            {
+                "integration-name": integration,
+                "python-modules": [
+                    "airflow_kafka_offsets.sensors.partition_discovery",
+                    "airflow_kafka_offsets.sensors.offset_lag",
+                ],
+            }
         ],
         "hooks": [{"integration-name": integration, "python-modules": ["airflow_kafka_offsets.hooks.kafka_offsets"]}],
         "triggers": [
-            {"integration-name": integration, "python-modules": ["airflow_kafka_offsets.triggers.partition_discovery"]}
+            {
+                "integration-name": integration,
+                "python-modules": [
+                    "airflow_kafka_offsets.triggers.partition_discovery",
+                    "airflow_kafka_offsets.triggers.offset_lag",
+                ],
+            }
         ],
         "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
         "config": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import TaskGroup, XComArg
+from airflow.sdk import Asset, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
@@ -35,6 +35,7 @@ def kafka_spark_batch(
     commit_mode: str | None = None,
     fencing: str = "transaction",
     require_report: bool = True,
+    asset: Asset | None = None,
     **resolve: Any,
 ) -> TaskGroup:
     """A task group: wait for partitions → resolve → Spark, one job a split → ``before_commit`` → commit.
@@ -48,6 +49,7 @@ def kafka_spark_batch(
     :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …).
     :param before_commit: tasks that must succeed, or be skipped, between Spark and the commit: a quality check, a
         merge. They run side by side unless you order them yourself.
+    :param asset: an outlet of the commit, whose event says what was read; see ``CommitOffsetsOperator``.
     :param resolve: further arguments of ``ResolveStartupOffsetsOperator``: ``topics``, ``startup_mode``, ``splits``, …
     """
     subscription = {name: resolve[name] for name in _OF_BOTH if name in resolve}
@@ -70,6 +72,7 @@ def kafka_spark_batch(
             commit_mode=commit_mode,
             fencing=fencing,
             require_report=require_report,
+            asset=asset,
         )
     wait >> plan
     read >> commit
