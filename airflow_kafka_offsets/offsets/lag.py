@@ -2,7 +2,8 @@
 
 Kafka tells offsets by timestamps and not timestamps by offsets, so the age of the oldest unread record is never asked.
 It need not be: the first offset at or after ``now - max_age`` says which records are younger, and an unread record
-below it is older. Timestamps out of order make that an approximation, as every look-up by time is one.
+below it is older. Where timestamps are out of order, a record behind one with a later timestamp counts as young for as
+long as that one is (Kafka refuses those from more than an hour ahead): a limit of records beside it is always exact.
 
 What is unread is an upper bound: compaction and transaction markers leave gaps. What must stay true:
 
