@@ -6,14 +6,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test mutate docs format lock clean
+.PHONY: help setup demo test test-faults mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 UV := $(BIN)/uv
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/'
 
 setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lock
 
@@ -53,6 +53,9 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
 	$(BIN)/python -m pytest
+
+test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
+	$(BIN)/python -m pytest -q --all-faults tests/faults
 
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations

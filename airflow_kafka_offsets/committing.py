@@ -1,9 +1,9 @@
 """The one way to a commit: plan + read reports + cluster → committed, or a refusal that has written nothing.
 
 The order is the rule (DESIGN, Commit): open the fence, read the group (stable) and the checkpoint, compare, send,
-describe the group and look a second time, commit, checkpoint, receipt, read back. The fence holds off everybody who
-commits this way. A person's tool, or a consumer that joins, is not held off: the second look finds what came before the
-commit, and reading back what came at the same moment.
+describe the group and look a second time (at the reports too), commit, checkpoint, receipt, read back. The fence holds
+off everybody who commits this way. A person's tool, or a consumer that joins, is not held off: the second look finds
+what came before the commit, and reading back what came at the same moment.
 """
 
 from __future__ import annotations
@@ -101,9 +101,13 @@ def commit_run(
     """
     mode = parse_commit_mode(commit_mode)
     kind = parse_fencing(fencing)
-    _refuse_replaced(plan, store)
-    if require_report:
-        verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
+
+    def verify() -> None:
+        _refuse_replaced(plan, store)
+        if require_report:
+            verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
+
+    verify()
     chain = None
     if plan.checkpoint_id is not None and not plan.window:
         chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
@@ -111,7 +115,7 @@ def commit_run(
         why = "a window moves no group" if plan.window else "commit_mode is never"
         outcome = CommitOutcome({}, not_committed=why, dry_run=dry_run)
     else:
-        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive)
+        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive, verify)
     if chain is not None and plan.run is not None and not dry_run:
         chain.turns.end(plan.run)
     return outcome
@@ -126,6 +130,7 @@ def _commit_in_turn(
     fencing: Fencing,
     dry_run: bool,
     is_alive: IsAlive | None,
+    verify: Callable[[], None],
 ) -> CommitOutcome:
     def look_up_record() -> _Record:
         return _Record.of(plan, store, chain)
@@ -138,7 +143,13 @@ def _commit_in_turn(
         why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
         return CommitOutcome({}, dry_run=dry_run, not_committed=why)
     return commit_offsets(
-        plan, cluster, fencing=fencing, mirror=plan.window, dry_run=dry_run, look_up_record=look_up_record
+        plan,
+        cluster,
+        fencing=fencing,
+        mirror=plan.window,
+        dry_run=dry_run,
+        look_up_record=look_up_record,
+        verify=verify,
     )
 
 
@@ -278,11 +289,14 @@ def commit_offsets(
     mirror: bool = False,
     dry_run: bool = False,
     look_up_record: Callable[[], _Record | _NoRecord] = _NoRecord,
+    verify: Callable[[], None] = lambda: None,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
 
     :param mirror: whether ``plan`` may be a window, whose pipeline is known to have no checkpoint.
     :param look_up_record: asked inside of the fence: what the work store knows of this plan's commit.
+    :param verify: raises if the plan is not, or no longer, shown to have been read: a cleared Spark task may have begun
+        to write again since the first look.
     """
     group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
@@ -307,6 +321,7 @@ def commit_offsets(
         _refuse_live_group(group_id, cluster)
         # Not stable: this commit's own offsets are pending, and would be waited for.
         _refuse_movement(group_id, before, cluster.committed(group_id, partitions, stable=False))
+        verify()
         commit.commit()
         record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions})
     _read_back(group_id, to_write, cluster)
