@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.planner import plan_offsets as plan_offsets
     from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
+    from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor as WindowCompleteSensor
 
 _PUBLIC = {
     "CommitOffsetsOperator": "operators.commit",
@@ -27,6 +28,7 @@ _PUBLIC = {
     "OffsetLagSensor": "sensors.offset_lag",
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
+    "WindowCompleteSensor": "sensors.window_complete",
     "commit_plan": "committing",
     "kafka_spark_batch": "operators.batch",
     "plan_offsets": "planner",

@@ -1,7 +1,7 @@
 """The one way to a plan: parameters + cluster (+ work store) → OffsetPlan. Operators, command line and scripts call it.
 
-It decides the order of the questions, which is part of the rules: log starts, then ends, then timestamps (B6, B12), the
-group last. What the answers mean is decided in ``offsets/``.
+It decides the order of the questions, which is part of the rules: newest timestamps, log starts, then ends, then
+timestamps (B6, B12), the group last. What the answers mean is decided in ``offsets/``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_kafka_offsets.arrivals import arrivals_of_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import client_defaults
 from airflow_kafka_offsets.broker.protocol import OffsetReader
@@ -25,7 +26,9 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.caps import cap
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_of_starts
+from airflow_kafka_offsets.offsets.complete import Completeness, judge
 from airflow_kafka_offsets.offsets.discovery import compare_topics
+from airflow_kafka_offsets.offsets.late import count_late
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
@@ -47,7 +50,7 @@ from airflow_kafka_offsets.offsets.spec import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.times import iso
-from airflow_kafka_offsets.offsets.windows import claim_of
+from airflow_kafka_offsets.offsets.windows import TimeClaim, claim_of
 from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -114,6 +117,7 @@ def plan_run(
             raise PlanLost(str(run), sorted(committed)[0])
         made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
         hold_window(store, made, run, is_alive)
+        made = _count_late(store, made, run)
         stored = store_plan(store, run, made)
         _release_window(store, made, stored.plan, run)  # where another try of this run was faster
         return stored
@@ -143,6 +147,7 @@ def _plan_anew(
         hold_window(store, old, run, is_alive)
         return kept
     hold_window(store, successor, run, is_alive)
+    successor = _count_late(store, successor, run)
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
@@ -161,6 +166,24 @@ def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAli
     if claim is not None:
         assert plan.checkpoint_id is not None
         WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive).hold(claim)
+
+
+def _count_late(store: WorkStore, plan: OffsetPlan, run: RunKey) -> OffsetPlan:
+    """With what came too late for the window before, of which this plan's is the next.
+
+    The window before is found where this one was registered, by the objects that were read for that. One that was
+    planned anew since is compared as it is now.
+    """
+    claim = claim_of(plan)
+    if not isinstance(claim, TimeClaim):
+        return plan
+    assert plan.checkpoint_id is not None
+    register = WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, nobody_lives)
+    for other in register.runs_until(claim.start_ms):
+        previous = find_plan(store, other)
+        if previous is not None:
+            return count_late(previous.plan, plan)
+    return plan
 
 
 def _release_window(store: WorkStore, given_up: OffsetPlan, kept: OffsetPlan, run: RunKey) -> None:
@@ -225,6 +248,7 @@ def _make(
     description = _with_restored_topics(request, cluster, description, checkpoint, vanished)
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     partitions = description.partitions()
+    newest = _newest_timestamps(request, cluster, partitions)
     snapshots = take_snapshots(cluster, partitions, request.isolation_level)
     # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
     end_times = _lookup(request, cluster, partitions, request.bounded)
@@ -241,7 +265,8 @@ def _make(
         start_times,
         end_times,
     )
-    planned = resolve(request, facts)
+    judged = _judge_window(request, cluster, newest, snapshots, end_times, now_ms)
+    planned = [replace(p, newest_timestamp=newest.get(p.topic_partition)) for p in resolve(request, facts)]
     planned = cap(planned, request.max_records, request.max_records_per_partition)
     refuse_below_group(request, planned)
     plan = OffsetPlan(
@@ -262,7 +287,8 @@ def _make(
         interval=request.interval,
         run=request.run,
         parent=restored.checkpoint.id if restored.checkpoint else None,
-        window_complete=_window_complete(request, snapshots, end_times),
+        window_complete=judged.complete if judged else None,
+        low_watermark_ms=judged.low_watermark_ms if judged else None,
         warnings=(
             *request.warnings,
             *warnings,
@@ -377,20 +403,48 @@ def _committed(
         return None, None, [f"This plan cannot be committed: {error.reason}"]
 
 
-def _window_complete(
-    request: PlanRequest, snapshots: Mapping[TopicPartition, PartitionSnapshot], end_times: Mapping[TopicPartition, int]
-) -> bool | None:
+def _newest_timestamps(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Asked before the ends of the logs are, so that what is newest is in the plan's reach."""
+    if not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return cluster.newest_timestamps(partitions, request.isolation_level)
+
+
+def _judge_window(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    newest: Mapping[TopicPartition, int],
+    snapshots: Mapping[TopicPartition, PartitionSnapshot],
+    end_times: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> Completeness | None:
+    """Whether records may still arrive before an end that is a time; ``None`` where it is none.
+
+    :raises WindowIncomplete: they may, and the request wants a complete window.
+    """
     if not isinstance(request.bounded, UntilTimestamp):
         return None
-    open_ended = [tp for tp in sorted(snapshots) if tp not in end_times]
-    if open_ended and request.require_complete_window:
-        moment = iso(request.bounded.timestamp_ms)
+    end_ms = request.bounded.timestamp_ms
+    arrived = arrivals_of_plan(newest, end_ms, snapshots, end_times)
+    open_ended = {tp.topic for tp, found in arrived.items() if not found.past_end}
+    types = cluster.timestamp_types(open_ended) if open_ended else {}
+    judged = judge(
+        end_ms,
+        arrived,
+        now_ms=now_ms,
+        idle_timeout_ms=request.idle_timeout_ms,
+        append_time_topics={name for name, stamped_by in types.items() if stamped_by == "LogAppendTime"},
+    )
+    if request.require_complete_window and not judged.complete:
         raise WindowIncomplete(
-            [f"{tp}: no record at or after {moment} yet" for tp in open_ended],
-            "Records of this window may still arrive. Run later, or set require_complete_window=False to read what is "
-            "there: what arrives later is then not in this window's output.",
+            [f"{tp}: {reason}" for tp, reason in judged.waiting.items()],
+            f"Records of before {iso(end_ms)} may still arrive. Run later (WindowCompleteSensor waits for it), or set "
+            "require_complete_window=False to read what is there: what arrives later is then not in this window's "
+            "output.",
         )
-    return not open_ended
+    return judged
 
 
 def _default_reset_warning(request: PlanRequest, mode_decides: bool, planned: list[PlannedPartition]) -> list[str]:

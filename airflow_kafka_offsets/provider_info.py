@@ -32,6 +32,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_kafka_offsets.sensors.partition_discovery",
                     "airflow_kafka_offsets.sensors.offset_lag",
+                    "airflow_kafka_offsets.sensors.window_complete",
                 ],
             }
         ],
@@ -42,6 +43,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_kafka_offsets.triggers.partition_discovery",
                     "airflow_kafka_offsets.triggers.offset_lag",
+                    "airflow_kafka_offsets.triggers.window_complete",
                 ],
             }
         ],

@@ -71,6 +71,7 @@ REQUEST = (
     Option("splits", "how many Spark jobs read the plan", _NUMBER),
     Option("split_by", "size (default) or flink"),
     Option("require_complete_window", "refuse a window that may still grow", _FLAG),
+    Option("idle_timeout", "how long after the end a silent partition is waited for: PT5M (default), or seconds"),
     Option("checkpoint_id", "go on from this pipeline's position; without it the startup mode decides"),
 )
 

@@ -28,6 +28,8 @@ _COLUMNS = (
     "skipped",
     "moved_back_by",
     "continuity",
+    "newest_timestamp",
+    "late",
 )
 
 
@@ -50,6 +52,8 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
             "skipped": p.skipped,
             "moved_back_by": p.moved_back_by,
             "continuity": p.continuity,
+            "newest_timestamp": p.newest_timestamp,
+            "late": p.late,
         }.items():
             columns.setdefault(name, []).append(value)
     run = plan.run
@@ -65,6 +69,7 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         "bounded_mode": plan.bounded_mode,
         "window": plan.window,
         "window_complete": plan.window_complete,
+        "low_watermark_ms": plan.low_watermark_ms,
         "window_bounds": list(plan.window_bounds) if plan.window_bounds else None,
         "resolved_at_ms": plan.resolved_at_ms,
         "interval": list(plan.interval) if plan.interval else None,
@@ -120,6 +125,8 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
                     skipped=row["skipped"],
                     moved_back_by=row.get("moved_back_by"),
                     continuity=row.get("continuity"),
+                    newest_timestamp=row.get("newest_timestamp"),
+                    late=row.get("late", 0),
                 )
             )
     return OffsetPlan(
@@ -142,6 +149,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         replaces=data["replaces"],
         starts_all_splits=data.get("starts_all_splits", False),
         window_complete=data.get("window_complete"),
+        low_watermark_ms=data.get("low_watermark_ms"),
         window_bounds=tuple(data["window_bounds"]) if data.get("window_bounds") else None,
         warnings=tuple(data.get("warnings", ())),
         vanished=tuple(data.get("vanished", ())),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.complete import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.offset_maps import mapping, natural, parse_partition_offsets
 from airflow_kafka_offsets.offsets.spec import (
@@ -100,6 +101,7 @@ def parse_request(
     split_by: str = "size",
     checkpoint_id: str | None = None,
     require_complete_window: bool = False,
+    idle_timeout: timedelta | float | str | None = None,
     interval: tuple[int, int] | None = None,
     run: RunKey | None = None,
     run_type: str = "manual",
@@ -167,6 +169,11 @@ def parse_request(
         split_by=split_rule,
         checkpoint_id=checkpoint_id,
         require_complete_window=require_complete_window,
+        idle_timeout_ms=problems.take(
+            "idle_timeout",
+            lambda: DEFAULT_IDLE_TIMEOUT_MS if idle_timeout is None else parse_wait_ms(idle_timeout),
+            DEFAULT_IDLE_TIMEOUT_MS,
+        ),
         interval=interval,
         run=run,
         by_hand=run_type == "manual",

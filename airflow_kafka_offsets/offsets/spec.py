@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, assert_never, get_args
 
+from airflow_kafka_offsets.offsets.complete import DEFAULT_IDLE_TIMEOUT_MS
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.times import iso
 
@@ -167,6 +168,7 @@ class PlanRequest:
     split_by: SplitBy = "size"
     checkpoint_id: str | None = None
     require_complete_window: bool = False
+    idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS
     interval: tuple[int, int] | None = None
     run: RunKey | None = None
     by_hand: bool = True

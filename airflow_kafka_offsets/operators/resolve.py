@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from inspect import signature
 from typing import Any
 
@@ -80,7 +80,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param max_records_per_partition: cap of each partition.
     :param splits: how many Spark jobs read the plan.
     :param split_by: ``size`` (balanced) or ``flink`` (Flink's assigner).
-    :param require_complete_window: fail where records of the window may still arrive.
+    :param require_complete_window: fail where records of the window may still arrive. ``WindowCompleteSensor`` waits
+        for it, by the same rule.
+    :param idle_timeout: how long after the end a partition without newer records is waited for: a ``timedelta``,
+        seconds or an ISO 8601 duration; default: five minutes.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
     :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id and task_id. A window that
         another run of the same pipeline has is refused: clear that run, or give this task a checkpoint_id of its own.
@@ -140,6 +143,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         splits: int = 1,
         split_by: str = "size",
         require_complete_window: bool = False,
+        idle_timeout: timedelta | float | str | None = None,
         work_store: str | None = None,
         checkpoint_id: str | None = None,
         application_args: Sequence[str] = (),
@@ -173,6 +177,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.splits = splits
         self.split_by = split_by
         self.require_complete_window = require_complete_window
+        self.idle_timeout = idle_timeout
         self.work_store = work_store
         self.checkpoint_id = checkpoint_id
         self.application_args = application_args

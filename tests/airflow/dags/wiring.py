@@ -18,6 +18,7 @@ from airflow_kafka_offsets import (
     OffsetLagSensor,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
+    WindowCompleteSensor,
     kafka_spark_batch,
 )
 
@@ -139,3 +140,28 @@ with DAG("commit_published", schedule=None, params=NAMES, **COMMON):
     CommitOffsetsOperator(
         task_id="commit", plan=resolve.output["plan"], require_report=False, asset=Asset("committed-orders")
     )
+
+AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
+with DAG(
+    "window_awaited",
+    schedule=None,
+    params={**NAMES, "kafka": "kafka_default", "end": 0, "idle_timeout": "PT1H"},
+    **COMMON,
+):
+    for task_id, deferrable in (("poked", False), ("deferred", True)):
+        WindowCompleteSensor(
+            task_id=task_id,
+            kafka_config_id="{{ params.kafka }}",
+            end="{{ params.end }}",
+            idle_timeout="{{ params.idle_timeout }}",
+            deferrable=deferrable,
+            **AWAITED,
+        )
+
+with DAG(
+    "window_of_the_run_awaited", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON
+):
+    WindowCompleteSensor(task_id="wait", **AWAITED)
+
+with DAG("no_window_to_await", schedule=None, params=NAMES, **COMMON):
+    WindowCompleteSensor(task_id="wait", idle_timeout="soon", **AWAITED)
