@@ -22,8 +22,8 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.complete import parse_wait_ms
 from airflow_kafka_offsets.offsets.model import OffsetRange, PartitionSnapshot, TopicPartition
-from airflow_kafka_offsets.offsets.times import parse_duration_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +60,11 @@ def parse_limits(min_records: int | str | None, max_age: float | str | timedelta
 
 
 def parse_age_ms(value: float | str | timedelta) -> int:
-    """Milliseconds of seconds (a number or its digits), of a timedelta or of an ISO 8601 duration; more than none.
+    """Milliseconds of seconds, of a timedelta or of an ISO 8601 duration; more than none.
 
     :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
     """
-    if isinstance(value, timedelta):
-        age_ms = value // timedelta(milliseconds=1)
-    elif isinstance(value, bool):
-        raise ValueError(f"is {value!r}, not a length of time")
-    elif isinstance(value, int | float):
-        age_ms = round(value * 1000)
-    elif value.strip().isdecimal():
-        age_ms = 1000 * int(value)
-    else:
-        age_ms = parse_duration_ms(value)
+    age_ms = parse_wait_ms(value)
     if age_ms < 1:
         raise ValueError(f"is {value!r}; it must be longer than nothing")
     return age_ms

@@ -141,6 +141,14 @@ with DAG("commit_published", schedule=None, params=NAMES, **COMMON):
         task_id="commit", plan=resolve.output["plan"], require_report=False, asset=Asset("committed-orders")
     )
 
+with DAG("window_published", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON):
+    window = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=window.output["plan"], require_report=False, asset=Asset("committed-orders")
+    )
+
 AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
 with DAG(
     "window_awaited",
