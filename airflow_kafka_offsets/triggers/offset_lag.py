@@ -5,17 +5,12 @@ Neither joins the group, so neither is in a consumer's way, and a live group can
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-
-from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
 from airflow_kafka_offsets.offsets.parse import parse_subscription
@@ -23,6 +18,7 @@ from airflow_kafka_offsets.offsets.spec import EarliestOffset
 from airflow_kafka_offsets.overview import look_at_lag
 from airflow_kafka_offsets.planner import now_ms, request_for
 from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
+from airflow_kafka_offsets.triggers.watching import WatchingTrigger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,17 +93,13 @@ class OffsetLagTrigger(WaitingTrigger):
         return None
 
 
-class KafkaLagEventTrigger(BaseEventTrigger):
+class KafkaLagEventTrigger(WatchingTrigger):
     """For an ``AssetWatcher``: fires when a group's lag is enough, and once for one backlog.
 
     The payload is the lag by topic: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, …}``. After it has fired,
     it fires again when the position has moved, that is when a run has committed, and enough is unread still or again.
     A backlog that only grows tells nothing new: the run that was started reads what is there when it plans. If no run
     moves the position for ``remind_after``, it fires once more: the run may have failed.
-
-    What was told is kept in the asset's state store, where Airflow gives one, and written only after the event had the
-    time to be stored. So a triggerer that is restarted may tell one backlog twice, and loses none. It never ends: what
-    is wrong with the cluster or its rights is in the triggerer's log.
 
     :param poke_interval: seconds between two looks.
     :param remind_after: seconds or an ISO 8601 duration (``PT1H``); ``None`` never reminds.
@@ -118,9 +110,8 @@ class KafkaLagEventTrigger(BaseEventTrigger):
     def __init__(
         self, *, poke_interval: float = 60.0, remind_after: float | str | timedelta | None = "PT1H", **watch: Any
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow
+        super().__init__(poke_interval)
         self.watch = LagWatch(**watch)
-        self.poke_interval = poke_interval
         self.remind_after = remind_after.total_seconds() if isinstance(remind_after, timedelta) else remind_after
         try:
             self._remind_after_ms = None if self.remind_after is None else parse_age_ms(self.remind_after)
@@ -141,41 +132,11 @@ class KafkaLagEventTrigger(BaseEventTrigger):
             {**self.watch.to_dict(), "poke_interval": self.poke_interval, "remind_after": self.remind_after},
         )
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        announced = kept = await self._recall()
-        while True:
-            if announced != kept:
-                await self._keep(announced)
-                kept = announced
-            try:
-                lag = await asyncio.to_thread(self.watch.look)
-            except KafkaOffsetsError as error:
-                self.log.warning("Looking again in %s s: %s", self.poke_interval, error)
-            else:
-                if is_new_backlog(lag, announced, self._remind_after_ms):
-                    yield TriggerEvent(lag.to_dict())
-                    announced = Announced(lag.position, lag.looked_at_ms)
-            await asyncio.sleep(self.poke_interval)
+    def watched(self) -> dict[str, Any]:
+        return self.watch.to_dict()
 
-    @property
-    def _state_key(self) -> str:
-        """Of this very watch: an asset may have several."""
-        watch = json.dumps(self.watch.to_dict(), sort_keys=True)
-        return f"kafka_offsets.lag:{hashlib.sha256(watch.encode()).hexdigest()[:16]}"
-
-    async def _recall(self) -> Announced | None:
-        if self.asset_state_store is None:
-            return None
-        try:
-            return Announced.from_dict(await self.asset_state_store.aget(self._state_key))
-        except Exception as error:  # of any kind: the worst that can come of it is one more run
-            self.log.warning("What was told before cannot be read, so a backlog may be told again: %s", error)
-            return None
-
-    async def _keep(self, announced: Announced | None) -> None:
-        if self.asset_state_store is None or announced is None:
-            return
-        try:
-            await self.asset_state_store.aset(self._state_key, announced.to_dict())
-        except Exception as error:  # as above; several assets with this one trigger are such a case
-            self.log.warning("What was told cannot be kept, so a restart may tell it again: %s", error)
+    def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
+        lag = self.watch.look()
+        if not is_new_backlog(lag, Announced.from_dict(told), self._remind_after_ms):
+            return None, told
+        return lag.to_dict(), Announced(lag.position, lag.looked_at_ms).to_dict()
