@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
     from airflow_kafka_offsets.planner import plan_offsets as plan_offsets
+    from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
     from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor as WindowCompleteSensor
 
 _PUBLIC = {
     "CommitOffsetsOperator": "operators.commit",
     "KafkaOffsetsHook": "hooks.kafka_offsets",
+    "OffsetLagSensor": "sensors.offset_lag",
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "WindowCompleteSensor": "sensors.window_complete",

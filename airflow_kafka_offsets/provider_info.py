@@ -31,6 +31,7 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": integration,
                 "python-modules": [
                     "airflow_kafka_offsets.sensors.partition_discovery",
+                    "airflow_kafka_offsets.sensors.offset_lag",
                     "airflow_kafka_offsets.sensors.window_complete",
                 ],
             }
@@ -41,7 +42,9 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": integration,
                 "python-modules": [
                     "airflow_kafka_offsets.triggers.partition_discovery",
+                    "airflow_kafka_offsets.triggers.offset_lag",
                     "airflow_kafka_offsets.triggers.window_complete",
+                    "airflow_kafka_offsets.triggers.window_event",
                 ],
             }
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import TaskGroup, XComArg
+from airflow.sdk import Asset, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.offsets.spec import UntilTimestamp
@@ -39,6 +39,7 @@ def kafka_spark_batch(
     commit_mode: str | None = None,
     fencing: str = "transaction",
     require_report: bool = True,
+    asset: Asset | None = None,
     **resolve: Any,
 ) -> TaskGroup:
     """A task group: wait for partitions → for the window → resolve → Spark, a job a split → ``before_commit`` → commit.
@@ -55,6 +56,7 @@ def kafka_spark_batch(
         arguments of that sensor (``timeout``, ``deferrable``, …). Default: where ``bounded_mode`` is ``timestamp``.
     :param before_commit: tasks that must succeed, or be skipped, between Spark and the commit: a quality check, a
         merge. They run side by side unless you order them yourself.
+    :param asset: an outlet of the commit, whose event says what was read; see ``CommitOffsetsOperator``.
     :param resolve: further arguments of ``ResolveStartupOffsetsOperator``: ``topics``, ``startup_mode``, ``splits``, …
     """
     subscription = {name: resolve[name] for name in _OF_BOTH if name in resolve}
@@ -77,6 +79,7 @@ def kafka_spark_batch(
             commit_mode=commit_mode,
             fencing=fencing,
             require_report=require_report,
+            asset=asset,
         )
         if wait_for_window is None:
             wait_for_window = resolve.get("bounded_mode") == UntilTimestamp.name

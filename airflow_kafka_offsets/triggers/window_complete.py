@@ -1,35 +1,29 @@
-"""The wait of ``WindowCompleteSensor`` in the triggerer: one batch question a poke, in a thread of its own."""
+"""The wait of ``WindowCompleteSensor`` in the triggerer: one batch question a poke."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-
-from airflow.triggers.base import BaseTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
 
 from airflow_kafka_offsets.arrivals import look_for_arrivals
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.errors import KafkaOffsetsError, UnavailableError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.complete import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.offsets.discovery import missing_for
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.parse import parse_subscription
 from airflow_kafka_offsets.planner import now_ms
+from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
 
 _EACH_UP_TO = 500  # partitions; above, the report has no columns, as the plan in XCom has none
 
 
-class WindowCompleteTrigger(BaseTrigger):
-    """Fires a report once the window is complete, or ``{"error": …}`` where waiting cannot help.
+class WindowCompleteTrigger(WaitingTrigger):
+    """Fires a report once the window is complete.
 
     The partitions are those of the first look that the cluster answers, which also asks who stamps the records; from
     then on a poke asks for the newest timestamps and nothing else (``read_committed``: see ``arrivals.py``). When each
     partition moved is remembered here, and only here: a triggerer that restarts counts from the window's end again.
-
-    A cluster that does not answer for a while is waited for: a broker's restart must not fail a sensor.
     """
 
     def __init__(
@@ -46,7 +40,7 @@ class WindowCompleteTrigger(BaseTrigger):
         clock_skew_ms: int,
         poke_interval: float,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow
+        super().__init__(poke_interval)
         self.kafka_config_id = kafka_config_id
         self.topics = topics
         self.topic_pattern = topic_pattern
@@ -56,7 +50,6 @@ class WindowCompleteTrigger(BaseTrigger):
         self.end_ms = end_ms
         self.idle_timeout_ms = idle_timeout_ms
         self.clock_skew_ms = clock_skew_ms
-        self.poke_interval = poke_interval
         self._found: Collection[TopicPartition] = ()
         self._append_time_topics: Collection[str] = ()
         self._arrived: Mapping[TopicPartition, Arrived] = {}
@@ -79,30 +72,8 @@ class WindowCompleteTrigger(BaseTrigger):
             },
         )
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        while True:
-            try:  # not in the thread that all triggers share by default: a cluster that is down would hold them all up
-                report = await sync_to_async(self.look, thread_sensitive=False)()
-            except UnavailableError as error:
-                if not error.retriable:
-                    yield TriggerEvent({"error": str(error)})
-                    return
-                self.log.warning("Waiting: %s", error)
-            except KafkaOffsetsError as error:
-                yield TriggerEvent({"error": str(error)})
-                return
-            else:
-                if report is not None:
-                    yield TriggerEvent(report)
-                    return
-            await asyncio.sleep(self.poke_interval)
-
     def look(self) -> dict[str, Any] | None:
-        """One poke: the report on a window that is complete, or ``None`` while it is not.
-
-        :raises InvalidRequest: the request is wrong, whatever the cluster holds.
-        :raises ClusterUnavailable: the cluster could not be asked.
-        """
+        """The report on a window that is complete, or ``None`` while it is not."""
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
             if not self._found and not self._discover(cluster):
                 return None

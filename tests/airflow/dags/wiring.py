@@ -8,13 +8,14 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowSkipException
 from confluent_kafka import Producer
 
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
     KafkaOffsetsHook,
+    OffsetLagSensor,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
     WindowCompleteSensor,
@@ -117,6 +118,35 @@ with DAG(
 with DAG("pattern_awaited", schedule=None, params=NAMES, **COMMON):
     PartitionDiscoverySensor(
         task_id="wait", topic_pattern="{{ params.topic }}.*", deferrable=False, poke_interval=0.2, timeout=30
+    )
+
+with DAG("lag_awaited", schedule=None, params={**NAMES, "min_records": 1}, **COMMON):
+    waiting = {"topics": TOPIC, "group_id": GROUP, "min_records": "{{ params.min_records }}", "poke_interval": 0.2}
+    deferred = OffsetLagSensor(task_id="deferred", deferrable=True, **waiting)
+    deferred >> OffsetLagSensor(task_id="poked", deferrable=False, timeout=30, **waiting)
+
+with DAG("checkpoint_only", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=resolve.output["plan"], commit_mode="checkpoint-only", require_report=False
+    )
+
+with DAG("commit_published", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=resolve.output["plan"], require_report=False, asset=Asset("committed-orders")
+    )
+
+with DAG("window_published", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON):
+    window = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=window.output["plan"], require_report=False, asset=Asset("committed-orders")
     )
 
 AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
