@@ -304,7 +304,7 @@ MUTATIONS = (
     Mutation("complete: open for whom", ARRIVALS, 'isolation_level == "read_committed"', "False", "not_an_empty_partition"),
     Mutation("late: deleted", LATE, "max(ends[tp], p.log_start_offset)", "ends[tp]", "cannot_be_late"),
     Mutation("late: which window", WINDOWS, "and entry.claim.end_ms == moment_ms", "", "test_complete"),
-    Mutation("late: anew", PLANNER, "    successor = _count_late(store, successor, run)\n", "", "replaced_window_counts"),
+    Mutation("late: anew", PLANNER, "    successor = _count_late(store, register, successor)\n", "", "replaced_window_counts"),
     # chains
     Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains|test_F7_C7"),
     Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains|holds_the_starts"),
