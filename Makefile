@@ -6,14 +6,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test mutate docs format lock clean
+.PHONY: help setup demo test test-system test-faults mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 UV := $(BIN)/uv
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/'
 
 setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lock
 
@@ -47,12 +47,21 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there
 	@$(BIN)/python -m testbed.demo
 
+# What needs a whole Airflow or a Spark cluster as processes, minutes each.
+SYSTEM := tests/faults tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_table_output.py
+
 test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM))
+
+test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix
+	$(BIN)/python -m pytest $(SYSTEM)
+
+test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
+	$(BIN)/python -m pytest -q --all-faults tests/faults
 
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations

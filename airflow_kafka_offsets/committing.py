@@ -1,9 +1,9 @@
 """The one way to a commit: plan + read reports + cluster → committed, or a refusal that has written nothing.
 
 The order is the rule (DESIGN, Commit): open the fence, read the group (stable) and the checkpoint, compare, send,
-describe the group and look a second time, commit, checkpoint, receipt, read back. The fence holds off everybody who
-commits this way. A person's tool, or a consumer that joins, is not held off: the second look finds what came before the
-commit, and reading back what came at the same moment.
+describe the group and look a second time (at the reports too), commit, checkpoint, receipt, read back. The fence holds
+off everybody who commits this way. A person's tool, or a consumer that joins, is not held off: the second look finds
+what came before the commit, and reading back what came at the same moment.
 """
 
 from __future__ import annotations
@@ -101,9 +101,13 @@ def commit_run(
     """
     mode = parse_commit_mode(commit_mode)
     kind = parse_fencing(fencing)
-    _refuse_replaced(plan, store)
-    if require_report:
-        verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
+
+    def verify() -> None:
+        _refuse_replaced(plan, store)
+        if require_report:
+            verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
+
+    verify()
     chain = None
     if plan.checkpoint_id is not None and not plan.window:
         chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
@@ -111,7 +115,7 @@ def commit_run(
         why = "a window moves no group" if plan.window else "commit_mode is never"
         outcome = CommitOutcome({}, not_committed=why, dry_run=dry_run)
     else:
-        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive)
+        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive, verify)
     if chain is not None and plan.run is not None and not dry_run:
         chain.turns.end(plan.run)
     return outcome
@@ -126,6 +130,7 @@ def _commit_in_turn(
     fencing: Fencing,
     dry_run: bool,
     is_alive: IsAlive | None,
+    verify: Callable[[], None],
 ) -> CommitOutcome:
     def look_up_record() -> _Record:
         return _Record.of(plan, store, chain)
@@ -133,12 +138,18 @@ def _commit_in_turn(
     if chain is not None and not dry_run and not look_up_record().own:
         chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
     if mode == "checkpoint-only":
-        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run)
+        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run, verify)
     if plan.window and _has_checkpoint(plan, store):
         why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
         return CommitOutcome({}, dry_run=dry_run, not_committed=why)
     return commit_offsets(
-        plan, cluster, fencing=fencing, mirror=plan.window, dry_run=dry_run, look_up_record=look_up_record
+        plan,
+        cluster,
+        fencing=fencing,
+        mirror=plan.window,
+        dry_run=dry_run,
+        look_up_record=look_up_record,
+        verify=verify,
     )
 
 
@@ -158,7 +169,9 @@ def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
         )
 
 
-def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool) -> CommitOutcome:
+def _keep_checkpoint_only(
+    plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool, verify: Callable[[], None]
+) -> CommitOutcome:
     """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
     if record.chain is None:
         raise InvalidRequest(("commit_mode 'checkpoint-only' needs a plan with a checkpoint_id, and no window.",))
@@ -168,6 +181,7 @@ def _keep_checkpoint_only(plan: OffsetPlan, cluster: Cluster, record: _Record, d
         [r for p in plan.partitions if (r := recreated_since(plan, p, topic_ids.get(p.topic_partition.topic)))]
     )
     group = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions]) if plan.group_id else {}
+    verify()  # once more: as before a write to the group
     if not dry_run:
         record.keep(plan, {tp: commit.offset for tp, commit in group.items()})
     why = "commit_mode is checkpoint-only: the checkpoint holds the offsets"
@@ -278,11 +292,14 @@ def commit_offsets(
     mirror: bool = False,
     dry_run: bool = False,
     look_up_record: Callable[[], _Record | _NoRecord] = _NoRecord,
+    verify: Callable[[], None] = lambda: None,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
 
     :param mirror: whether ``plan`` may be a window, whose pipeline is known to have no checkpoint.
     :param look_up_record: asked inside of the fence: what the work store knows of this plan's commit.
+    :param verify: raises if the plan is not, or no longer, shown to have been read: a cleared Spark task may have begun
+        to write again since the first look.
     """
     group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
@@ -307,6 +324,7 @@ def commit_offsets(
         _refuse_live_group(group_id, cluster)
         # Not stable: this commit's own offsets are pending, and would be waited for.
         _refuse_movement(group_id, before, cluster.committed(group_id, partitions, stable=False))
+        verify()
         commit.commit()
         record.keep(plan, {p.topic_partition: p.end_offset for p in plan.partitions})
     _read_back(group_id, to_write, cluster)

@@ -17,6 +17,7 @@
     │   ├── GroupActive                       the group has live members
     │   ├── CommitConflict                    the group is not where the plan found it
     │   ├── ReadNotVerified                   the reports do not show that the plan was read
+    │   ├── LateAttempt                       a Spark job has written after another one took its place
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
     │   ├── WindowRepeated                    another run of the pipeline has records of this window
     │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
@@ -142,6 +143,27 @@ class WindowIncomplete(PartitionsRefused):
 
 class NothingToDiscover(PartitionsRefused):
     """No topic or partition matches; a sensor waits for it, an operator says so."""
+
+
+@dataclass(eq=False)
+class LateAttempt(RefusedError):
+    """A Spark job that was given up for lost has written into an output that is another attempt's by now.
+
+    :ivar what: the attempt that is late.
+    :ivar by: what has taken its place.
+    :ivar output: where both write.
+    """
+
+    what: str
+    by: str
+    output: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} comes too late: {self.by} has taken its place, and {self.output} may hold records of both. "
+            "No report was made, and that output does not count as verified any more.\n"
+            "Clear the Spark task of the run: it writes the output anew."
+        )
 
 
 @dataclass(eq=False)

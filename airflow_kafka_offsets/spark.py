@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt
 from airflow_kafka_offsets.offsets.assign import split_plan
 from airflow_kafka_offsets.offsets.job import parse_job_arguments
 from airflow_kafka_offsets.offsets.manifest import spark_options
@@ -32,7 +32,13 @@ from airflow_kafka_offsets.offsets.output import Attempt, TableFormat, WriteMode
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store, safe_name
-from airflow_kafka_offsets.stores.runs import begin_read, read_stored_plan, store_report, stored_plan_number
+from airflow_kafka_offsets.stores.runs import (
+    begin_read,
+    read_stored_plan,
+    store_report,
+    stored_plan_number,
+    withdraw_late,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +80,7 @@ class PlanJob:
     _source: DataFrame | None = field(default=None, init=False, repr=False)
     _owns_output: bool = field(default=False, init=False, repr=False)
     _may_be_skipped: bool = field(default=False, init=False, repr=False)
+    _skips_late_writes: bool = field(default=False, init=False, repr=False)
 
     @property
     def partitions(self) -> list[PlannedPartition]:
@@ -184,6 +191,7 @@ def write_options(job: PlanJob, format: TableFormat = "delta", mode: WriteMode =
             ]
         )
     job._may_be_skipped = True
+    job._skips_late_writes = format == "delta"
     return options
 
 
@@ -199,10 +207,13 @@ def report_read(job: PlanJob, written: DataFrame) -> ReadReport:
 
     :raises InvalidRequest: there was no :func:`read_plan`, a column is missing, or counting would read Kafka again.
     :raises StoreUnavailable: the report cannot be written, or this attempt has reported already.
+    :raises LateAttempt: this job was given up for lost, and another one has begun to write the same output.
     """
     attempt, source = job._attempt, job._source
     if attempt is None or source is None:
         raise InvalidRequest(["report_read comes after read_plan with the same job, once its sink has succeeded."])
+    if not job._skips_late_writes:
+        _refuse_late(job, attempt)
     is_source = written is source or written.sameSemantics(source)
     if is_source and job._may_be_skipped:
         raise InvalidRequest(
@@ -224,6 +235,13 @@ def report_read(job: PlanJob, written: DataFrame) -> ReadReport:
     report = ReadReport(job.plan.plan_id, job.split, attempt, proof, counts, job._output)
     store_report(job.store, report)
     return report
+
+
+def _refuse_late(job: PlanJob, attempt: int) -> None:
+    by = withdraw_late(job.store, job.plan, job.split, attempt)
+    if by is not None:
+        what = f"Attempt {attempt} at split {job.split} of plan {job.plan.plan_id}"
+        raise LateAttempt(what, by, job._output or "its output")
 
 
 def _source_options(spark: SparkSession, job: PlanJob, options: dict[str, Any]) -> dict[str, Any]:

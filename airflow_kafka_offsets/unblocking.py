@@ -24,6 +24,7 @@ from airflow_kafka_offsets.planner import now_ms, take_snapshots
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import store_plan_of_no_run
+from airflow_kafka_offsets.stores.turns import IsAlive
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,13 @@ def unblock(
     commit_mode: str | None = None,
     fencing: str = "transaction",
     dry_run: bool = False,
+    is_alive: IsAlive | None = None,
 ) -> Unblocked:
     """Move the position of a pipeline forward, over records that nobody will read.
 
     :param request: from :func:`~airflow_kafka_offsets.offsets.unblock.parse_unblock`.
     :param commit_mode: ``on-success`` (default), or ``checkpoint-only`` for a pipeline that leaves the group alone.
-    :param fencing: as of :func:`~airflow_kafka_offsets.committing.commit_run`.
+    :param fencing, is_alive: as of :func:`~airflow_kafka_offsets.committing.commit_run`.
     :raises NoPosition: there is no checkpoint, or it lacks a partition.
     :raises EndBeforeStart: an offset is below the position, or beyond the end of the log.
     :raises GroupMoved: the group is not where the checkpoint saw it, and ``on_group_moved`` is ``fail``.
@@ -93,7 +95,7 @@ def unblock(
         )
     else:
         store_plan_of_no_run(store, plan)
-        outcome = commit_run(plan, store, cluster, commit_mode=commit_mode, fencing=fencing)
+        outcome = commit_run(plan, store, cluster, commit_mode=commit_mode, fencing=fencing, is_alive=is_alive)
     return Unblocked(plan, outcome, positions, repaired_from)
 
 

@@ -53,6 +53,7 @@ class KafkaBroker(Topics):
     :param data_dir: where its data and log go; None for a temporary folder, which `close()` and `with` remove.
     :param config: broker settings in addition to, or instead of, the testbed's.
     :param sasl_users: users and passwords of a second listener, SASL_PLAINTEXT with PLAIN; None for no such listener.
+    :param proxy_port: where a proxy listens that passes on to `proxied_address`, a listener that advertises the proxy.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class KafkaBroker(Topics):
         *,
         config: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
+        proxy_port: int | None = None,
         java: Java | None = None,
         say: Say = silent,
     ) -> None:
@@ -72,6 +74,7 @@ class KafkaBroker(Topics):
         self.log = self.data_dir / "broker.log"
         self._overrides = dict(config or {})
         self._sasl_users = dict(sasl_users) if sasl_users is not None else None
+        self._proxy_port = proxy_port
         self._ports: list[int] = []
         self._process: Leashed | None = None
         self._log_start = 0
@@ -98,6 +101,16 @@ class KafkaBroker(Topics):
         return f"127.0.0.1:{self._port(2)}"
 
     @property
+    def proxied_address(self) -> tuple[str, int]:
+        """Host and port of the listener that advertises the proxy.
+
+        :raises ValueError: when the broker was made without `proxy_port`.
+        """
+        if self._proxy_port is None:
+            raise ValueError("this broker has no listener for a proxy: give it proxy_port")
+        return "127.0.0.1", self._port(-1)
+
+    @property
     def pid(self) -> int:
         """Of the JVM."""
         return self._running().pid
@@ -116,7 +129,7 @@ class KafkaBroker(Topics):
         fixed = bool(self._ports)
         for attempt in range(PORT_ATTEMPTS):
             if not fixed:
-                self._ports = free_ports(3 if self._sasl_users is not None else 2)
+                self._ports = free_ports(2 + (self._sasl_users is not None) + (self._proxy_port is not None))
             try:
                 self._launch()
                 self._wait_until_ready()
@@ -177,7 +190,9 @@ class KafkaBroker(Topics):
         return self._process
 
     def _settings(self) -> dict[str, str]:
-        return broker_settings(self._ports, self.data_dir / "data", self._sasl_users) | self._overrides
+        return broker_settings(self._ports, self.data_dir / "data", self._sasl_users, self._proxy_port) | (
+            self._overrides
+        )
 
     def _launch(self) -> None:
         properties = self.data_dir / "server.properties"

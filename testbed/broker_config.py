@@ -15,18 +15,30 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
-def broker_settings(ports: Sequence[int], data: Path, sasl_users: Mapping[str, str] | None) -> dict[str, str]:
-    """Kafka's properties; `ports` are those of the clients, the controller and, if there are users, SASL."""
-    broker, controller, *sasl = ports
+def broker_settings(
+    ports: Sequence[int], data: Path, sasl_users: Mapping[str, str] | None, proxy_port: int | None = None
+) -> dict[str, str]:
+    """Kafka's properties; `ports` are those of the clients, the controller and, where asked for, SASL and the proxy's.
+
+    :param proxy_port: where a proxy listens. The last of `ports` is a listener that sends its clients there.
+    """
+    broker, controller, *more = ports
+    sasl = more[:1] if sasl_users is not None else []
     listeners = [f"PLAINTEXT://127.0.0.1:{broker}", *(f"SASL_PLAINTEXT://127.0.0.1:{port}" for port in sasl)]
+    advertised = list(listeners)
+    if proxy_port is not None:
+        listeners.append(f"PROXIED://127.0.0.1:{ports[-1]}")
+        advertised.append(f"PROXIED://127.0.0.1:{proxy_port}")
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
-        "advertised.listeners": ",".join(listeners),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,PROXIED:PLAINTEXT"
+        ),
         "log.dirs": str(data),
         # One node: nothing can be replicated.
         "offsets.topic.replication.factor": "1",

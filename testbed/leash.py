@@ -1,7 +1,8 @@
 """A child that ends when its parent does, however the parent ends.
 
 `python leash.py PARENT_PID COMMAND...` starts the command in a session of its own, prints its pid, and waits. When it
-ends, the leash ends with its status. When the parent is gone (kill -9 too), it kills the command's process group.
+ends, the leash ends with its status. When the parent is gone (kill -9 too), it ends the command. In either case it
+then kills what the command has left behind: its process group, and on Linux its whole session.
 
 Not PR_SET_PDEATHSIG: that is Linux's alone, and it fires when the *thread* that started the child ends. Not a pipe that
 closes: a forked child of the parent would hold it open. The leash asks who its parent is, four times a second.
@@ -91,9 +92,31 @@ def _main(parent: int, command: list[str]) -> int:
             if os.getppid() == parent:
                 continue
             status = -signal.SIGKILL
-        with suppress(ProcessLookupError, PermissionError):  # what the command started and left behind, too
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
+        _kill_session(child.pid)
         return status if status >= 0 else 128 - status
+
+
+def _kill_session(leader: int) -> None:
+    """What has made process groups of its own (Airflow's tasks) is still in the session. Only Linux can list it."""
+    left = True
+    while left:  # until none is left: one of them may have forked meanwhile
+        left = False
+        for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+            with suppress(ProcessLookupError, PermissionError):
+                if name.isdigit() and os.getsid(int(name)) == leader and not _is_dead(name):
+                    os.kill(int(name), signal.SIGKILL)
+                    left = True
+
+
+def _is_dead(pid: str) -> bool:
+    """A zombie, which its parent has not buried yet."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 if __name__ == "__main__":

@@ -23,6 +23,13 @@ from testbed.spark import spark_conf, spark_env
 
 pytest_plugins = ["tests.airflow.fixtures"]
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-faults", action="store_true", help="play every row of the fault matrix, not one of each class"
+    )
+
+
 TopicFactory = Callable[..., str]
 
 # Airflow reads its settings when it is first imported, by whichever test that is: they are set before any of them.

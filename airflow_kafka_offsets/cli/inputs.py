@@ -15,6 +15,7 @@ from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
 from airflow_kafka_offsets.stores.runs import find_plan
 
 Options = Mapping[str, Any]
+"""By the options' names. Under ``airflow`` there is ``is_alive`` too: whether a run is queued or running."""
 
 
 def client_config(options: Options) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def commit(options: Options) -> int:
             require_report=not options.get("no_require_report"),
             fencing=options.get("fencing") or "transaction",
             dry_run=dry_run,
+            is_alive=options.get("is_alive"),
         )
     rows = [
         *((tp.topic, tp.partition, before, after, "write") for tp, (before, after) in outcome.written.items()),

@@ -32,6 +32,7 @@ def unblock(options: Options) -> int:
             commit_mode=options.get("commit_mode"),
             fencing=options.get("fencing") or "transaction",
             dry_run=dry_run,
+            is_alive=options.get("is_alive"),
         )
     if done.repaired_from:
         will = "will be" if dry_run else "was"

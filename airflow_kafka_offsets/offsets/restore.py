@@ -149,10 +149,10 @@ def _landed(
         ends = {p.topic_partition: p for p in plan.partitions}
         seen = {tp: ends[tp].end_offset if tp in marked else ends[tp].base_offset for tp in ends}
         return checkpoint_after(plan, checkpoint, seen)
-    return _checkpoint_of_marks(checkpoint, plan_ids[0], {tp: committed[tp] for tp in marked})
+    return _checkpoint_of_marks(checkpoint, next(iter(marked.values())), {tp: committed[tp] for tp in marked})
 
 
-def _checkpoint_of_marks(checkpoint: Checkpoint, plan_id: str, marked: Committed) -> Checkpoint:
+def _checkpoint_of_marks(checkpoint: Checkpoint, mark: CommitMark, marked: Committed) -> Checkpoint:
     """The plan is not in the store any more; what the group holds are its ends."""
     kept = {tp: KeptOffset(commit.offset, commit.offset, commit.leader_epoch) for tp, commit in marked.items()}
     return Checkpoint(
@@ -161,8 +161,8 @@ def _checkpoint_of_marks(checkpoint: Checkpoint, plan_id: str, marked: Committed
         checkpoint_id=checkpoint.checkpoint_id,
         cluster_id=checkpoint.cluster_id,
         group_id=checkpoint.group_id,
-        plan_id=plan_id,
-        run=checkpoint.run,
+        plan_id=mark.plan_id,
+        run=mark.run,
         startup=checkpoint.startup,
         restart=checkpoint.restart,
         subscription=checkpoint.subscription,

@@ -168,6 +168,25 @@ def store_report(store: WorkStore, report: ReadReport) -> None:
         )
 
 
+def withdraw_late(store: WorkStore, plan: OffsetPlan, split: int, attempt: int) -> str | None:
+    """What has taken the place of an attempt that has just written: a later attempt, or another plan of the run.
+
+    Where something has, the output may hold what both wrote. Another attempt is put on record, which never reports:
+    with it no report of this output counts, until the split is written anew.
+    """
+    current = (find_plan(store, plan.run) if plan.run else None) or StoredPlan(plan, "")
+    numbers = store.numbers(_reads(plan.plan_id, split), "begun")
+    if current.plan.plan_id != plan.plan_id:
+        by = f"plan {current.plan.plan_id}"
+    elif numbers and numbers[-1] != attempt:
+        by = f"attempt {numbers[-1]}"
+    else:
+        return None
+    if split < current.plan.splits:
+        begin_read(store, current.plan, split, None)
+    return by
+
+
 def latest_attempts(store: WorkStore, plan: OffsetPlan, splits: Iterable[int]) -> dict[int, SplitAttempt]:
     """The newest attempt at each split that has begun, with its report if it has one.
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from airflow_kafka_offsets.cli.airflow_commands import lives_in_database
+from airflow_kafka_offsets.offsets.spec import RunKey
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.dag_runs import RunResult
@@ -177,8 +179,11 @@ def test_a_run_waits_for_a_living_one_and_not_for_a_dead_one(
     assert waiting.states("orders.resolve") == ["failed"]
     said = "".join(capfd.readouterr())
     assert f"Run job_of_bad_manners/{first.run_id}/orders.resolve of this pipeline is not over" in said
+    key = RunKey("job_of_bad_manners", first.run_id, "orders.resolve")
+    assert lives_in_database(key), "the command line sees the same"
 
     set_run_state(first, "failed")
+    assert not lives_in_database(key)
     following = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
     assert following.states("orders.resolve") == ["success"]
 

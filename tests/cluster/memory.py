@@ -165,8 +165,9 @@ class MemoryCommit:
     def commit(self) -> None:
         if self.fencing == "compare":
             self.cluster.write(self.group_id, self.sent)
-        elif self.transaction is not None:
-            self._refuse_fenced()
+        elif self.sent:
+            self._refuse_fenced()  # which is also how a committer learns that its transaction was aborted
+            assert self.transaction is not None
             now = self.cluster.groups.get(self.group_id, {})
             passed = [tp for tp in self.sent if now.get(tp) is not self.seen.get(tp)]
             for tp in passed:
@@ -273,6 +274,13 @@ class InMemoryCluster:
         offsets = self.groups.get(group_id, {})
         for tp in list(offsets) if partitions is None else partitions:
             offsets.pop(tp, None)
+
+    def time_out(self, group_id: str) -> None:
+        """The transaction of a commit that has been open for too long is aborted, and its committer fenced off."""
+        opened = self.fences.get(group_id)
+        if opened is not None and opened.transaction is not None:
+            del self.fences[group_id]
+            opened._abort()
 
     @contextmanager
     def live_member(self, group_id: str, topic: str, client_id: str = "consumer-1") -> Iterator[None]:

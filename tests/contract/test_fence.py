@@ -22,12 +22,14 @@ from airflow_kafka_offsets.errors import (
     InvalidRequest,
     KafkaOffsetsError,
     OverlappingRun,
+    ReadNotVerified,
     RefusedError,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import begin_read
 from testbed.broker import KafkaBroker
 from tests.cluster.commits import Interrupted, commit
 from tests.contract.conftest import AnyCluster
@@ -238,6 +240,22 @@ def test_a_consumer_that_joins_is_seen_or_refused_by_the_broker(
             assert held(pipeline) == ends(plan)
     finally:
         member.__exit__(None, None, None)
+
+
+def test_a_spark_task_that_begins_again_while_the_commit_is_prepared_is_seen(
+    pipeline: Pipeline, fencing: Fencing
+) -> None:
+    """Its output may be half overwritten by now."""
+    plan = planned(pipeline, "one")
+    with pytest.raises(ReadNotVerified, match="began and has not reported"):
+        commit_while(
+            pipeline,
+            plan,
+            "before_second_look",
+            lambda: begin_read(pipeline.store, plan, 0, None),
+            fencing=fencing,
+        )
+    assert held(pipeline) == {}
 
 
 # ── a crash at every step ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
 import pytest
 
+from airflow_kafka_offsets.errors import PlanSuperseded, ReadNotVerified
+from airflow_kafka_offsets.offsets.commits import mark_of
+from airflow_kafka_offsets.offsets.model import CommittedOffset
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import begin_read
+from tests.cluster.commits import commit
 from tests.contract.conftest import AnyCluster
-from tests.contract.pipeline import Pipeline, ranges
+from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
 
 
 @pytest.fixture
@@ -24,3 +34,50 @@ def test_a_new_topic_is_read_by_each_of_two_pipelines_on_one_group(cluster: AnyC
     cluster.produce(new, 2)
     pipeline.run("other", topics=[new], checkpoint_id="other")
     assert ranges(pipeline.run("two", topics=[pipeline.topic, new]))[-1] == (0, 2)
+
+
+@dataclass
+class WhileItLooks:
+    """A cluster where something happens while a commit looks at the group."""
+
+    cluster: Any
+    happens: Callable[[], Any]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster, name)
+
+    def committed(self, *arguments: Any, **how: Any) -> Any:
+        self.happens()
+        return self.cluster.committed(*arguments, **how)
+
+
+def test_a_checkpoint_is_not_kept_over_an_output_that_is_being_written_again(pipeline: Pipeline) -> None:
+    """The Spark task was cleared while its commit was looking: as before a write to the group."""
+    plan = pipeline.plan("one")
+    pipeline.read(plan)
+    cluster = WhileItLooks(pipeline.cluster, lambda: begin_read(pipeline.store, plan, 0, None))
+    with pytest.raises(ReadNotVerified, match="began and has not reported"):
+        replace(pipeline, cluster=cluster).commit(plan, commit_mode="checkpoint-only")
+    newest = CheckpointChain(pipeline.store, plan.cluster_id, CHECKPOINT).newest()
+    assert newest is not None
+    assert newest.id == plan.parent
+
+
+def test_a_commit_whose_plan_is_lost_is_completed_in_the_name_of_its_own_run(pipeline: Pipeline) -> None:
+    """Not of the run before it, which would be blamed for what it never read."""
+    pipeline.run("before")
+    old = pipeline.plan("old")
+    lost = replace(pipeline.plan("lost"), partitions=old.partitions)
+    lost = replace(lost, splits=lost.splits + 1)  # another plan, which no store has
+    mark = mark_of(lost).encode()
+    commit(
+        pipeline.cluster,
+        pipeline.group,
+        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in lost.partitions},
+    )
+    pipeline.plan("next")
+    newest = CheckpointChain(pipeline.store, lost.cluster_id, CHECKPOINT).newest()
+    assert newest is not None
+    assert (newest.plan_id, newest.run) == (lost.plan_id, str(lost.run))
+    with pytest.raises(PlanSuperseded, match="run dag/lost/resolve has gone on"):
+        pipeline.plan("old")

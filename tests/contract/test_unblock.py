@@ -14,6 +14,7 @@ from airflow_kafka_offsets.errors import (
     InvalidRequest,
     NoPosition,
     NothingToDiscover,
+    OverlappingRun,
     PlanSuperseded,
     StoreUnavailable,
 )
@@ -48,7 +49,7 @@ def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> 
 
 
 def unblocked(pipeline: Pipeline, to: dict[str, int], store: WorkStore | None = None, **asked: Any) -> Unblocked:
-    how = {name: asked.pop(name) for name in ("commit_mode", "dry_run") if name in asked}
+    how = {name: asked.pop(name) for name in ("commit_mode", "dry_run", "is_alive") if name in asked}
     request = parse_unblock({pipeline.topic: to}, checkpoint_id=CHECKPOINT, **asked)
     return unblock(request, store or pipeline.store, pipeline.cluster, **how)
 
@@ -61,6 +62,13 @@ def newest(pipeline: Pipeline) -> Checkpoint:
 def group_at(pipeline: Pipeline) -> dict[int, int]:
     partitions = [TopicPartition(pipeline.topic, number) for number in range(3)]
     return {tp.partition: c.offset for tp, c in pipeline.cluster.committed(pipeline.group, partitions).items()}
+
+
+def test_a_living_run_that_has_planned_is_not_cut_off(pipeline: Pipeline) -> None:
+    pipeline.plan("open", is_alive=lambda _: True)
+    with pytest.raises(OverlappingRun, match="Run dag/open/resolve of this pipeline is not over"):
+        unblocked(pipeline, {"0": 8}, is_alive=lambda _: True)
+    assert group_at(pipeline)[0] == 4
 
 
 def test_the_next_run_goes_on_from_there_and_the_other_partitions_stay(cluster: AnyCluster, pipeline: Pipeline) -> None:

@@ -1,23 +1,25 @@
 """Workers that stop before and after each look and each write, to go on at once, much later, or never.
 
 A step is one call of the code under test (a resolve, a read, a commit) in a greenlet of its own. Each question to the
-group, each object of the work store and each commit is a place where it pauses: what happens elsewhere before it goes
-on, and whether it does, is the model's choice. So a crash, a zombie, two committers and a person's reset between a look
-and a write are all one thing: another order of the same pauses. A step that is killed at a write may leave it undone,
-done in part, or done without knowing it.
+group, each object of the work store, and of a commit the fence, the sending and the write are places where it pauses:
+what happens elsewhere before it goes on, and whether it does, is the model's choice. So a crash, a zombie, two
+committers and a person's reset between a look and a write are all one thing: another order of the same pauses. A step
+that is killed at a write may leave it undone, done in part, or done without knowing it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
 
+from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.errors import RefusedError, UnavailableError
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from tests.cluster.memory import InMemoryCluster
+from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
+from tests.cluster.memory import InMemoryCluster, MemoryCommit
 
 
 class Killed(BaseException):
@@ -96,33 +98,88 @@ def pause(where: str) -> None:
         raise Killed
 
 
+class Watch(Protocol):
+    """Who is told of what steps see and do at the group."""
+
+    def on_describe(self, described: ClusterDescription) -> None: ...
+
+    def on_look(self, found: Mapping[TopicPartition, CommittedOffset]) -> None: ...
+
+    def on_commit(
+        self, before: Mapping[TopicPartition, CommittedOffset], landed: Mapping[TopicPartition, CommittedOffset]
+    ) -> None: ...
+
+
 class SteppedCluster:
     """A cluster whose callers pause at it. Nobody who is not a step is held up."""
 
-    def __init__(self, cluster: InMemoryCluster, on_commit: Callable[[Mapping[TopicPartition, Any]], None]) -> None:
-        self._cluster, self._on_commit = cluster, on_commit
+    def __init__(self, cluster: InMemoryCluster, watch: Watch) -> None:
+        self._cluster, self._watch = cluster, watch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
     def describe(self, *arguments: Any) -> Any:
         pause("describe")
-        return self._cluster.describe(*arguments)
+        described = self._cluster.describe(*arguments)
+        self._watch.on_describe(described)
+        return described
 
-    def committed(self, *arguments: Any) -> Any:
+    def end_offsets(self, *arguments: Any) -> Any:
+        pause("look at the ends")
+        return self._cluster.end_offsets(*arguments)
+
+    def committed(self, *arguments: Any, **how: Any) -> Any:
         pause("look at the group")
-        return self._cluster.committed(*arguments)
+        found = self._cluster.committed(*arguments, **how)
+        self._watch.on_look(found)
+        return found
 
     def describe_group(self, *arguments: Any) -> Any:
         pause("look at its members")
         return self._cluster.describe_group(*arguments)
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    @contextmanager
+    def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[SteppedCommit]:
+        """A process that is killed aborts nothing: its transaction is left behind, pending."""
+        pause("open the fence")
+        opened = self._cluster.open_commit(group_id, fencing)
+        opened.__enter__()
+        try:
+            pause("opened the fence")
+            yield SteppedCommit(opened, self._watch)
+        except Killed:
+            raise
+        except BaseException:
+            opened.__exit__()
+            raise
+        opened.__exit__()
+
+
+class SteppedCommit:
+    def __init__(self, opened: MemoryCommit, watch: Watch) -> None:
+        self._opened, self._watch = opened, watch
+
+    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        pause("send")
+        self._opened.send(offsets)
+        pause("sent")
+
+    def commit(self) -> None:
         arrived = _pause("commit")
-        landed = offsets if arrived is None else dict(sorted(offsets.items())[:arrived])
-        self._cluster.commit(group_id, landed)
-        if landed:
-            self._on_commit(landed)
+        if arrived == 0:
+            raise Killed
+        opened = self._opened
+        if arrived is not None and opened.fencing == "compare":  # a transaction arrives as a whole
+            opened.sent = dict(sorted(opened.sent.items())[:arrived])
+        group = opened.cluster.groups.setdefault(opened.group_id, {})
+        before = dict(group)
+        try:
+            opened.commit()
+        finally:
+            landed = {tp: commit for tp, commit in opened.sent.items() if group.get(tp) is commit}
+            if landed:
+                self._watch.on_commit(before, landed)
         if arrived is not None:
             raise Killed
         pause("committed")

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         copies: Queue[Path] = Queue()
         for number in range(WORKERS):
-            copies.put(_copy(Path(folder) / str(number)))
+            copies.put(copy_project(Path(folder) / str(number)))
 
         def attempt(mutation: Mutation) -> str:
             copy = copies.get()
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     return _report(outcomes, time.monotonic() - begun)
 
 
-def _copy(target: Path) -> Path:
+def copy_project(target: Path) -> Path:
     target.mkdir()
     for name in COPIED:
         source = ROOT / name

@@ -336,6 +336,7 @@ MUTATIONS = (
     Mutation("fence: opened", COMMITTING, "cluster.open_commit(group_id, fencing)", 'cluster.open_commit(group_id, "compare")', "the_slower_is_fenced"),
     Mutation("fence: look", COMMITTING, "before, cluster.committed(group_id, partitions, stable=False))", "before, before)", "a_persons_reset|the_slower_is_fenced"),
     Mutation("fence: stable", COMMITTING, "partitions, stable=False)", "partitions)", "the_slower_is_fenced"),
+    Mutation("fence: reports", COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()", "begins_again_while_the_commit"),
     Mutation("fence: read back", COMMITTING, "    _read_back(group_id, to_write, cluster)\n", "", "a_persons_reset"),
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, StoreUnavailable
+from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.spark import PlanJob, plan_job, read_plan, report_read, write_options
 from testbed.broker import KafkaBroker
@@ -326,6 +326,24 @@ def test_a_job_that_began_and_died_is_not_verified_by_the_attempt_before(
     read_plan(spark, job)
     with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
         verify_reads(job.plan, plans.attempts(job.plan))
+
+
+def test_a_job_that_was_given_up_and_writes_late_takes_the_verification_away(
+    spark: SparkSession, plans: StoredPlans, filled: Filled, tmp_path: Path
+) -> None:
+    """Its worker was cut off, another attempt has reported, and then its files arrive in the same output."""
+    topic = filled(10)
+    arguments = plans.arguments({(topic, 0): (0, 10)})
+    late, then = plan_job(arguments), plan_job(arguments)
+    records = read_plan(spark, late)
+    report_read(then, write(read_plan(spark, then), then, tmp_path / "out"))
+    verify_reads(then.plan, plans.attempts(then.plan))
+    with pytest.raises(LateAttempt, match=r"Attempt 1 .* too late: attempt 2 has taken its place"):
+        report_read(late, write(records, late, tmp_path / "out"))
+    with pytest.raises(ReadNotVerified, match="attempt 3 began and has not reported"):
+        verify_reads(then.plan, plans.attempts(then.plan))
+    report_read(then, write(read_plan(spark, then), then, tmp_path / "out"))
+    verify_reads(then.plan, plans.attempts(then.plan))
 
 
 def test_a_persisted_source_may_be_reported_where_the_sink_cannot_be_read(

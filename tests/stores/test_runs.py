@@ -17,9 +17,11 @@ from airflow_kafka_offsets.stores.runs import (
     latest_attempts,
     read_stored_plan,
     receipts,
+    replace_plan,
     store_plan,
     store_receipt,
     store_report,
+    withdraw_late,
 )
 
 RUN = RunKey("dag", "scheduled__2026-11-20T10:00:00+00:00", "group.resolve")
@@ -155,3 +157,16 @@ def test_a_half_written_report_is_none(store: WorkStore) -> None:
     report = next(Path(store.uri).rglob("report.1.json"))
     report.write_bytes(report.read_bytes()[:-1])
     assert latest_attempts(store, plan, [0]) == {0: SplitAttempt(1, None)}
+
+
+def test_what_comes_after_another_plan_of_the_run_took_its_place_is_late(tmp_path: Path) -> None:
+    store = WorkStore(tmp_path, str(tmp_path))
+    old, new = replace(plan_until(5), run=RUN), replace(plan_until(9), run=RUN)
+    store_plan(store, RUN, old)
+    attempt = begin_read(store, old, 0, None)
+    assert withdraw_late(store, old, 0, attempt) is None
+    successor = replace(new, replaces=old.plan_id, starts_all_splits=True)
+    replace_plan(store, RUN, successor)
+    begin_read(store, successor, 0, None)
+    assert withdraw_late(store, old, 0, attempt) == f"plan {successor.plan_id}"
+    assert latest_attempts(store, successor, [0]) == {0: SplitAttempt(2, None)}

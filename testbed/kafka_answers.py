@@ -1,0 +1,55 @@
+"""Another error code in a broker's answer: what a broker says while it loads, moves or has lost something.
+
+Each function is a `change` of `kafka_proxy.changed`, for the versions that librdkafka asks in; another one is refused
+rather than guessed at.
+"""
+
+import struct
+from collections.abc import Callable
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+NOT_LEADER_OR_FOLLOWER = 6
+
+Change = Callable[[int, bytes], bytes]
+
+
+def list_offsets_error(code: int) -> Change:
+    """ListOffsets, flexible (version 6 on): each partition with `code`, and no offset."""
+
+    def change(version: int, answer: bytes) -> bytes:
+        if version < 6:
+            raise ValueError(f"ListOffsets v{version} is not known here")
+        data, at = bytearray(answer), 4 + 1 + 4  # correlation id, header's tags, throttle time
+        topics, at = _varint(answer, at)
+        for _ in range(topics - 1):
+            length, at = _varint(answer, at)
+            partitions, at = _varint(answer, at + length - 1)
+            for _ in range(partitions - 1):
+                struct.pack_into(">hqq", data, at + 4, code, -1, -1)  # after the index: error, timestamp, offset
+                at += 4 + 2 + 8 + 8 + 4 + 1  # and leader epoch, tags
+            at += 1  # the topic's tags
+        return bytes(data)
+
+    return change
+
+
+def offset_fetch_error(code: int) -> Change:
+    """OffsetFetch of one group, version 8 on: the group with `code`."""
+
+    def change(version: int, answer: bytes) -> bytes:
+        if version < 8:
+            raise ValueError(f"OffsetFetch v{version} is not known here")
+        return answer[:-4] + struct.pack(">h", code) + answer[-2:]  # then the group's tags, and the answer's
+
+    return change
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint (KIP-482), and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return value, at

@@ -1,0 +1,339 @@
+"""A real Airflow for tests that need its scheduler: api-server, scheduler and dag-processor, started once.
+
+`dag_runs.run_dag` runs a DAG in the test's own process and is quicker; here tasks are processes of their own that can
+be killed, a scheduler notices that, retries are scheduled, and what an operator clears runs again. Each of the parts is
+on a leash (`leash.py`), so that nothing is left behind, however the test ends.
+
+The metadata database is SQLite: under a scheduler it answers some requests with "database is locked", and the client
+below asks those again.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from testbed import airflow_home
+from testbed.leash import Leashed
+from testbed.ports import free_ports
+
+START_DEADLINE_S = 120.0
+RUN_DEADLINE_S = 180.0
+POLL_S = 0.2
+FINAL = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+
+# A killed task process is noticed at once, a killed supervisor within the heartbeat timeout, a killed scheduler's tasks
+# when another scheduler looks for orphans.
+QUICK = {
+    "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+    "AIRFLOW__CORE__PARALLELISM": "6",
+    "AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG": "6",
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+    "AIRFLOW__SCHEDULER__JOB_HEARTBEAT_SEC": "1",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "8",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "3",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "1",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "10",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+}
+
+
+class AirflowFailed(RuntimeError):
+    """A part of Airflow did not start, ended by itself, or refused a request."""
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """One task instance as the API tells it; `map_index` is -1 where the task is not mapped."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+    tries: int
+
+
+@dataclass
+class StandaloneAirflow:
+    """Runs between `start()` and `stop()`, or in a `with` block.
+
+    :param home: its AIRFLOW_HOME, an empty folder: database, logs, and a DAG folder with links to `dags`.
+    :param dags: folders of DAG files.
+    :param environment: further variables of all its processes: connections, `SPARK_CONF_DIR`, PATH.
+    """
+
+    home: Path
+    dags: Sequence[Path]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    triggerer: bool = False
+    _env: dict[str, str] = field(default_factory=dict, init=False)
+    _parts: dict[str, Leashed] = field(default_factory=dict, init=False)
+    _down: set[str] = field(default_factory=set, init=False)
+    _client: httpx.Client | None = field(default=None, init=False)
+
+    def start(self) -> Self:
+        """Migrate the database and start the parts; returns when each says that it is healthy."""
+        (self.home / "dags").mkdir(parents=True, exist_ok=True)
+        for number, folder in enumerate(self.dags):
+            (self.home / "dags" / f"{number}-{folder.name}").symlink_to(folder)
+        port = free_ports(1)[0]
+        self._env = {
+            **os.environ,
+            **airflow_home.settings_for(self.home, self.home / "dags"),
+            **QUICK,
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            **self.environment,
+        }
+        airflow_home.migrate(self._env)
+        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v2", timeout=30.0)
+        try:
+            for part in ("api-server", "scheduler", "dag-processor", *(["triggerer"] if self.triggerer else [])):
+                self.start_part(part)
+            self.wait_until_healthy()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def start_part(self, part: str) -> None:
+        """Start one of the parts again that was killed."""
+        command = [sys.executable, "-m", "airflow", part]
+        self._parts[part] = Leashed.start(command, env=self._env, log=self._log(part), cwd=self.home)
+        self._down.discard(part)
+
+    def kill_part(self, part: str) -> int:
+        """SIGKILL, and its leash takes along what it has started: a container that is gone. Its process id."""
+        self._down.add(part)
+        self._parts[part].kill()
+        return self._parts[part].pid
+
+    def wait_until_healthy(self) -> None:
+        names = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
+
+        def healthy() -> bool:
+            health = self._get("/monitor/health")
+            return all(health[names[part]]["status"] == "healthy" for part in self._parts if part in names)
+
+        self._wait("Airflow is healthy", healthy, START_DEADLINE_S)
+
+    def stop(self) -> None:
+        """End all of it; returns when nothing is left."""
+        if self._client is not None:
+            self._client.close()
+        for part in reversed(self._parts.values()):
+            part.stop(5.0)
+        self._parts.clear()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ── what an operator does ──
+
+    def wait_for_dag(self, dag_id: str) -> None:
+        """Returns when the DAG has been parsed."""
+        self._wait(f"DAG {dag_id} is known", lambda: self._get(f"/dags/{dag_id}")["dag_id"] == dag_id, START_DEADLINE_S)
+
+    def pause(self, dag_id: str, paused: bool = True) -> None:
+        self._request("PATCH", f"/dags/{dag_id}", json={"is_paused": paused})
+
+    def trigger(
+        self,
+        dag_id: str,
+        conf: Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        logical_date: datetime | None = None,
+    ) -> str:
+        """Start a run; its id."""
+        body: dict[str, Any] = {"conf": dict(conf or {}), "logical_date": logical_date and logical_date.isoformat()}
+        if run_id is not None:
+            body["dag_run_id"] = run_id
+        return str(self._request("POST", f"/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
+
+    def clear_task(self, dag_id: str, run_id: str, task_ids: Sequence[str], *, downstream: bool = True) -> None:
+        """Clear tasks of one run, whatever their state, and by default what comes after them."""
+        body = {
+            "dry_run": False,
+            "dag_run_id": run_id,
+            "task_ids": list(task_ids),
+            "only_failed": False,
+            "include_downstream": downstream,
+            "reset_dag_runs": True,
+        }
+        self._request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
+
+    def clear_run(self, dag_id: str, run_id: str) -> None:
+        """Clear all tasks of a run."""
+        body = {"dry_run": False, "only_failed": False}
+        self._request("POST", f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/clear", json=body)
+
+    def mark_run(self, dag_id: str, run_id: str, state: str) -> None:
+        """Mark a run as `success` or `failed`."""
+        self._request("PATCH", f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}", json={"state": state})
+
+    def create_backfill(self, dag_id: str, begin: datetime, end: datetime, **more: Any) -> int:
+        """Start a backfill of the runs from `begin` to `end`; its id."""
+        body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat(), **more}
+        return int(self._request("POST", "/backfills", json=body)["id"])
+
+    def set_variable(self, key: str, value: str) -> None:
+        with suppress(AirflowFailed):
+            self._request("DELETE", f"/variables/{key}")
+        self._request("POST", "/variables", json={"key": key, "value": value})
+
+    # ── what it sees ──
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}")["state"])
+
+    def runs(self, dag_id: str) -> dict[str, str]:
+        """The states of a DAG's runs, by run id."""
+        return {run["dag_run_id"]: run["state"] for run in self._get(f"/dags/{dag_id}/dagRuns?limit=100")["dag_runs"]}
+
+    def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
+        found = self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances?limit=100")["task_instances"]
+        return [TaskState(t["task_id"], t["map_index"], t["state"], t["try_number"]) for t in found]
+
+    def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskState:
+        """:raises KeyError: there is no such task instance (a mapped one before it is expanded)."""
+        for found in self.tasks(dag_id, run_id):
+            if (found.task_id, found.map_index) == (task_id, map_index):
+                return found
+        raise KeyError(f"{dag_id} {run_id} {task_id}[{map_index}]")
+
+    def task_pid(self, dag_id: str, run_id: str, task_id: str) -> int | None:
+        """The process of a task's newest try, of any of its mapped instances; `None` where none is running."""
+        found = self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances?limit=100")["task_instances"]
+        return next((t["pid"] for t in found if t["task_id"] == task_id and t["state"] == "running"), None)
+
+    def wait_for_run(
+        self,
+        dag_id: str,
+        run_id: str,
+        states: Sequence[str] = ("success", "failed"),
+        deadline_s: float = RUN_DEADLINE_S,
+    ) -> str:
+        """The state of a run, once it is one of `states`."""
+        found = ""
+
+        def ended() -> bool:
+            nonlocal found
+            found = self.run_state(dag_id, run_id)
+            return found in states
+
+        try:
+            self._wait(f"run {run_id} is {' or '.join(states)}", ended, deadline_s)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; it is {found}: {self.tasks(dag_id, run_id)}") from None
+        return found
+
+    def wait_for_task(
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        is_so: Callable[[TaskState], bool],
+        *,
+        map_index: int = -1,
+        deadline_s: float = RUN_DEADLINE_S,
+    ) -> TaskState:
+        """A task instance, once `is_so` of it."""
+        found: list[TaskState] = []
+
+        def so() -> bool:
+            with suppress(KeyError):
+                found.append(self.task(dag_id, run_id, task_id, map_index))
+                return is_so(found[-1])
+            return False
+
+        self._wait(f"task {task_id} of {run_id} is as awaited (last: {found[-1:]})", so, deadline_s)
+        return found[-1]
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1) -> str:
+        """What the task has logged in one try, as the files have it."""
+        folder = self.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
+        if map_index >= 0:
+            folder = folder / f"map_index={map_index}"
+        log = folder / f"attempt={try_number}.log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def _require_alive(self) -> None:
+        for part, process in list(self._parts.items()):
+            if process.returncode is not None and part not in self._down:
+                raise AirflowFailed(f"Airflow's {part} ended by itself:\n{self._tail(part)}")
+
+    def _log(self, part: str) -> Path:
+        return self.home / f"{part}.log"
+
+    def _tail(self, part: str) -> str:
+        log = self._log(part)
+        return "\n".join(log.read_text(errors="replace").splitlines()[-25:]) if log.exists() else ""
+
+    def _wait(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
+        end = time.monotonic() + deadline_s
+        last = ""
+        while time.monotonic() < end:
+            self._require_alive()
+            try:
+                if is_so():
+                    return
+            except (httpx.HTTPError, NotFound, KeyError, TypeError) as error:
+                last = f" ({type(error).__name__}: {error})"
+            time.sleep(POLL_S)
+        raise TimeoutError(f"after {deadline_s:.0f} s still not so: {what}{last}")
+
+    def _get(self, path: str) -> Any:
+        return self._request("GET", path)
+
+    def _request(self, method: str, path: str, json: Any = None) -> Any:
+        assert self._client is not None
+        end = time.monotonic() + 30.0
+        while True:
+            answer = self._client.request(method, path, json=json)
+            if answer.status_code < 400:
+                return answer.json() if answer.content else None
+            if answer.status_code >= 500 and time.monotonic() < end:  # SQLite: "database is locked"
+                time.sleep(POLL_S)
+                continue
+            kind = NotFound if answer.status_code == 404 else AirflowFailed
+            raise kind(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
+
+
+class NotFound(AirflowFailed):
+    """There is none (yet)."""
+
+
+def _in_path(run_id: str) -> str:
+    return quote(run_id, safe="")
+
+
+@contextmanager
+def standalone_airflow(home: Path, dags: Sequence[Path], environment: Mapping[str, str]) -> Iterator[StandaloneAirflow]:
+    """One that is gone, with its home, at the end of the block."""
+    with StandaloneAirflow(home, dags, environment) as running:
+        try:
+            yield running
+        finally:
+            running.stop()
+            shutil.rmtree(home, ignore_errors=True)

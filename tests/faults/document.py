@@ -1,0 +1,68 @@
+"""docs/fault-matrix.md, made of the rows' declarations and of what was seen when all of them were played."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.faults.matrix import MATRIX
+from tests.faults.rows import Played, Row
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "fault-matrix.md"
+
+HEAD = """\
+# Fault matrix
+
+A run of the example DAG on real Kafka, Spark and Airflow (scheduler, api-server, tasks as processes), one fault
+injected, then Airflow's own retries or an operator's clear, to the end. Faults are made at the last boundary: the
+socket, the process, the disk.
+
+- **healed**: every record that was produced is in the output exactly once, and the group is at the log's end.
+- **refused**: nothing was written to the group or to the output of another run; the task's log names the cause and the
+  remedy, and after the remedy the same end state.
+
+Each row fails if its fault did not fire, and if a watcher, which reads the group all the time on a connection of its
+own, ever saw an offset above what read reports had verified by then. Made by `make test-faults`, which plays all rows;
+`make test-system`, and so CI, plays those with a star.
+
+One more fault needs a cluster: a cleared Spark task that re-attaches to a finished driver and submits nothing, on a
+master and two workers as processes, is in `tests/spark/test_standalone_cluster.py`.
+"""
+
+
+NOT_PLAYED = "not played yet"
+
+
+def document(before: str, played: Iterable[Played]) -> str:
+    """The text of docs/fault-matrix.md, in which a row that was not played now keeps the proof that it had.
+
+    :param before: the document as it is; empty where there is none.
+    """
+    proofs = {**_proofs(before), **{one.row.name: _cell(one.proof) for one in played}}
+    lines = [HEAD]
+    for kind in dict.fromkeys(row.kind for row in MATRIX):
+        lines += [f"## {kind}", "", "| fault | how it is made | ends | proof that it fired |", "|---|---|---|---|"]
+        lines += [_line(row, proofs.get(row.name, NOT_PLAYED)) for row in MATRIX if row.kind == kind]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(row: Row, proof: str) -> str:
+    end = f"refused: `{row.cause}`; {row.remedy}" if row.ends == "refused" else "healed"
+    return f"| {_cell(row.name)}{STAR * row.in_every_test_run} | {_cell(row.made)} | {_cell(end)} | {proof} |"
+
+
+STAR = " \\*"
+
+
+def _proofs(text: str) -> dict[str, str]:
+    """The last cell of each row, by the name in its first."""
+    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines() if line[:2] == "| "]
+    return {cells[0].removesuffix(STAR): cells[-1] for cells in rows}
+
+
+def names_shown(text: str) -> dict[str, bool]:
+    """The rows of the document, and whether each has been played."""
+    return {name: proof != NOT_PLAYED for name, proof in _proofs(text).items() if name != "fault"}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/").replace("\n", " ")

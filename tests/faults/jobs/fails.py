@@ -1,0 +1,5 @@
+"""A job that fails before it has read anything."""
+
+import sys
+
+sys.exit("this job fails")

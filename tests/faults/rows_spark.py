@@ -1,0 +1,191 @@
+"""What happens to the Spark job: killed, cut off, or written by somebody who does not keep to the plan."""
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from testbed.kafka_proxy import NotFired
+from tests.faults.rows import row
+from tests.faults.scene import Scene
+from tests.faults.spying import driver, when_file
+
+FINISHED_TASK = "run=*/split={split}/_temporary/0/task_*/part-*.parquet"
+
+
+def _killed(s: Scene, folder: Path, pattern: str, splits: int = 1, split: int = 0) -> str:
+    """Kill the driver of a split as soon as a file is there; Airflow's retry brings the run to its end."""
+
+    def kill(_: object) -> None:
+        process = driver(s, split)
+        process.send_signal(signal.SIGSTOP)
+        kept.extend(s.objects(f"reads/*/{split}/report.*.json"))
+        process.kill()
+
+    kept: list[Path] = []
+    s.produce()
+    with when_file(folder, pattern, kill) as seen:
+        run = s.run(splits=splits)
+    tries = run.task("spark", split).tries
+    if tries < 2 or kept:
+        raise NotFired(f"{tries} tries; reports that were there already: {kept}")
+    return f"{seen.proof()}, and no report; split {split} succeeded at try {tries}"
+
+
+@row(
+    "Spark",
+    "driver killed before the read",
+    ends="healed",
+    made="SIGKILL of the driver when its attempt is on record",
+)
+def killed_before(s: Scene) -> str:
+    return _killed(s, s.store, "reads/*/0/begun.1.json")
+
+
+@row(
+    "Spark",
+    "driver killed during the read",
+    ends="healed",
+    made="SIGSTOP of the driver when the first of its tasks has finished its file, then SIGKILL",
+    in_every_test_run=True,
+)
+def killed_during(s: Scene) -> str:
+    return _killed(s, s.output, FINISHED_TASK.format(split=0))
+
+
+@row(
+    "Spark",
+    "driver killed after the read",
+    ends="healed",
+    made="SIGKILL of the driver when its output is complete (`_SUCCESS`) and its report is not there",
+)
+def killed_after(s: Scene) -> str:
+    return _killed(s, s.output, "run=*/split=0/_SUCCESS")
+
+
+@row(
+    "Spark",
+    "one of two splits killed and retried",
+    ends="healed",
+    made="SIGKILL of the driver of split 1 in the middle of its write; split 0 goes on",
+)
+def one_split_killed(s: Scene) -> str:
+    proof = _killed(s, s.output, FINISHED_TASK.format(split=1), splits=2, split=1)
+    other = len(s.objects("reads/*/0/begun.*.json"))
+    if other != 1:
+        raise AssertionError(f"split 0 was read {other} times")
+    return f"{proof}; split 0 was read once"
+
+
+@row(
+    "Spark",
+    "executor lost",
+    ends="healed",
+    made="a master, a worker and an executor as processes (`local-cluster`); SIGKILL of the executor when the first "
+    "task has finished",
+    scene={"partitions": 4},
+)
+def executor_lost(s: Scene) -> str:
+    killed: list[int] = []
+
+    def kill(_: object) -> None:
+        for process in driver(s).children(recursive=True):
+            with suppress(psutil.Error):
+                if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()):
+                    killed.append(process.pid)
+                    process.kill()
+
+    s.produce(2_000)
+    with when_file(s.output, FINISHED_TASK.format(split=0), kill) as seen:
+        run = s.run("fault_batch_with_executors")
+    if not killed:
+        raise NotFired("no executor was found")
+    by = "Spark's own retry" if run.task("spark").tries == 1 else "Airflow's retry"
+    return f"{seen.proof()}, {len(killed)} executor was killed; {by} read on"
+
+
+@row(
+    "Spark",
+    "job reads half and exits 0",
+    ends="refused",
+    made="a job that keeps the first half of its records, reports what it wrote, and exits 0",
+    cause="ReadNotVerified",
+    remedy="deploy the right job, clear the Spark task",
+)
+def reads_half(s: Scene) -> str:
+    s.produce()
+    s.deploy("reads_half.py")
+    run = s.start()
+    s.refused(run, "commit", "ReadNotVerified", "Clear the Spark task")
+    written = sum(s.rows().values())
+    if not 0 < written < 200:
+        raise NotFired(f"it wrote {written} of 200 records")
+    s.deploy_real()
+    run.clear("spark").wait()
+    return f"{written} of 200 records were written, and the job exited 0"
+
+
+@row(
+    "Spark",
+    "job ignores the plan",
+    ends="refused",
+    made="a job that reads the whole topic; records arrive after the plan was made",
+    cause="ReadNotVerified",
+    remedy="deploy the right job, clear the Spark task",
+)
+def ignores_the_plan(s: Scene) -> str:
+    s.produce()
+    s.deploy("ignores_the_plan.py")
+    with when_file(s.store, "plans/*/*/*/*/plan.1.json", lambda _: s.produce(60)) as seen:
+        run = s.start()
+        seen.wait()
+        s.refused(run, "commit", "ReadNotVerified", "Clear the Spark task")
+    written = sum(s.rows().values())
+    if written != 260:
+        raise NotFired(f"it wrote {written} records")
+    s.deploy_real()
+    run.clear("spark").wait()
+    s.run()
+    return f"{written} records were written, and the plan had 200"
+
+
+@row(
+    "Spark",
+    "job writes and dies before its report",
+    ends="healed",
+    made="a job whose process ends (exit 1) between its write and its report, the first time",
+)
+def dies_before_its_report(s: Scene) -> str:
+    s.produce()
+    s.deploy("dies_before_its_report.py")
+    run = s.run()
+    tries = run.task("spark").tries
+    if tries < 2 or not s.job.with_name("died").exists():
+        raise NotFired(f"{tries} tries")
+    return f"it died once; spark succeeded at try {tries}"
+
+
+@row(
+    "Spark",
+    "report truncated",
+    ends="refused",
+    made="the report's object cut to half by hand, before the commit task reads it",
+    cause="ReadNotVerified",
+    remedy="clear the Spark task",
+)
+def report_truncated(s: Scene) -> str:
+    sizes: list[str] = []
+
+    def truncate(report: Path) -> None:
+        text = report.read_bytes()
+        report.write_bytes(text[: len(text) // 2])
+        sizes.append(f"{len(text)} → {report.stat().st_size} bytes")
+
+    s.produce()
+    with when_file(s.store, "reads/*/0/report.1.json", truncate) as seen:
+        run = s.start()
+        seen.wait()
+        s.refused(run, "commit", "ReadNotVerified", "Clear the Spark task")
+    run.clear("spark").wait()
+    return f"{seen.proof()}, it was cut: {sizes[0]}"
