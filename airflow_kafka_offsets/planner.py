@@ -430,7 +430,7 @@ def _judge_window(
     if not isinstance(request.bounded, UntilTimestamp):
         return None
     end_ms = request.bounded.timestamp_ms
-    arrived = arrivals_of_plan(newest, end_ms, snapshots, end_times)
+    arrived = arrivals_of_plan(newest, dict.fromkeys(snapshots, end_ms), snapshots, end_times)
     open_ended = {tp.topic for tp, found in arrived.items() if not found.past_end}
     types = cluster.timestamp_types(open_ended) if open_ended else {}
     judged = judge(

@@ -45,6 +45,7 @@ class WindowCompleteTrigger(BaseTrigger):
         idle_timeout_ms: int,
         clock_skew_ms: int,
         poke_interval: float,
+        ends_by_topic: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow
         self.kafka_config_id = kafka_config_id
@@ -57,6 +58,7 @@ class WindowCompleteTrigger(BaseTrigger):
         self.idle_timeout_ms = idle_timeout_ms
         self.clock_skew_ms = clock_skew_ms
         self.poke_interval = poke_interval
+        self.ends_by_topic = ends_by_topic or {}
         self._found: Collection[TopicPartition] = ()
         self._append_time_topics: Collection[str] = ()
         self._arrived: Mapping[TopicPartition, Arrived] = {}
@@ -76,6 +78,7 @@ class WindowCompleteTrigger(BaseTrigger):
                 "idle_timeout_ms": self.idle_timeout_ms,
                 "clock_skew_ms": self.clock_skew_ms,
                 "poke_interval": self.poke_interval,
+                "ends_by_topic": self.ends_by_topic,
             },
         )
 
@@ -106,7 +109,8 @@ class WindowCompleteTrigger(BaseTrigger):
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
             if not self._found and not self._discover(cluster):
                 return None
-            arrived = look_for_arrivals(cluster, self._found, self.end_ms, self.isolation_level)
+            ends_ms = {tp: self.ends_by_topic.get(tp.topic, self.end_ms) for tp in self._found}
+            arrived = look_for_arrivals(cluster, ends_ms, self.isolation_level)
         now = now_ms()
         self._moved_ms = moves(self._arrived, arrived, self._moved_ms, now)
         self._arrived = arrived
@@ -118,6 +122,7 @@ class WindowCompleteTrigger(BaseTrigger):
             append_time_topics=self._append_time_topics,
             clock_skew_ms=self.clock_skew_ms,
             moved_ms=self._moved_ms,
+            by_topic=self.ends_by_topic,
         )
         if not judged.complete:
             self.log.info("Waiting: %s", judged)

@@ -297,8 +297,8 @@ MUTATIONS = (
     Mutation("mirror: checkpoint", COMMITTING, "if plan.window and _has_checkpoint(plan, store):", "if False:", "with_a_checkpoint_is_not_mirrored"),
     # complete windows
     Mutation("complete: undecided", COMPLETE, "elif found.undecided:", "elif False:", "who_is_waited_for|open_transaction"),
-    Mutation("complete: idle", COMPLETE, "(moved_ms or {}).get(tp, end_ms)", "end_ms", "moves_is_not_idle"),
-    Mutation("complete: skew", COMPLETE, "now_ms >= end_ms + clock_skew_ms", "now_ms >= end_ms", "the_clock_decides"),
+    Mutation("complete: idle", COMPLETE, "(moved_ms or {}).get(tp, end)", "end", "moves_is_not_idle"),
+    Mutation("complete: skew", COMPLETE, "now_ms >= end + clock_skew_ms", "now_ms >= end", "the_clock_decides"),
     Mutation("complete: watermark", COMPLETE, "            idle.append(tp)\n", "            idle.append(tp)\n            come_to.append(found.newest_ms)\n", "the_low_watermark|never_below_the_end"),
     Mutation("complete: the plan's end", ARRIVALS, "tp in end_times and end_times[tp] <= snapshot.end_offset", "tp in end_times", "came_while_the_plan_was_made"),
     Mutation("complete: open for whom", ARRIVALS, 'isolation_level == "read_committed"', "False", "not_an_empty_partition"),
