@@ -116,8 +116,8 @@ def plan_run(
         if committed:
             raise PlanLost(str(run), sorted(committed)[0])
         made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
-        hold_window(store, made, run, is_alive)
-        made = _count_late(store, made, run)
+        register = hold_window(store, made, run, is_alive)
+        made = _count_late(store, register, made)
         stored = store_plan(store, run, made)
         _release_window(store, made, stored.plan, run)  # where another try of this run was faster
         return stored
@@ -146,8 +146,8 @@ def _plan_anew(
     if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
         hold_window(store, old, run, is_alive)
         return kept
-    hold_window(store, successor, run, is_alive)
-    successor = _count_late(store, successor, run)
+    register = hold_window(store, successor, run, is_alive)
+    successor = _count_late(store, register, successor)
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
@@ -157,28 +157,31 @@ def _plan_anew(
     return stored
 
 
-def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> None:
-    """Make the window of ``plan`` the run's own, before the plan is stored. Any other plan claims nothing.
+def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> WindowRegister | None:
+    """Make the window of ``plan`` the run's own, before the plan is stored; the register as it was read for that.
+
+    Any other plan claims nothing: ``None``.
 
     :raises WindowRepeated: another run of the same pipeline has records of it.
     """
     claim = claim_of(plan)
-    if claim is not None:
-        assert plan.checkpoint_id is not None
-        WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive).hold(claim)
+    if claim is None:
+        return None
+    assert plan.checkpoint_id is not None
+    register = WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive)
+    register.hold(claim)
+    return register
 
 
-def _count_late(store: WorkStore, plan: OffsetPlan, run: RunKey) -> OffsetPlan:
+def _count_late(store: WorkStore, register: WindowRegister | None, plan: OffsetPlan) -> OffsetPlan:
     """With what came too late for the window before, of which this plan's is the next.
 
-    The window before is found where this one was registered, by the objects that were read for that. One that was
-    planned anew since is compared as it is now.
+    That one is found where this one was registered, by the objects that were read for that; at midnight on the day
+    before. One that was planned anew since is compared as it is now.
     """
     claim = claim_of(plan)
-    if not isinstance(claim, TimeClaim):
+    if register is None or not isinstance(claim, TimeClaim):
         return plan
-    assert plan.checkpoint_id is not None
-    register = WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, nobody_lives)
     for other in register.runs_until(claim.start_ms):
         previous = find_plan(store, other)
         if previous is not None:
@@ -427,7 +430,7 @@ def _judge_window(
     if not isinstance(request.bounded, UntilTimestamp):
         return None
     end_ms = request.bounded.timestamp_ms
-    arrived = arrivals_of_plan(newest, end_ms, snapshots, end_times)
+    arrived = arrivals_of_plan(newest, dict.fromkeys(snapshots, end_ms), snapshots, end_times)
     open_ended = {tp.topic for tp, found in arrived.items() if not found.past_end}
     types = cluster.timestamp_types(open_ended) if open_ended else {}
     judged = judge(

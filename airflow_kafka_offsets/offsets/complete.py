@@ -91,12 +91,14 @@ def judge(
     append_time_topics: Collection[str] = (),
     clock_skew_ms: int = DEFAULT_CLOCK_SKEW_MS,
     moved_ms: Mapping[TopicPartition, int] | None = None,
+    by_topic: Mapping[str, int] | None = None,
 ) -> Completeness:
     """The verdict on the window that ends, exclusively, at ``end_ms``.
 
     :param now_ms: this machine's clock.
     :param append_time_topics: the topics whose records the broker stamps.
     :param clock_skew_ms: how far the brokers' clocks may be behind this machine's.
+    :param by_topic: the ends of topics that have one of their own; ``end_ms`` is then the latest of them.
     :param moved_ms: when each partition's newest timestamp was last seen to move, as far as anybody watched.
     """
     waiting: dict[TopicPartition, str] = {}
@@ -104,14 +106,15 @@ def judge(
     come_to: list[int | None] = []
     for tp in sorted(arrived):
         found, stamped = arrived[tp], tp.topic in append_time_topics
+        end = (by_topic or {}).get(tp.topic, end_ms)
         if found.past_end:
-            come_to.append(end_ms if found.newest_ms is None else max(end_ms, found.newest_ms))
+            come_to.append(end if found.newest_ms is None else max(end, found.newest_ms))
         elif found.undecided:
             waiting[tp] = "records of an open transaction are not decided yet"
             come_to.append(found.newest_ms)
-        elif stamped and now_ms >= end_ms + clock_skew_ms:
-            come_to.append(end_ms)
-        elif now_ms >= max(end_ms, (moved_ms or {}).get(tp, end_ms)) + idle_timeout_ms:
+        elif stamped and now_ms >= end + clock_skew_ms:
+            come_to.append(end)
+        elif now_ms >= max(end, (moved_ms or {}).get(tp, end)) + idle_timeout_ms:
             idle.append(tp)
         else:
             newest = (

@@ -39,6 +39,7 @@ class WindowCompleteTrigger(WaitingTrigger):
         idle_timeout_ms: int,
         clock_skew_ms: int,
         poke_interval: float,
+        ends_by_topic: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(poke_interval)
         self.kafka_config_id = kafka_config_id
@@ -50,6 +51,7 @@ class WindowCompleteTrigger(WaitingTrigger):
         self.end_ms = end_ms
         self.idle_timeout_ms = idle_timeout_ms
         self.clock_skew_ms = clock_skew_ms
+        self.ends_by_topic = ends_by_topic or {}
         self._found: Collection[TopicPartition] = ()
         self._append_time_topics: Collection[str] = ()
         self._arrived: Mapping[TopicPartition, Arrived] = {}
@@ -69,6 +71,7 @@ class WindowCompleteTrigger(WaitingTrigger):
                 "idle_timeout_ms": self.idle_timeout_ms,
                 "clock_skew_ms": self.clock_skew_ms,
                 "poke_interval": self.poke_interval,
+                "ends_by_topic": self.ends_by_topic,
             },
         )
 
@@ -77,7 +80,8 @@ class WindowCompleteTrigger(WaitingTrigger):
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
             if not self._found and not self._discover(cluster):
                 return None
-            arrived = look_for_arrivals(cluster, self._found, self.end_ms, self.isolation_level)
+            ends_ms = {tp: self.ends_by_topic.get(tp.topic, self.end_ms) for tp in self._found}
+            arrived = look_for_arrivals(cluster, ends_ms, self.isolation_level)
         now = now_ms()
         self._moved_ms = moves(self._arrived, arrived, self._moved_ms, now)
         self._arrived = arrived
@@ -89,6 +93,7 @@ class WindowCompleteTrigger(WaitingTrigger):
             append_time_topics=self._append_time_topics,
             clock_skew_ms=self.clock_skew_ms,
             moved_ms=self._moved_ms,
+            by_topic=self.ends_by_topic,
         )
         if not judged.complete:
             self.log.info("Waiting: %s", judged)

@@ -176,6 +176,7 @@ SERIALIZED: dict[str, Any] = {
     "idle_timeout_ms": 6,
     "clock_skew_ms": 7,
     "poke_interval": 1.5,
+    "ends_by_topic": {"a": 4},
 }
 
 

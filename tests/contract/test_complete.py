@@ -22,7 +22,7 @@ HOUR = 3_600_000
 
 def look(cluster: AnyCluster, topic: str, end_ms: int, isolation_level: Any = "read_committed") -> list[Arrived]:
     partitions = [TopicPartition(topic, number) for number in range(3)]
-    found = look_for_arrivals(cluster.reader, partitions, end_ms, isolation_level)
+    found = look_for_arrivals(cluster.reader, dict.fromkeys(partitions, end_ms), isolation_level)
     return [found[tp] for tp in partitions]
 
 
@@ -81,7 +81,7 @@ class Counting:
 def test_a_look_is_one_call_however_many_partitions_there_are(cluster: AnyCluster, orders: str) -> None:
     counting = Counting(cluster.reader)
     partitions = [TopicPartition(orders, number) for number in range(3)]
-    look_for_arrivals(counting, partitions, NOW_MS, "read_uncommitted")
+    look_for_arrivals(counting, dict.fromkeys(partitions, NOW_MS), "read_uncommitted")
     assert counting.calls == ["newest_timestamps"]
 
 

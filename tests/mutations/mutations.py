@@ -297,14 +297,14 @@ MUTATIONS = (
     Mutation("mirror: checkpoint", COMMITTING, "if plan.window and _has_checkpoint(plan, store):", "if False:", "with_a_checkpoint_is_not_mirrored"),
     # complete windows
     Mutation("complete: undecided", COMPLETE, "elif found.undecided:", "elif False:", "who_is_waited_for|open_transaction"),
-    Mutation("complete: idle", COMPLETE, "(moved_ms or {}).get(tp, end_ms)", "end_ms", "moves_is_not_idle"),
-    Mutation("complete: skew", COMPLETE, "now_ms >= end_ms + clock_skew_ms", "now_ms >= end_ms", "the_clock_decides"),
+    Mutation("complete: idle", COMPLETE, "(moved_ms or {}).get(tp, end)", "end", "moves_is_not_idle"),
+    Mutation("complete: skew", COMPLETE, "now_ms >= end + clock_skew_ms", "now_ms >= end", "the_clock_decides"),
     Mutation("complete: watermark", COMPLETE, "            idle.append(tp)\n", "            idle.append(tp)\n            come_to.append(found.newest_ms)\n", "the_low_watermark|never_below_the_end"),
     Mutation("complete: the plan's end", ARRIVALS, "tp in end_times and end_times[tp] <= snapshot.end_offset", "tp in end_times", "came_while_the_plan_was_made"),
     Mutation("complete: open for whom", ARRIVALS, 'isolation_level == "read_committed"', "False", "not_an_empty_partition"),
     Mutation("late: deleted", LATE, "max(ends[tp], p.log_start_offset)", "ends[tp]", "cannot_be_late"),
     Mutation("late: which window", WINDOWS, "and entry.claim.end_ms == moment_ms", "", "test_complete"),
-    Mutation("late: anew", PLANNER, "    successor = _count_late(store, successor, run)\n", "", "replaced_window_counts"),
+    Mutation("late: anew", PLANNER, "    successor = _count_late(store, register, successor)\n", "", "replaced_window_counts"),
     # chains
     Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains|test_F7_C7"),
     Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains|holds_the_starts"),

@@ -67,6 +67,13 @@ def test_a_partition_that_moves_is_not_idle():
     assert verdict(BEFORE, now=END + 2 * IDLE, moved_ms=moved).idle == (tp(0),)
 
 
+def test_a_topic_may_have_an_end_of_its_own():
+    found = {tp(0): BEFORE, tp(0, "clicks"): BEFORE}
+    ends = {"orders": END, "clicks": END - IDLE}
+    judged = judge(END, found, now_ms=END, idle_timeout_ms=IDLE, by_topic=ends)
+    assert (list(judged.waiting), judged.idle) == ([tp(0)], (tp(0, "clicks"),))
+
+
 def test_one_that_moved_before_the_end_has_the_whole_timeout_after_it():
     assert not verdict(BEFORE, now=END + IDLE - 1, moved_ms={tp(0): END - IDLE}).complete
 
