@@ -490,19 +490,19 @@ def test_a_new_watcher_begins_with_the_window_that_is_open(airflow: Path) -> Non
 def test_a_run_that_several_windows_have_started_takes_all_of_them(airflow: Path) -> None:
     """The template that the trigger's docstring gives, on what Airflow renders it with."""
     from airflow.sdk import Asset
+    from airflow.sdk.api.datamodels._generated import AssetEventDagRunReference
     from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
     asset = Asset("hours")
-    event = {"asset": {"name": "hours", "uri": "hours", "extra": {}}, "timestamp": "2026-11-20T10:00:00Z", "id": 1}
+    event = {"asset": {"name": "hours", "uri": "hours", "extra": {}}, "timestamp": "2026-11-20T10:00:00Z"}
     more = {"source_task_id": None, "source_dag_id": None, "source_run_id": None, "source_map_index": None}
-    from airflow.sdk.api.datamodels._generated import AssetEventDagRunReference
 
     def told(start: int) -> AssetEventDagRunReference:
         payload = {"window_start_ms": start, "window_end_ms": start + 1}
         extra = {"from_trigger": True, "payload": payload}
-        return AssetEventDagRunReference(**event, **more, extra=extra, created_dagruns=[], partition_key=None)
+        return AssetEventDagRunReference(**event, **more, extra=extra, source_aliases=[], partition_key=None)
 
     events = TriggeringAssetEventsAccessor.build([told(7), told(5), told(6)])
     assert list(events) == [asset]
