@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from airflow_kafka_offsets.offsets.model import (
     CommittedOffset,
     IsolationLevel,
     PartitionSnapshot,
+    TimestampType,
     TopicPartition,
 )
 from airflow_kafka_offsets.offsets.parse import parse_request
@@ -253,6 +254,8 @@ def _make(
         bounded_mode=request.bounded.name,
         window=request.window,
         window_bounds=request.window_bounds,
+        window_bounds_by_topic=request.window_bounds_by_topic,
+        timestamp_types=_timestamp_types(request, cluster, topic_ids),
         resolved_at_ms=now_ms,
         topic_ids=topic_ids,
         partitions=tuple(planned),
@@ -356,7 +359,22 @@ def _lookup(
 ) -> dict[TopicPartition, int]:
     if not isinstance(mode, FromTimestamp | UntilTimestamp):
         return {}
-    return cluster.offsets_for_times(dict.fromkeys(partitions, mode.timestamp_ms), request.isolation_level)
+    return cluster.offsets_for_times({tp: mode.of(tp.topic) for tp in partitions}, request.isolation_level)
+
+
+def _timestamp_types(request: PlanRequest, cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    if not isinstance(request.startup, FromTimestamp) and not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return known_timestamp_types(cluster, topics)
+
+
+def known_timestamp_types(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    """Whose clock a time is compared with: worth knowing, and never worth a failure."""
+    try:
+        return cluster.timestamp_types(topics)
+    except ClusterUnavailable as error:
+        log.info("Whose clock the timestamps are is not known: %s", error)
+        return {}
 
 
 def _committed(
@@ -384,9 +402,8 @@ def _window_complete(
         return None
     open_ended = [tp for tp in sorted(snapshots) if tp not in end_times]
     if open_ended and request.require_complete_window:
-        moment = iso(request.bounded.timestamp_ms)
         raise WindowIncomplete(
-            [f"{tp}: no record at or after {moment} yet" for tp in open_ended],
+            [f"{tp}: no record at or after {iso(request.bounded.of(tp.topic))} yet" for tp in open_ended],
             "Records of this window may still arrive. Run later, or set require_complete_window=False to read what is "
             "there: what arrives later is then not in this window's output.",
         )

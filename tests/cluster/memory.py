@@ -27,6 +27,7 @@ from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
+    TimestampType,
     TopicDescription,
     TopicPartition,
     by_topic,
@@ -335,6 +336,14 @@ class InMemoryCluster:
             if first is not None and first < log.end(isolation_level):  # beyond it the broker says "none" (B12)
                 found[tp] = first
         return found
+
+    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
+        unknown = sorted(set(topics) - set(self.topics))
+        if unknown:
+            raise ClusterUnavailable(
+                "Cannot describe the configuration", f"{unknown}: UNKNOWN_TOPIC", "Look at the test."
+            )
+        return {name: "LogAppendTime" if self.topics[name].log_append_time else "CreateTime" for name in sorted(topics)}
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
