@@ -17,7 +17,7 @@ HOUR = 3_600_000
 @pytest.fixture
 def asked(broker: KafkaBroker, topic: Callable[..., str]) -> tuple[str, ...]:
     """A topic of two partitions with a record in each hour from 00:00 to 05:00."""
-    name = topic(2)
+    name = topic(2, {"retention.ms": "-1"})
     broker.produce(name, [(p, None, b"x", START + hour * HOUR) for p in range(2) for hour in range(6)])
     return ("plan", "--bootstrap-servers", broker.bootstrap_servers, "--topics", name)
 
