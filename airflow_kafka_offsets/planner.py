@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from airflow_kafka_offsets.offsets.model import (
     CommittedOffset,
     IsolationLevel,
     PartitionSnapshot,
+    TimestampType,
     TopicPartition,
 )
 from airflow_kafka_offsets.offsets.parse import parse_request
@@ -268,7 +269,8 @@ def _make(
         start_times,
         end_times,
     )
-    judged = _judge_window(request, cluster, newest, snapshots, end_times, now_ms)
+    stamped_by = _timestamp_types(request, cluster, topic_ids)
+    judged = _judge_window(request, stamped_by, newest, snapshots, end_times, now_ms)
     planned = [replace(p, newest_timestamp=newest.get(p.topic_partition)) for p in resolve(request, facts)]
     planned = cap(planned, request.max_records, request.max_records_per_partition)
     refuse_below_group(request, planned)
@@ -281,6 +283,8 @@ def _make(
         bounded_mode=request.bounded.name,
         window=request.window,
         window_bounds=request.window_bounds,
+        window_bounds_by_topic=request.window_bounds_by_topic,
+        timestamp_types=stamped_by,
         resolved_at_ms=now_ms,
         topic_ids=topic_ids,
         partitions=tuple(planned),
@@ -385,7 +389,22 @@ def _lookup(
 ) -> dict[TopicPartition, int]:
     if not isinstance(mode, FromTimestamp | UntilTimestamp):
         return {}
-    return cluster.offsets_for_times(dict.fromkeys(partitions, mode.timestamp_ms), request.isolation_level)
+    return cluster.offsets_for_times({tp: mode.of(tp.topic) for tp in partitions}, request.isolation_level)
+
+
+def _timestamp_types(request: PlanRequest, cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    if not isinstance(request.startup, FromTimestamp) and not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return known_timestamp_types(cluster, topics)
+
+
+def known_timestamp_types(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    """Whose clock a time is compared with: worth knowing, and never worth a failure."""
+    try:
+        return cluster.timestamp_types(topics)
+    except ClusterUnavailable as error:
+        log.info("Whose clock the timestamps are is not known: %s", error)
+        return {}
 
 
 def _committed(
@@ -417,7 +436,7 @@ def _newest_timestamps(
 
 def _judge_window(
     request: PlanRequest,
-    cluster: OffsetReader,
+    stamped_by: Mapping[str, TimestampType],
     newest: Mapping[TopicPartition, int],
     snapshots: Mapping[TopicPartition, PartitionSnapshot],
     end_times: Mapping[TopicPartition, int],
@@ -430,15 +449,15 @@ def _judge_window(
     if not isinstance(request.bounded, UntilTimestamp):
         return None
     end_ms = request.bounded.timestamp_ms
-    arrived = arrivals_of_plan(newest, dict.fromkeys(snapshots, end_ms), snapshots, end_times)
-    open_ended = {tp.topic for tp, found in arrived.items() if not found.past_end}
-    types = cluster.timestamp_types(open_ended) if open_ended else {}
+    ends_ms = {tp: request.bounded.of(tp.topic) for tp in snapshots}
+    arrived = arrivals_of_plan(newest, ends_ms, snapshots, end_times)
     judged = judge(
         end_ms,
         arrived,
         now_ms=now_ms,
         idle_timeout_ms=request.idle_timeout_ms,
-        append_time_topics={name for name, stamped_by in types.items() if stamped_by == "LogAppendTime"},
+        append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
+        by_topic=request.bounded.by_topic,
     )
     if request.require_complete_window and not judged.complete:
         raise WindowIncomplete(

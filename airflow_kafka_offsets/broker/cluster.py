@@ -17,9 +17,15 @@ from airflow_kafka_offsets.broker.discovery import describe, discover
 from airflow_kafka_offsets.broker.fence import TransactionalCommit
 from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
 from airflow_kafka_offsets.broker.lookups import NO_RECORD, look_up
-from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription, TimestampType
+from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import timestamp_types
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    CommittedOffset,
+    IsolationLevel,
+    TimestampType,
+    TopicPartition,
+)
 from airflow_kafka_offsets.offsets.spec import Subscription, TopicList
 
 

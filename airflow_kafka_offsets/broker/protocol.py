@@ -16,6 +16,7 @@ from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
+    TimestampType,
     TopicPartition,
 )
 from airflow_kafka_offsets.offsets.spec import Subscription
@@ -35,9 +36,6 @@ class GroupDescription:
 
     state: str
     members: tuple[str, ...] = ()
-
-
-TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
 class OffsetReader(Protocol):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from airflow_kafka_offsets.broker.answers import Refusals
 from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection
-from airflow_kafka_offsets.broker.protocol import TimestampType
+from airflow_kafka_offsets.offsets.model import TimestampType
 
 
 def timestamp_types(connection: Connection, topics: Collection[str]) -> dict[str, TimestampType]:

@@ -25,6 +25,8 @@ def late_between(previous: OffsetPlan, following: OffsetPlan) -> dict[TopicParti
     """
     if not previous.window_bounds or not following.window_bounds:
         return {}
+    if previous.window_bounds_by_topic or following.window_bounds_by_topic:
+        return {}  # the bounds are those around all topics
     if previous.window_bounds[1] != following.window_bounds[0] or previous.cluster_id != following.cluster_id:
         return {}
     ends = {p.topic_partition: p.end_offset for p in previous.partitions}

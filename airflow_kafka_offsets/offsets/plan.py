@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, TopicPartition
+from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, TimestampType, TopicPartition
 from airflow_kafka_offsets.offsets.spec import RunKey, SplitBy
 
 Continuity = Literal["contiguous", "gap", "overlap", "rewind", "re-created", "truncated", "new"]
@@ -65,6 +65,9 @@ class OffsetPlan:
         where the end is not a time.
     :ivar low_watermark_ms: how far all partitions had come that were not idle, by their newest timestamps.
     :ivar window_bounds: a window by time: ``[start, end)`` in epoch milliseconds; else ``None``.
+    :ivar window_bounds_by_topic: the same of each topic, where the request gives them different times; else ``None``.
+    :ivar timestamp_types: of a plan that a time bounds: whose clock stamped each topic's records; absent where the
+        broker does not tell.
     :ivar subscription: what was subscribed to, in words.
     :ivar parent: the checkpoint that it goes on from.
     :ivar replaces: the plan of the same run that this one took the place of.
@@ -94,6 +97,8 @@ class OffsetPlan:
     window_complete: bool | None = None
     low_watermark_ms: int | None = None
     window_bounds: tuple[int, int] | None = None
+    window_bounds_by_topic: Mapping[str, tuple[int, int]] | None = None
+    timestamp_types: Mapping[str, TimestampType] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()
     vanished: tuple[str, ...] = ()

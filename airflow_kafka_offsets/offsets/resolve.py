@@ -240,7 +240,8 @@ def _from_mode(
         case LatestOffset():
             skipped = snapshot.end_offset - snapshot.log_start_offset
             return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
-        case FromTimestamp(timestamp_ms):
+        case FromTimestamp() as mode:
+            timestamp_ms = mode.of(tp.topic)
             offset = facts.start_times.get(tp)
             if offset is None:
                 return Resolved(snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end")
@@ -366,7 +367,8 @@ def _resolve_end(
             if snapshot.end_offset < start.offset:  # K7: above the last stable offset, not above the high watermark
                 return start.offset, f"start is past the last stable offset {snapshot.end_offset} → nothing to read"
             return snapshot.end_offset, "latest"
-        case UntilTimestamp(timestamp_ms):
+        case UntilTimestamp() as mode:
+            timestamp_ms = mode.of(tp.topic)
             match_offset = facts.end_times.get(tp)
             if match_offset is None:
                 end, reason = snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end"

@@ -24,7 +24,15 @@ _OF_BOTH = (
     "checkpoint_id",
     "work_store",
 )
-_OF_THE_WINDOW = ("topics", "topic_pattern", "partitions", "include_internal_topics", "isolation_level", "idle_timeout")
+_OF_THE_WINDOW = (
+    "topics",
+    "topic_pattern",
+    "partitions",
+    "include_internal_topics",
+    "isolation_level",
+    "idle_timeout",
+    "partition_width",
+)
 
 
 def kafka_spark_batch(

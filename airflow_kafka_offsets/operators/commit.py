@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, X
 from airflow_kafka_offsets.committing import CommitOutcome, commit_run
 from airflow_kafka_offsets.errors import RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.hooks.run_context import lives_in_airflow
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.operators.resolve import INLINE_LIMIT
-from airflow_kafka_offsets.operators.run_context import lives_in_airflow
 from airflow_kafka_offsets.stores.runs import read_stored_plan
 
 

@@ -6,20 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_kafka_offsets.errors import InvalidRequest, RequestError, UnavailableError
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.run_context import times_of_run
 from airflow_kafka_offsets.offsets.complete import DEFAULT_CLOCK_SKEW_MS, parse_wait_ms
 from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
-from airflow_kafka_offsets.operators.run_context import data_interval_ms
 from airflow_kafka_offsets.planner import request_for
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
 
 
-class WindowCompleteSensor(BaseSensorOperator):
+class WindowCompleteSensor(WaitingSensor):
     """Wait until every partition has a record at or past the window's end, or nothing comes there any more.
 
     A partition is not waited for once it has been idle for ``idle_timeout``, nor one whose records the broker stamps
@@ -41,6 +38,7 @@ class WindowCompleteSensor(BaseSensorOperator):
         partition is waited for: a ``timedelta``, seconds or an ISO 8601 duration. Default: five minutes, more than
         Kafka's producers try to deliver a record. A reschedule between pokes forgets what was watched.
     :param clock_skew: how far the brokers' clocks may be behind the workers', for LogAppendTime. Default: ten seconds.
+    :param partition_width: as of the resolve task.
     :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
@@ -54,8 +52,8 @@ class WindowCompleteSensor(BaseSensorOperator):
         "isolation_level",
         "idle_timeout",
         "clock_skew",
+        "partition_width",
     )
-    ui_color = "#e6f2e6"
 
     def __init__(
         self,
@@ -69,7 +67,7 @@ class WindowCompleteSensor(BaseSensorOperator):
         isolation_level: str | None = None,
         idle_timeout: timedelta | float | str | None = None,
         clock_skew: timedelta | float | str | None = None,
-        deferrable: bool | None = None,
+        partition_width: str | timedelta | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -82,45 +80,17 @@ class WindowCompleteSensor(BaseSensorOperator):
         self.isolation_level = isolation_level
         self.idle_timeout = idle_timeout
         self.clock_skew = clock_skew
-        default = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = default if deferrable is None else deferrable
+        self.partition_width = partition_width
         self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
-
-    def execute(self, context: Any) -> Any:
-        if not self.deferrable:
-            return super().execute(context)
-        result = self.poke(context)
-        if not result.is_done:
-            self.defer(
-                trigger=self._trigger(context),
-                method_name="execute_complete",
-                timeout=timedelta(seconds=self.timeout),
-            )
-        return result.xcom_value
-
-    def poke(self, context: Any) -> PokeReturnValue:
-        try:
-            report = self._trigger(context).look()
-        except UnavailableError as error:
-            if not error.retriable:
-                raise
-            self.log.warning("Waiting: %s", error)
-            report = None
-        except RequestError as error:
-            raise AirflowFailException(str(error)) from None
-        return PokeReturnValue(is_done=report is not None, xcom_value=report)
-
-    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Called with the trigger's report, or with why it cannot go on."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        self.log.info("The window is complete; the low watermark is %s", event["low_watermark_ms"])
-        return event
 
     def _trigger(self, context: Any) -> WindowCompleteTrigger:
         if self._watching is None:
             self._watching = self._new_trigger(context)
         return self._watching
+
+    def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+        self.log.info("The window is complete; the low watermark is %s", found["low_watermark_ms"])
+        return dict(found)
 
     def _new_trigger(self, context: Any) -> WindowCompleteTrigger:
         """What is waited for, read by the same parser as the resolve task's request.
@@ -145,7 +115,8 @@ class WindowCompleteSensor(BaseSensorOperator):
                     "bounded_timestamp": self.end,
                     "isolation_level": self.isolation_level,
                     "idle_timeout": self.idle_timeout,
-                    "interval": data_interval_ms(context),
+                    "partition_width": self.partition_width,
+                    **times_of_run(context),
                 },
             )
         except InvalidRequest as error:
@@ -166,4 +137,5 @@ class WindowCompleteSensor(BaseSensorOperator):
             idle_timeout_ms=request.idle_timeout_ms,
             clock_skew_ms=clock_skew_ms,
             poke_interval=self.poke_interval,
+            ends_by_topic=request.bounded.by_topic,
         )

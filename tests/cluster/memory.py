@@ -21,12 +21,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription, TimestampType
+from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, CommitConflict, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
+    TimestampType,
     TopicDescription,
     TopicPartition,
     by_topic,

@@ -5,10 +5,17 @@ What differs between tests comes in through the run's conf (``params``).
 
 import os
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    CronDataIntervalTimetable,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    task,
+)
 from airflow.sdk.exceptions import AirflowSkipException
 from confluent_kafka import Producer
 
@@ -105,6 +112,34 @@ with DAG("windows", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UT
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
     )
     CommitOffsetsOperator(task_id="commit", plan=window.output["plan"])
+
+SCHEDULES = {
+    "windows_of_a_cron_string": "0 * * * *",
+    "windows_of_a_trigger": CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)),
+    "windows_of_partitions": CronPartitionTimetable("0 0 * * *", timezone="Europe/Berlin", run_offset=-1),
+    "windows_of_assets": [Asset("window-of-run")],
+}
+for name, schedule in SCHEDULES.items():
+    with DAG(name, schedule=schedule, params=NAMES, **COMMON):
+        ResolveStartupOffsetsOperator(
+            task_id="resolve",
+            topics=TOPIC,
+            group_id=GROUP,
+            startup_mode="timestamp",
+            bounded_mode="timestamp",
+            partition_width="P1D",
+        )
+
+with DAG("windows_of_the_conf", schedule=None, params=NAMES, **COMMON):
+    ResolveStartupOffsetsOperator(
+        task_id="resolve",
+        topics=TOPIC,
+        group_id=GROUP,
+        startup_mode="timestamp",
+        startup_timestamp="{{ dag_run.conf.start }}",
+        bounded_mode="timestamp",
+        bounded_timestamp="{{ dag_run.conf.end | tojson if dag_run.conf.end is mapping else dag_run.conf.end }}",
+    )
 
 with DAG(
     "partitions_awaited",
