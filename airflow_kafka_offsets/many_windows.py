@@ -13,9 +13,11 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Any
 
+from airflow_kafka_offsets.arrivals import arrivals_of_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.complete import judge
 from airflow_kafka_offsets.offsets.model import IsolationLevel, PartitionSnapshot, TimestampType, TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.spec import EarliestOffset, PlanRequest
@@ -87,8 +89,22 @@ def look_out_many(
     """The windows between ``moments``, which ascend."""
     description = cluster.describe(request.subscription)
     partitions = description.partitions()
+    newest = cluster.newest_timestamps(partitions, request.isolation_level)
     snapshots = take_snapshots(cluster, partitions, request.isolation_level)
     types = known_timestamp_types(cluster, description.topics)
+    append_time_topics = {topic for topic, kind in types.items() if kind == "LogAppendTime"}
+
+    def is_complete(end: Boundary) -> bool:
+        ends_ms, times = dict.fromkeys(snapshots, end.moment_ms), {tp: end.offsets[tp] for tp in end.found}
+        arrived = arrivals_of_plan(newest, ends_ms, snapshots, times)
+        return judge(
+            end.moment_ms,
+            arrived,
+            now_ms=now_ms,
+            idle_timeout_ms=request.idle_timeout_ms,
+            append_time_topics=append_time_topics,
+        ).complete
+
     found = _boundaries(cluster, snapshots, moments, request.isolation_level, progress)
     return WindowsOutlook(
         description.cluster_id,
@@ -96,7 +112,7 @@ def look_out_many(
         now_ms,
         len(partitions),
         {topic: types.get(topic) for topic in description.topics},
-        tuple(look_out(snapshots, first, past) for first, past in pairwise(found)),
+        tuple(look_out(snapshots, first, past, is_complete(past)) for first, past in pairwise(found)),
     )
 
 

@@ -245,8 +245,10 @@ def _from_mode(
             offset = facts.start_times.get(tp)
             if offset is None:
                 return Resolved(snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end")
-            # A match past the end was produced after the end was asked for: the next run, from the end, reads it.
-            return Resolved(min(offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}")
+            # A match past the end was produced after the end was asked for: the next run, from the end, reads it. A
+            # window has no next run that would: there both bounds are where the time was found.
+            start = offset if request.window else min(offset, snapshot.end_offset)
+            return Resolved(start, f"timestamp {iso(timestamp_ms)}")
         case SpecificOffsets(offsets):
             if tp in offsets:
                 return Known(offsets[tp], "specific offset")
@@ -373,7 +375,8 @@ def _resolve_end(
             if match_offset is None:
                 end, reason = snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end"
             else:
-                end, reason = min(match_offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}"
+                end = match_offset if request.window else min(match_offset, snapshot.end_offset)
+                reason = f"timestamp {iso(timestamp_ms)}"
             if end < start.offset:
                 return start.offset, f"{reason} is {end}: already read"
             return end, reason

@@ -23,7 +23,7 @@ class WindowOutlook:
     """One window ``[start_ms, end_ms)`` over all partitions.
 
     :ivar records: by topic, how many records there can be; compaction and transaction markers make it fewer.
-    :ivar complete: whether every partition has a record at or past the end.
+    :ivar complete: whether no more records are expected, by the rule of ``complete.py``.
     :ivar gone: partitions of which retention has taken the whole window.
     :ivar perhaps_gone: partitions of which it may have taken some.
     """
@@ -61,7 +61,9 @@ class Boundary:
     found: frozenset[TopicPartition]
 
 
-def look_out(snapshots: Mapping[TopicPartition, PartitionSnapshot], start: Boundary, end: Boundary) -> WindowOutlook:
+def look_out(
+    snapshots: Mapping[TopicPartition, PartitionSnapshot], start: Boundary, end: Boundary, complete: bool
+) -> WindowOutlook:
     """The window between two boundaries. One that shares a boundary with another shares no record with it."""
     records: dict[str, int] = {}
     gone, perhaps = [], []
@@ -78,7 +80,7 @@ def look_out(snapshots: Mapping[TopicPartition, PartitionSnapshot], start: Bound
         start.moment_ms,
         end.moment_ms,
         records,
-        len(end.found) == len(snapshots),
+        complete,
         len(snapshots),
         tuple(sorted(gone)),
         tuple(sorted(perhaps)),
