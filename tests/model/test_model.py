@@ -63,6 +63,18 @@ MORE = st.sampled_from([{}, {}, {"re_plan": True}, {"on_data_loss": "advance"}])
 Records = list[tuple[TopicPartition, int, int]]
 RECORDS = st.lists(st.tuples(PLACE, st.integers(1, 4), st.sampled_from((0, 0, 0, 3))), max_size=2)
 OFFSET = st.integers(0, 12)
+COMMIT_PAUSES = (
+    "opened the fence",
+    "look at the group",
+    "send",
+    "send",
+    "sent",
+    "look at its members",
+    "commit",
+    "committed",
+    "wrote checkpoint",
+    "wrote receipt",
+)
 CLEARS = ("all", "commit", "expire")
 EVENTS = {
     "produce": (RECORDS,),
@@ -86,8 +98,10 @@ MEANWHILE = st.one_of(
     st.tuples(st.just("another_run"), RECORDS),
     st.tuples(st.just("another_run"), RECORDS),
     st.tuples(st.just("rival"), st.integers(1, 24)),
-    st.tuples(st.just("rival"), st.just(10_000)),
-    st.tuples(st.just("read_again"), st.integers(2, 6)),
+    st.tuples(st.just("rival"), st.just(ALL)),
+    st.tuples(st.just("reset"), st.sampled_from(PLACES[:2]), OFFSET),
+    st.tuples(st.just("read_again"), st.integers(2, 3)),
+    st.tuples(st.just("read_again"), st.just(ALL)),
     st.tuples(st.just("re_plan"), RECORDS, st.integers(2, 6)),
     st.tuples(st.just("kill"), st.integers(0, 3)),
 )
@@ -211,25 +225,27 @@ class Model(RuleBasedStateMachine):
         pipeline=PIPELINE,
         records=RECORDS,
         task=st.sampled_from(("commit", "commit", "read", "resolve")),
-        pauses=st.integers(1, 24),
+        where=st.sampled_from(COMMIT_PAUSES) | st.integers(1, 24),
         meanwhile=MEANWHILE,
     )
     def interrupted_run(
-        self, pipeline: str, records: Records, task: str, pauses: int, meanwhile: tuple[Any, ...]
+        self, pipeline: str, records: Records, task: str, where: str | int, meanwhile: tuple[Any, ...]
     ) -> None:
-        """While one of its tasks stands still, something else happens; then it goes on."""
+        """While one of its tasks stands still, something else happens; then it goes on, and does not live for long."""
         self._produce(records)
-        run = self._new_run(pipeline, {})
+        run = self._new_run(pipeline, dict(self.ways[pipeline]))
         rival = None
         for name in ("resolve", "read", "commit"):
             step = getattr(self.world, name)(run)
             if name == task:
-                step.advance(pauses)
+                step.advance_to(where)
                 self._meanwhile(run, step, rival, *meanwhile)
-            if step.finish().error or not step.succeeded:
+            if not step.finish().succeeded:
+                self.ways[run.pipeline] = _named(step.error) if step.error else {}
                 break
             if name == "read" and meanwhile[0] == "rival":
                 rival = self._rival(run)
+        self.world.alive.discard(run.key)
 
     def _meanwhile(self, run: Run, step: Step, rival: Run | None, what: str, *arguments: Any) -> None:
         match what, *arguments:
@@ -247,6 +263,8 @@ class Model(RuleBasedStateMachine):
                 self._produce(records)
                 if run.plan and self.world.resolve(run, re_plan=True).finish().succeeded:
                     self.world.read(run).advance(pauses)
+            case "reset", tp, offset:
+                self._reset_by_a_person(tp, offset)
             case "kill", arrived:
                 self._kill(step, arrived)
             case _:
@@ -265,7 +283,7 @@ class Model(RuleBasedStateMachine):
     def overtaken_run(self, pipeline: str, records: Records, more: Records, tasks: int, clears: str) -> None:
         """A run fails, newer ones go on, and then it is cleared: the commonest of all operator actions."""
         self._produce(records)
-        old = self._new_run(pipeline, {})
+        old = self._new_run(pipeline, dict(self.ways[pipeline]))
         for name in ("resolve", "read")[:tasks]:
             if getattr(self.world, name)(old).finish().error:
                 return
@@ -422,6 +440,7 @@ class Model(RuleBasedStateMachine):
             error = self.world.read(run).finish().error
             assert not isinstance(error, DataLoss), f"{run.key} was let read what is gone: {error}"
         error = error or self.world.commit(run).finish().error
+        assert "goes on from checkpoint" not in str(error), f"{run.key} was let read what another run has read: {error}"
         self.ways[run.pipeline] = _named(error) if error else {}
         self.world.alive.discard(run.key)
         return error
