@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from airflow_kafka_offsets.errors import DataLoss, OverlappingRun
+from airflow_kafka_offsets.errors import DataLoss, GroupMoved, OverlappingRun
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from tests.model.steps import Step
 from tests.model.world import GROUP, TOPICS, Run, T, World
@@ -91,7 +91,9 @@ EVENTS = {
 EVENT = st.one_of(*(st.tuples(st.just(name), *arguments) for name, arguments in EVENTS.items()))
 # What is possible in one example. Where everything happens at once, each thing is refused for the sake of another, and
 # nothing goes far (swarm testing).
-POSSIBLE = st.one_of(st.just(frozenset(EVENTS)), st.frozensets(st.sampled_from(sorted(EVENTS)), max_size=3))
+POSSIBLE = st.one_of(
+    st.just(frozenset(EVENTS)), st.frozensets(st.sampled_from(sorted(EVENTS)), max_size=3), st.just(frozenset())
+)
 MEANWHILE = st.one_of(
     EVENT,
     EVENT,
@@ -103,6 +105,12 @@ MEANWHILE = st.one_of(
     st.tuples(st.just("read_again"), st.integers(2, 3)),
     st.tuples(st.just("read_again"), st.just(ALL)),
     st.tuples(st.just("re_plan"), RECORDS, st.integers(2, 6)),
+    st.tuples(st.just("kill"), st.integers(0, 3)),
+)
+MEANWHILE_IT_COMMITS = st.one_of(
+    st.tuples(st.just("reset"), st.sampled_from(PLACES[:2]), OFFSET),
+    st.tuples(st.just("read_again"), st.integers(2, 3)),
+    st.tuples(st.just("re_plan"), RECORDS, st.integers(2, 3)),
     st.tuples(st.just("kill"), st.integers(0, 3)),
 )
 FENCING = st.sampled_from(("transaction", "transaction", "transaction", "compare"))  # one kind a group
@@ -126,7 +134,7 @@ class Model(RuleBasedStateMachine):
     def begin(
         self, a: dict[str, Any], b: dict[str, Any], fencing: str, count: int, possible: frozenset[str], one: bool
     ) -> None:
-        self.possible, self.one = possible, one
+        self.possible, self.one, self.moved = possible, one, False
         self.world = World(Path(self.folder.name), fencing, dict(zip(PIPELINES, (a, b), strict=True)))
         self.ways: dict[str, dict[str, str]] = {pipeline: {} for pipeline in PIPELINES}
         if count:
@@ -148,6 +156,7 @@ class Model(RuleBasedStateMachine):
     @rule(pipeline=PIPELINE, first=st.integers(0, 9), seconds=st.integers(1, 9), pauses=PAUSES)
     def window_run(self, pipeline: str, first: int, seconds: int, pauses: int) -> None:
         start = T + 1000 * first
+        self.moved = True  # where windows are mirrored
         window = {"startup_mode": "timestamp", "startup_timestamp": start}
         window |= {"bounded_mode": "timestamp", "bounded_timestamp": start + 1000 * seconds}
         run = self._new_run(pipeline, window)
@@ -232,6 +241,24 @@ class Model(RuleBasedStateMachine):
         self, pipeline: str, records: Records, task: str, where: str | int, meanwhile: tuple[Any, ...]
     ) -> None:
         """While one of its tasks stands still, something else happens; then it goes on, and does not live for long."""
+        self._interrupted(pipeline, records, task, where, meanwhile)
+
+    @rule(
+        pipeline=PIPELINE,
+        more=st.integers(1, 3),
+        records=RECORDS,
+        where=st.sampled_from(COMMIT_PAUSES),
+        meanwhile=MEANWHILE_IT_COMMITS,
+    )
+    def interrupted_commit(
+        self, pipeline: str, more: int, records: Records, where: str, meanwhile: tuple[Any, ...]
+    ) -> None:
+        """Its Spark task is cleared, or the run is planned anew, or it dies, or a person resets the group."""
+        self._interrupted(pipeline, [(PLACES[0], more, 0), *records], "commit", where, meanwhile)
+
+    def _interrupted(
+        self, pipeline: str, records: Records, task: str, where: str | int, meanwhile: tuple[Any, ...]
+    ) -> None:
         self._produce(records)
         run = self._new_run(pipeline, dict(self.ways[pipeline]))
         rival = None
@@ -267,6 +294,11 @@ class Model(RuleBasedStateMachine):
                 self._reset_by_a_person(tp, offset)
             case "kill", arrived:
                 self._kill(step, arrived)
+                self.world.alive.discard(run.key)
+                self.world.cluster.time_out(GROUP)
+                error = self._through(self._new_run(run.pipeline, {}))
+                alone = self.one and not self.possible and not self.moved and self.world.fencing == "transaction"
+                assert not (alone and isinstance(error, GroupMoved)), f"a run died, and a person is asked: {error}"
             case _:
                 self._event(what, *arguments)
 
@@ -477,6 +509,7 @@ class Model(RuleBasedStateMachine):
         if tp.topic not in self.world.cluster.topics:
             return
         log = self.world.cluster.topics[tp.topic].logs[tp.partition]
+        self.moved = True
         somewhere = max(log.log_start_offset, min(offset, log.high_watermark))
         self.world.cluster.commit_as_somebody_else(GROUP, {tp: CommittedOffset(somewhere)})
         self.world.forget()
