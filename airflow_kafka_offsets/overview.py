@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import NothingToDiscover
+from airflow_kafka_offsets.errors import InvalidRequest, NothingToDiscover
+from airflow_kafka_offsets.offsets.lag import Lag, LagLimits, partition_lag, position_mark
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
@@ -19,8 +20,11 @@ from airflow_kafka_offsets.offsets.model import (
     PartitionSnapshot,
     TopicPartition,
 )
-from airflow_kafka_offsets.offsets.spec import TopicPattern
+from airflow_kafka_offsets.offsets.restore import positions_in_group
+from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicPattern
 from airflow_kafka_offsets.planner import take_snapshots
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from airflow_kafka_offsets.stores.objects import WorkStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +79,63 @@ def describe_present(cluster: OffsetReader, topics: Collection[str]) -> ClusterD
         return cluster.describe(TopicPattern(pattern, include_internal=True))
     except NothingToDiscover:
         return None
+
+
+def look_at_lag(
+    request: PlanRequest,
+    limits: LagLimits,
+    cluster: OffsetReader,
+    description: ClusterDescription,
+    store: WorkStore | None,
+    now_ms: int,
+) -> Lag:
+    """How far the pipeline of ``request`` is behind: at most five batch questions, and the group has no new member.
+
+    The position is read before the ends, so that a commit in between cannot lie beyond them.
+
+    :param description: what there is of the subscription.
+    :param store: the pipeline's work store, where ``request`` has a ``checkpoint_id``.
+    :raises InvalidRequest: there is no group.
+    """
+    if request.group_id is None:
+        raise InvalidRequest(("Whose lag? Give group_id, or set group.id in the Kafka connection.",))
+    partitions = description.partitions()
+    offsets, position = _position(request, request.group_id, cluster, description.cluster_id, partitions, store)
+    states = partition_states(cluster, description, partitions, request.isolation_level)
+    led = [state.topic_partition for state in states if state.log]
+    young: Mapping[TopicPartition, int] = {}
+    if limits.max_age_ms is not None:
+        young = cluster.offsets_for_times(
+            dict.fromkeys(led, max(0, now_ms - limits.max_age_ms)), request.isolation_level
+        )
+    lags = [
+        partition_lag(tp, state.log, offsets.get(tp), young.get(tp), ages=limits.max_age_ms is not None)
+        for state in states
+        for tp in (state.topic_partition,)
+    ]
+    return Lag(request.group_id, description.cluster_id, limits, now_ms, tuple(lags), position)
+
+
+def _position(
+    request: PlanRequest,
+    group_id: str,
+    cluster: OffsetReader,
+    cluster_id: str,
+    partitions: list[TopicPartition],
+    store: WorkStore | None,
+) -> tuple[dict[TopicPartition, int], str]:
+    """The next offsets of the pipeline and what marks them: its checkpoint's, else what the group holds.
+
+    A checkpoint of starts marks nothing: it is written when the first run plans, and that run has read nothing yet.
+    """
+    if store is not None and request.checkpoint_id is not None:
+        newest = CheckpointChain(store, cluster_id, request.checkpoint_id).newest()
+        if newest is not None:
+            kept = {tp: kept.offset for tp, kept in newest.offsets.items()}
+            return kept, position_mark(kept if newest.plan_id else {})
+        positions = positions_in_group(cluster.committed(group_id, partitions, stable=False)) or {}
+        offsets = {tp: position.offset for tp, position in positions.items()}
+    else:
+        committed = cluster.committed(group_id, partitions, stable=False)
+        offsets = {tp: commit.offset for tp, commit in committed.items()}
+    return offsets, position_mark(offsets)

@@ -1,17 +1,18 @@
 """The one way to a plan: parameters + cluster (+ work store) → OffsetPlan. Operators, command line and scripts call it.
 
-It decides the order of the questions, which is part of the rules: log starts, then ends, then timestamps (B6, B12), the
-group last. What the answers mean is decided in ``offsets/``.
+It decides the order of the questions, which is part of the rules: newest timestamps, log starts, then ends, then
+timestamps (B6, B12), the group last. What the answers mean is decided in ``offsets/``.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_kafka_offsets.arrivals import arrivals_of_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import client_defaults
 from airflow_kafka_offsets.broker.protocol import OffsetReader
@@ -25,12 +26,15 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.caps import cap
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_of_starts
+from airflow_kafka_offsets.offsets.complete import Completeness, judge
 from airflow_kafka_offsets.offsets.discovery import compare_topics
+from airflow_kafka_offsets.offsets.late import count_late
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
     PartitionSnapshot,
+    TimestampType,
     TopicPartition,
 )
 from airflow_kafka_offsets.offsets.parse import parse_request
@@ -47,7 +51,7 @@ from airflow_kafka_offsets.offsets.spec import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.times import iso
-from airflow_kafka_offsets.offsets.windows import claim_of
+from airflow_kafka_offsets.offsets.windows import TimeClaim, claim_of
 from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -113,7 +117,8 @@ def plan_run(
         if committed:
             raise PlanLost(str(run), sorted(committed)[0])
         made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
-        hold_window(store, made, run, is_alive)
+        register = hold_window(store, made, run, is_alive)
+        made = _count_late(store, register, made)
         stored = store_plan(store, run, made)
         _release_window(store, made, stored.plan, run)  # where another try of this run was faster
         return stored
@@ -142,7 +147,8 @@ def _plan_anew(
     if successor.plan_id == old.plan_id and _made_upon(successor) == _made_upon(old):  # nothing has changed since
         hold_window(store, old, run, is_alive)
         return kept
-    hold_window(store, successor, run, is_alive)
+    register = hold_window(store, successor, run, is_alive)
+    successor = _count_late(store, register, successor)
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
@@ -157,15 +163,36 @@ def _made_upon(plan: OffsetPlan) -> tuple[str | None, list[int | None]]:
     return plan.parent, [p.base_offset for p in plan.partitions]
 
 
-def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> None:
-    """Make the window of ``plan`` the run's own, before the plan is stored. Any other plan claims nothing.
+def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> WindowRegister | None:
+    """Make the window of ``plan`` the run's own, before the plan is stored; the register as it was read for that.
+
+    Any other plan claims nothing: ``None``.
 
     :raises WindowRepeated: another run of the same pipeline has records of it.
     """
     claim = claim_of(plan)
-    if claim is not None:
-        assert plan.checkpoint_id is not None
-        WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive).hold(claim)
+    if claim is None:
+        return None
+    assert plan.checkpoint_id is not None
+    register = WindowRegister(store, plan.cluster_id, plan.checkpoint_id, run, is_alive)
+    register.hold(claim)
+    return register
+
+
+def _count_late(store: WorkStore, register: WindowRegister | None, plan: OffsetPlan) -> OffsetPlan:
+    """With what came too late for the window before, of which this plan's is the next.
+
+    That one is found where this one was registered, by the objects that were read for that; at midnight on the day
+    before. One that was planned anew since is compared as it is now.
+    """
+    claim = claim_of(plan)
+    if register is None or not isinstance(claim, TimeClaim):
+        return plan
+    for other in register.runs_until(claim.start_ms):
+        previous = find_plan(store, other)
+        if previous is not None:
+            return count_late(previous.plan, plan)
+    return plan
 
 
 def _release_window(store: WorkStore, given_up: OffsetPlan, kept: OffsetPlan, run: RunKey) -> None:
@@ -230,6 +257,7 @@ def _make(
     description = _with_restored_topics(request, cluster, description, checkpoint, vanished)
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     partitions = description.partitions()
+    newest = _newest_timestamps(request, cluster, partitions)
     snapshots = take_snapshots(cluster, partitions, request.isolation_level)
     # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
     end_times = _lookup(request, cluster, partitions, request.bounded)
@@ -246,7 +274,9 @@ def _make(
         start_times,
         end_times,
     )
-    planned = resolve(request, facts)
+    stamped_by = _timestamp_types(request, cluster, topic_ids)
+    judged = _judge_window(request, stamped_by, newest, snapshots, end_times, now_ms)
+    planned = [replace(p, newest_timestamp=newest.get(p.topic_partition)) for p in resolve(request, facts)]
     planned = cap(planned, request.max_records, request.max_records_per_partition)
     refuse_below_group(request, planned)
     plan = OffsetPlan(
@@ -258,6 +288,8 @@ def _make(
         bounded_mode=request.bounded.name,
         window=request.window,
         window_bounds=request.window_bounds,
+        window_bounds_by_topic=request.window_bounds_by_topic,
+        timestamp_types=stamped_by,
         resolved_at_ms=now_ms,
         topic_ids=topic_ids,
         partitions=tuple(planned),
@@ -267,7 +299,8 @@ def _make(
         interval=request.interval,
         run=request.run,
         parent=restored.checkpoint.id if restored.checkpoint else None,
-        window_complete=_window_complete(request, snapshots, end_times),
+        window_complete=judged.complete if judged else None,
+        low_watermark_ms=judged.low_watermark_ms if judged else None,
         warnings=(
             *request.warnings,
             *warnings,
@@ -361,7 +394,22 @@ def _lookup(
 ) -> dict[TopicPartition, int]:
     if not isinstance(mode, FromTimestamp | UntilTimestamp):
         return {}
-    return cluster.offsets_for_times(dict.fromkeys(partitions, mode.timestamp_ms), request.isolation_level)
+    return cluster.offsets_for_times({tp: mode.of(tp.topic) for tp in partitions}, request.isolation_level)
+
+
+def _timestamp_types(request: PlanRequest, cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    if not isinstance(request.startup, FromTimestamp) and not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return known_timestamp_types(cluster, topics)
+
+
+def known_timestamp_types(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    """Whose clock a time is compared with: worth knowing, and never worth a failure."""
+    try:
+        return cluster.timestamp_types(topics)
+    except ClusterUnavailable as error:
+        log.info("Whose clock the timestamps are is not known: %s", error)
+        return {}
 
 
 def _committed(
@@ -382,20 +430,48 @@ def _committed(
         return None, None, [f"This plan cannot be committed: {error.reason}"]
 
 
-def _window_complete(
-    request: PlanRequest, snapshots: Mapping[TopicPartition, PartitionSnapshot], end_times: Mapping[TopicPartition, int]
-) -> bool | None:
+def _newest_timestamps(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Asked before the ends of the logs are, so that what is newest is in the plan's reach."""
+    if not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return cluster.newest_timestamps(partitions, request.isolation_level)
+
+
+def _judge_window(
+    request: PlanRequest,
+    stamped_by: Mapping[str, TimestampType],
+    newest: Mapping[TopicPartition, int],
+    snapshots: Mapping[TopicPartition, PartitionSnapshot],
+    end_times: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> Completeness | None:
+    """Whether records may still arrive before an end that is a time; ``None`` where it is none.
+
+    :raises WindowIncomplete: they may, and the request wants a complete window.
+    """
     if not isinstance(request.bounded, UntilTimestamp):
         return None
-    open_ended = [tp for tp in sorted(snapshots) if tp not in end_times]
-    if open_ended and request.require_complete_window:
-        moment = iso(request.bounded.timestamp_ms)
+    end_ms = request.bounded.timestamp_ms
+    ends_ms = {tp: request.bounded.of(tp.topic) for tp in snapshots}
+    arrived = arrivals_of_plan(newest, ends_ms, snapshots, end_times)
+    judged = judge(
+        end_ms,
+        arrived,
+        now_ms=now_ms,
+        idle_timeout_ms=request.idle_timeout_ms,
+        append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
+        by_topic=request.bounded.by_topic,
+    )
+    if request.require_complete_window and not judged.complete:
         raise WindowIncomplete(
-            [f"{tp}: no record at or after {moment} yet" for tp in open_ended],
-            "Records of this window may still arrive. Run later, or set require_complete_window=False to read what is "
-            "there: what arrives later is then not in this window's output.",
+            [f"{tp}: {reason}" for tp, reason in judged.waiting.items()],
+            f"Records of before {iso(end_ms)} may still arrive. Run later (WindowCompleteSensor waits for it), or set "
+            "require_complete_window=False to read what is there: what arrives later is then not in this window's "
+            "output.",
         )
-    return not open_ended
+    return judged
 
 
 def _default_reset_warning(request: PlanRequest, mode_decides: bool, planned: list[PlannedPartition]) -> list[str]:

@@ -27,11 +27,26 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "sensors": [
-            {"integration-name": integration, "python-modules": ["airflow_kafka_offsets.sensors.partition_discovery"]}
+            {
+                "integration-name": integration,
+                "python-modules": [
+                    "airflow_kafka_offsets.sensors.partition_discovery",
+                    "airflow_kafka_offsets.sensors.offset_lag",
+                    "airflow_kafka_offsets.sensors.window_complete",
+                ],
+            }
         ],
         "hooks": [{"integration-name": integration, "python-modules": ["airflow_kafka_offsets.hooks.kafka_offsets"]}],
         "triggers": [
-            {"integration-name": integration, "python-modules": ["airflow_kafka_offsets.triggers.partition_discovery"]}
+            {
+                "integration-name": integration,
+                "python-modules": [
+                    "airflow_kafka_offsets.triggers.partition_discovery",
+                    "airflow_kafka_offsets.triggers.offset_lag",
+                    "airflow_kafka_offsets.triggers.window_complete",
+                    "airflow_kafka_offsets.triggers.window_event",
+                ],
+            }
         ],
         "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
         "config": {

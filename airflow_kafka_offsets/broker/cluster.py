@@ -1,7 +1,7 @@
 """A real Kafka cluster behind :mod:`airflow_kafka_offsets.broker.protocol`.
 
 Every answer is checked partition by partition, because the client library's calls succeed without it, and questions go
-out in chunks: see ``discovery``, ``lookups`` and ``group``.
+out in chunks: see ``discovery``, ``lookups``, ``topic_configs`` and ``group``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from airflow_kafka_offsets.broker.fence import TransactionalCommit
 from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
 from airflow_kafka_offsets.broker.lookups import NO_RECORD, look_up
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.broker.topic_configs import timestamp_types
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    CommittedOffset,
+    IsolationLevel,
+    TimestampType,
+    TopicPartition,
+)
 from airflow_kafka_offsets.offsets.spec import Subscription, TopicList
 
 
@@ -76,6 +83,16 @@ class KafkaCluster:
         specs = {tp: OffsetSpec.for_timestamp(time_ms) for tp, time_ms in times_ms.items()}
         found = look_up(self._connection, specs, isolation_level, by_time=True)
         return {tp: info.offset for tp, info in found.items() if info.offset != NO_RECORD}
+
+    def newest_timestamps(
+        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        specs = dict.fromkeys(partitions, OffsetSpec.max_timestamp())
+        found = look_up(self._connection, specs, isolation_level, by_time=True)
+        return {tp: info.timestamp for tp, info in found.items() if info.offset != NO_RECORD}
+
+    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
+        return timestamp_types(self._connection, topics)
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

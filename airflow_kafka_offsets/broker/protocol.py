@@ -1,4 +1,4 @@
-"""What the planner needs of a cluster: five batch questions and one commit.
+"""What the planner needs of a cluster: a few batch questions and one commit.
 
 Each takes a collection, so that a call per partition cannot be written. Partitions that have no answer are absent from
 the result; a partition whose answer is an error is an error of the whole call, with all such partitions in it. The real
@@ -16,6 +16,7 @@ from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
+    TimestampType,
     TopicPartition,
 )
 from airflow_kafka_offsets.offsets.spec import Subscription
@@ -58,6 +59,17 @@ class OffsetReader(Protocol):
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
         """The first offset whose record's timestamp is at or after the time; absent where there is no such record."""
+
+    def newest_timestamps(
+        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        """The newest timestamp in each partition, of whichever offset: also of the end of a transaction, which carries
+        the broker's clock, and of a record that was deleted since. Absent where there is none, and under
+        ``read_committed`` where it is in a transaction that is open, or behind one.
+        """
+
+    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
+        """Who stamps each topic's records; absent where this client may not know (the right DescribeConfigs)."""
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -27,6 +27,7 @@ class Option:
 
 _NUMBER = {"type": int, "metavar": "N"}
 _JSON = {"metavar": "JSON"}
+_TIME = 'epoch milliseconds, ISO 8601, now-2h, or one for each topic: {"orders": "now-2h"}'
 _FLAG = {"action": "store_true", "default": None}
 
 CLUSTER = (
@@ -49,7 +50,7 @@ REQUEST = (
     *SUBSCRIPTION,
     GROUP,
     Option("startup_mode", f"{', '.join(STARTUP_MODES)}; default: group-offsets", {"metavar": "MODE"}),
-    Option("startup_timestamp", "epoch milliseconds or ISO 8601", {"metavar": "TIME"}),
+    Option("startup_timestamp", _TIME, {"metavar": "TIME"}),
     Option(
         "specific_offsets",
         'next record to read: {"orders": {"0": 42}}, Flink\'s partition:0,offset:42;… or @FILE with either or the '
@@ -58,7 +59,7 @@ REQUEST = (
     ),
     Option("auto_offset_reset", "earliest, latest or none; default: the client configuration's, else latest"),
     Option("bounded_mode", f"{', '.join(BOUNDED_MODES)}; default: latest-offset", {"metavar": "MODE"}),
-    Option("bounded_timestamp", "epoch milliseconds or ISO 8601, exclusive", {"metavar": "TIME"}),
+    Option("bounded_timestamp", f"{_TIME}; exclusive", {"metavar": "TIME"}),
     Option("bounded_offsets", "first record not to read, of every partition", _JSON),
     ISOLATION,
     Option("on_data_loss", "fail (default), reset or advance"),
@@ -71,7 +72,15 @@ REQUEST = (
     Option("splits", "how many Spark jobs read the plan", _NUMBER),
     Option("split_by", "size (default) or flink"),
     Option("require_complete_window", "refuse a window that may still grow", _FLAG),
+    Option("idle_timeout", "how long after the end a silent partition is waited for: PT5M (default), or seconds"),
     Option("checkpoint_id", "go on from this pipeline's position; without it the startup mode decides"),
+)
+
+WINDOWS = (
+    Option("windows", "many windows at once: hourly, daily, or ISO 8601 such as PT15M", {"metavar": "WIDTH"}),
+    Option("from", "where the first window starts; with --windows", {"metavar": "TIME"}),
+    Option("to", "where the last window ends, exclusive; with --windows", {"metavar": "TIME"}),
+    Option("timezone", "of the days of --windows, and of times without a zone; default: UTC", {"metavar": "ZONE"}),
 )
 
 OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table", "json", "csv")})
@@ -104,7 +113,7 @@ class Command:
 
 
 COMMANDS = (
-    Command("plan", "Make a plan and print it; nothing is written", (*CLUSTER, *REQUEST, PLAN_OUTPUT)),
+    Command("plan", "Make a plan and print it; nothing is written", (*CLUSTER, *REQUEST, *WINDOWS, PLAN_OUTPUT)),
     Command(
         "partitions",
         "Each partition of topics: its leader and both ends of its log",

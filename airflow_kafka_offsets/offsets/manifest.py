@@ -28,6 +28,8 @@ _COLUMNS = (
     "skipped",
     "moved_back_by",
     "continuity",
+    "newest_timestamp",
+    "late",
 )
 
 
@@ -36,7 +38,9 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
     topics: dict[str, dict[str, Any]] = {}
     for p in plan.partitions:
         topic = p.topic_partition.topic
-        columns = topics.setdefault(topic, {"topic_id": plan.topic_ids.get(topic)})
+        columns = topics.setdefault(
+            topic, {"topic_id": plan.topic_ids.get(topic), "timestamp_type": plan.timestamp_types.get(topic)}
+        )
         for name, value in {
             "partition": p.topic_partition.partition,
             "start_offset": p.start_offset,
@@ -50,6 +54,8 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
             "skipped": p.skipped,
             "moved_back_by": p.moved_back_by,
             "continuity": p.continuity,
+            "newest_timestamp": p.newest_timestamp,
+            "late": p.late,
         }.items():
             columns.setdefault(name, []).append(value)
     run = plan.run
@@ -65,7 +71,11 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         "bounded_mode": plan.bounded_mode,
         "window": plan.window,
         "window_complete": plan.window_complete,
+        "low_watermark_ms": plan.low_watermark_ms,
         "window_bounds": list(plan.window_bounds) if plan.window_bounds else None,
+        "window_bounds_by_topic": {topic: list(bounds) for topic, bounds in plan.window_bounds_by_topic.items()}
+        if plan.window_bounds_by_topic
+        else None,
         "resolved_at_ms": plan.resolved_at_ms,
         "interval": list(plan.interval) if plan.interval else None,
         "run": {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": run.task_id, "map_index": run.map_index}
@@ -101,9 +111,11 @@ def plan_from_dict(data: Mapping[str, Any]) -> OffsetPlan:
 
 
 def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
-    partitions, topic_ids = [], {}
+    partitions, topic_ids, timestamp_types = [], {}, {}
     for topic, columns in data["topics"].items():
         topic_ids[topic] = columns["topic_id"]
+        if columns.get("timestamp_type") is not None:
+            timestamp_types[topic] = columns["timestamp_type"]
         names = [name for name in _COLUMNS if name in columns]  # fields that a later version adds are passed over
         for values in zip(*(columns[name] for name in names), strict=True):
             row = dict(zip(names, values, strict=True))
@@ -120,6 +132,8 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
                     skipped=row["skipped"],
                     moved_back_by=row.get("moved_back_by"),
                     continuity=row.get("continuity"),
+                    newest_timestamp=row.get("newest_timestamp"),
+                    late=row.get("late", 0),
                 )
             )
     return OffsetPlan(
@@ -142,7 +156,12 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         replaces=data["replaces"],
         starts_all_splits=data.get("starts_all_splits", False),
         window_complete=data.get("window_complete"),
+        low_watermark_ms=data.get("low_watermark_ms"),
         window_bounds=tuple(data["window_bounds"]) if data.get("window_bounds") else None,
+        window_bounds_by_topic={topic: tuple(bounds) for topic, bounds in data["window_bounds_by_topic"].items()}
+        if data.get("window_bounds_by_topic")
+        else None,
+        timestamp_types=timestamp_types,
         warnings=tuple(data.get("warnings", ())),
         vanished=tuple(data.get("vanished", ())),
         ignored=tuple(_parse_partition(text) for text in data.get("ignored", ())),

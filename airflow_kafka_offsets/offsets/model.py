@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
+TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
 @dataclass(frozen=True, slots=True, order=True)

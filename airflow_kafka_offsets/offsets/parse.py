@@ -7,22 +7,20 @@ one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.bounds import BoundsReader, Partition, Times, ends_before_start
+from airflow_kafka_offsets.offsets.complete import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.offset_maps import mapping, natural, parse_partition_offsets
+from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.spec import (
-    BOUNDED_MODES,
-    STARTUP_MODES,
-    BoundedMode,
     EarliestOffset,
-    FromTimestamp,
     GroupOffsets,
-    LatestOffset,
     OnDataLoss,
     OnGroupMoved,
     OnRecreated,
@@ -32,18 +30,14 @@ from airflow_kafka_offsets.offsets.spec import (
     PlanRequest,
     ResetStrategy,
     RunKey,
-    SpecificOffsets,
     SplitBy,
-    StartupMode,
     Subscription,
     TopicList,
     TopicPattern,
     UntilGroupOffsets,
     UntilLatest,
-    UntilSpecificOffsets,
     UntilTimestamp,
 )
-from airflow_kafka_offsets.offsets.times import iso, looks_like_seconds, parse_timestamp_ms
 
 _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
     "earliest": "earliest",
@@ -56,19 +50,6 @@ _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
     "error": "none",
 }
 
-T = TypeVar("T")
-
-
-class _Problems(list[str]):
-    """Collects the sentence of each ``ValueError``, behind the parameter's name."""
-
-    def take(self, parameter: str, parse: Callable[[], T], default: T) -> T:
-        try:
-            return parse()
-        except ValueError as error:
-            self.append(f"{parameter} {error}.")
-            return default
-
 
 def parse_request(
     *,
@@ -79,11 +60,12 @@ def parse_request(
     include_internal_topics: bool = False,
     group_id: str | None = None,
     startup_mode: str = GroupOffsets.name,
-    startup_timestamp: int | str | datetime | None = None,
+    startup_timestamp: Times | None = None,
     specific_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
     auto_offset_reset: str | None = None,
     bounded_mode: str = UntilLatest.name,
-    bounded_timestamp: int | str | datetime | None = None,
+    bounded_timestamp: Times | None = None,
+    partition_width: str | timedelta | None = None,
     bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
     isolation_level: str | None = None,
     on_data_loss: str = "fail",
@@ -100,27 +82,29 @@ def parse_request(
     split_by: str = "size",
     checkpoint_id: str | None = None,
     require_complete_window: bool = False,
+    idle_timeout: timedelta | float | str | None = None,
     interval: tuple[int, int] | None = None,
+    partition: Partition | None = None,
     run: RunKey | None = None,
     run_type: str = "manual",
 ) -> PlanRequest:
     """The request that these parameters make; DESIGN.md's table of operator parameters, one to one.
 
-    :param now_ms: the clock, for "a start timestamp cannot be in the future" (B2).
+    :param now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
     :param interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
+    :param partition: what a partitioned run is for; fills them in where there is no interval that has a length.
     :param run_type: Airflow's: ``manual``, ``scheduled``, ``backfill``, ``asset_triggered`` …
     :raises InvalidRequest: with every problem found, not just the first.
     """
-    problems = _Problems()
+    problems = Problems()
     warnings: list[str] = []
     subscription = _subscription(problems, topics, topic_pattern, partitions, include_internal_topics)
     names = subscription.topics if isinstance(subscription, TopicList) else ()
     read = partial(parse_partition_offsets, topics=names, group_id=group_id)
-    startup = _startup(problems, warnings, startup_mode, startup_timestamp, specific_offsets, read, interval, now_ms)
-    bounded = _bounded(problems, warnings, bounded_mode, bounded_timestamp, bounded_offsets, read, interval)
-    match startup, bounded:
-        case FromTimestamp(start_ms), UntilTimestamp(end_ms) if end_ms < start_ms:
-            problems.append(f"bounded_timestamp ({iso(end_ms)}) is before startup_timestamp ({iso(start_ms)}).")
+    bounds = BoundsReader(problems, warnings, subscription, read, interval, partition, partition_width, now_ms)
+    startup = bounds.startup(startup_mode, startup_timestamp, specific_offsets)
+    bounded = bounds.bounded(bounded_mode, bounded_timestamp, bounded_offsets)
+    problems += ends_before_start(startup, bounded)
     reset: ResetStrategy = problems.take("auto_offset_reset", lambda: parse_reset(auto_offset_reset), "latest")
     isolation: IsolationLevel = problems.take(
         "isolation_level",
@@ -167,6 +151,11 @@ def parse_request(
         split_by=split_rule,
         checkpoint_id=checkpoint_id,
         require_complete_window=require_complete_window,
+        idle_timeout_ms=problems.take(
+            "idle_timeout",
+            lambda: DEFAULT_IDLE_TIMEOUT_MS if idle_timeout is None else parse_wait_ms(idle_timeout),
+            DEFAULT_IDLE_TIMEOUT_MS,
+        ),
         interval=interval,
         run=run,
         by_hand=run_type == "manual",
@@ -178,7 +167,8 @@ def parse_request(
     if run_type == "backfill" and startup and bounded and not request.window:
         problems.append(
             "A backfill run reads a window, so that it neither reads nor moves the position of the schedule: "
-            "use startup_mode='timestamp' and bounded_mode='timestamp', which take the run's data interval."
+            "use startup_mode='timestamp' and bounded_mode='timestamp', which take the run's data interval, "
+            "or its partition."
         )
     if problems:
         raise InvalidRequest(tuple(problems))
@@ -195,7 +185,7 @@ def parse_subscription(
 
     :raises InvalidRequest: not exactly one is given, or it is malformed.
     """
-    problems = _Problems()
+    problems = Problems()
     subscription = _subscription(problems, topics, topic_pattern, partitions, include_internal_topics)
     if subscription is None:
         raise InvalidRequest(tuple(problems))
@@ -234,7 +224,7 @@ def parse_reset(value: str | None) -> ResetStrategy:
 
 
 def _subscription(
-    problems: _Problems,
+    problems: Problems,
     topics: Sequence[str] | str | None,
     topic_pattern: str | None,
     partitions: Mapping[str, Sequence[int]] | str | None,
@@ -280,118 +270,6 @@ def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[Topic
     if not found:
         raise ValueError('is empty; expected {"orders": [0, 2]}')
     return tuple(sorted(found))
-
-
-def _startup(
-    problems: _Problems,
-    warnings: list[str],
-    mode: str,
-    timestamp: int | str | datetime | None,
-    offsets: Mapping[str, Mapping[str, int]] | str | None,
-    read: Callable[[Any], dict[TopicPartition, int]],
-    interval: tuple[int, int] | None,
-    now_ms: int,
-) -> StartupMode | None:
-    _foreign(problems, "startup_timestamp", timestamp, "startup_mode", mode, FromTimestamp.name)
-    _foreign(problems, "specific_offsets", offsets, "startup_mode", mode, SpecificOffsets.name)
-    match mode:
-        case EarliestOffset.name:
-            return EarliestOffset()
-        case LatestOffset.name:
-            return LatestOffset()
-        case GroupOffsets.name:
-            return GroupOffsets()
-        case FromTimestamp.name:
-            start_ms = _bound(problems, warnings, "startup_timestamp", timestamp, interval, bound=0)
-            if start_ms is not None and start_ms > now_ms:
-                problems.append(
-                    f"startup_timestamp {iso(start_ms)} is in the future (it is {iso(now_ms)} now): "
-                    "no record can be found for it yet."
-                )
-            return None if start_ms is None else FromTimestamp(start_ms, of_interval=timestamp is None)
-        case SpecificOffsets.name:
-            if offsets is None:
-                problems.append(
-                    "startup_mode='specific-offsets' needs specific_offsets, "
-                    'such as {"orders": {"0": 42}}: the next record to read.'
-                )
-                return None
-            parsed = problems.take("specific_offsets", lambda: read(offsets), None)
-            return None if parsed is None else SpecificOffsets(parsed)
-        case _:
-            problems.append(f"startup_mode is {mode!r}; use one of {', '.join(STARTUP_MODES)}.")
-            return None
-
-
-def _bounded(
-    problems: _Problems,
-    warnings: list[str],
-    mode: str,
-    timestamp: int | str | datetime | None,
-    offsets: Mapping[str, Mapping[str, int]] | str | None,
-    read: Callable[[Any], dict[TopicPartition, int]],
-    interval: tuple[int, int] | None,
-) -> BoundedMode | None:
-    _foreign(problems, "bounded_timestamp", timestamp, "bounded_mode", mode, UntilTimestamp.name)
-    _foreign(problems, "bounded_offsets", offsets, "bounded_mode", mode, UntilSpecificOffsets.name)
-    match mode:
-        case UntilLatest.name:
-            return UntilLatest()
-        case UntilGroupOffsets.name:
-            return UntilGroupOffsets()
-        case UntilTimestamp.name:
-            end_ms = _bound(problems, warnings, "bounded_timestamp", timestamp, interval, bound=1)
-            return None if end_ms is None else UntilTimestamp(end_ms)
-        case UntilSpecificOffsets.name:
-            if offsets is None:
-                problems.append(
-                    "bounded_mode='specific-offsets' needs bounded_offsets, "
-                    'such as {"orders": {"0": 42}}: of every partition the first offset not to read.'
-                )
-                return None
-            parsed = problems.take("bounded_offsets", lambda: read(offsets), None)
-            return None if parsed is None else UntilSpecificOffsets(parsed)
-        case _:
-            problems.append(f"bounded_mode is {mode!r}; use one of {', '.join(BOUNDED_MODES)}.")
-            return None
-
-
-def _foreign(problems: _Problems, parameter: str, value: object, mode_name: str, mode: str, owner: str) -> None:
-    if value is not None and mode != owner:
-        problems.append(f"{parameter} is given, but {mode_name} is {mode!r}: it goes with {mode_name}={owner!r} only.")
-
-
-def _bound(
-    problems: _Problems,
-    warnings: list[str],
-    parameter: str,
-    value: int | str | datetime | None,
-    interval: tuple[int, int] | None,
-    *,
-    bound: Literal[0, 1],
-) -> int | None:
-    """The explicit time, else that end of the data interval."""
-    if value is not None:
-        moment = problems.take(parameter, lambda: parse_timestamp_ms(value), None)
-        if moment is not None and looks_like_seconds(moment):
-            warnings.append(
-                f"{parameter} {value!r} is {iso(moment)}: is it in seconds? Kafka's timestamps are milliseconds."
-            )
-        return moment
-    if interval is None:
-        problems.append(
-            f"{parameter} is missing and this run has no data interval: give {parameter}, or schedule the DAG with "
-            "CronDataIntervalTimetable (asset-triggered and manual runs have no interval)."
-        )
-        return None
-    if interval[0] >= interval[1]:
-        problems.append(
-            f"{parameter} is missing and this run's data interval has no length ({iso(interval[0])}): a plain cron "
-            "string gives such intervals. Schedule the DAG with CronDataIntervalTimetable, or with "
-            "CronTriggerTimetable(..., interval=...)."
-        )
-        return None
-    return interval[bound]
 
 
 def _one_of(value: str, allowed: tuple[Any, ...]) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, TopicPartition
+from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, TimestampType, TopicPartition
 from airflow_kafka_offsets.offsets.spec import RunKey, SplitBy
 
 Continuity = Literal["contiguous", "gap", "overlap", "rewind", "re-created", "truncated", "new"]
@@ -26,6 +26,9 @@ class PlannedPartition:
     :ivar lost: offsets that were deleted before they were read.
     :ivar skipped: offsets that are still there, but that a reset or ``latest`` jumped over.
     :ivar moved_back_by: the policy that the user named and that may move the group back here, if one was applied.
+    :ivar newest_timestamp: the newest timestamp in the partition, in epoch milliseconds, where the plan's end is a
+        time; ``None`` where there was no record.
+    :ivar late: of a window: offsets before its start that came after the window before it was planned; an upper bound.
     :ivar continuity: how the range joins the checkpoint's offset; ``None`` where there was no checkpoint.
     """
 
@@ -40,6 +43,8 @@ class PlannedPartition:
     skipped: int = 0
     moved_back_by: str | None = None
     continuity: Continuity | None = None
+    newest_timestamp: int | None = None
+    late: int = 0
 
     @property
     def start_offset(self) -> int:
@@ -56,9 +61,13 @@ class OffsetPlan:
 
     :ivar group_id: the group to commit to, or to mirror a window to; ``None`` where none was given.
     :ivar interval: the run's data interval in epoch milliseconds.
-    :ivar window_complete: ``False`` where an end timestamp lies past the newest record of some partition, so that the
-        window may still grow; ``None`` where the end is not a time.
+    :ivar window_complete: ``False`` where records before the end may still arrive (``offsets/complete.py``); ``None``
+        where the end is not a time.
+    :ivar low_watermark_ms: how far all partitions had come that were not idle, by their newest timestamps.
     :ivar window_bounds: a window by time: ``[start, end)`` in epoch milliseconds; else ``None``.
+    :ivar window_bounds_by_topic: the same of each topic, where the request gives them different times; else ``None``.
+    :ivar timestamp_types: of a plan that a time bounds: whose clock stamped each topic's records; absent where the
+        broker does not tell.
     :ivar subscription: what was subscribed to, in words.
     :ivar parent: the checkpoint that it goes on from.
     :ivar replaces: the plan of the same run that this one took the place of.
@@ -86,7 +95,10 @@ class OffsetPlan:
     replaces: str | None = None
     starts_all_splits: bool = False
     window_complete: bool | None = None
+    low_watermark_ms: int | None = None
     window_bounds: tuple[int, int] | None = None
+    window_bounds_by_topic: Mapping[str, tuple[int, int]] | None = None
+    timestamp_types: Mapping[str, TimestampType] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()
     vanished: tuple[str, ...] = ()

@@ -240,12 +240,15 @@ def _from_mode(
         case LatestOffset():
             skipped = snapshot.end_offset - snapshot.log_start_offset
             return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
-        case FromTimestamp(timestamp_ms):
+        case FromTimestamp() as mode:
+            timestamp_ms = mode.of(tp.topic)
             offset = facts.start_times.get(tp)
             if offset is None:
                 return Resolved(snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end")
-            # A match past the end was produced after the end was asked for: the next run, from the end, reads it.
-            return Resolved(min(offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}")
+            # A match past the end was produced after the end was asked for: the next run, from the end, reads it. A
+            # window has no next run that would: there both bounds are where the time was found.
+            start = offset if request.window else min(offset, snapshot.end_offset)
+            return Resolved(start, f"timestamp {iso(timestamp_ms)}")
         case SpecificOffsets(offsets):
             if tp in offsets:
                 return Known(offsets[tp], "specific offset")
@@ -366,12 +369,14 @@ def _resolve_end(
             if snapshot.end_offset < start.offset:  # K7: above the last stable offset, not above the high watermark
                 return start.offset, f"start is past the last stable offset {snapshot.end_offset} → nothing to read"
             return snapshot.end_offset, "latest"
-        case UntilTimestamp(timestamp_ms):
+        case UntilTimestamp() as mode:
+            timestamp_ms = mode.of(tp.topic)
             match_offset = facts.end_times.get(tp)
             if match_offset is None:
                 end, reason = snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end"
             else:
-                end, reason = min(match_offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}"
+                end = match_offset if request.window else min(match_offset, snapshot.end_offset)
+                reason = f"timestamp {iso(timestamp_ms)}"
             if end < start.offset:
                 return start.offset, f"{reason} is {end}: already read"
             return end, reason

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, assert_never, get_args
 
+from airflow_kafka_offsets.offsets.complete import DEFAULT_IDLE_TIMEOUT_MS
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.times import iso
 
@@ -60,11 +61,19 @@ class LatestOffset:
 
 @dataclass(frozen=True, slots=True)
 class FromTimestamp:
-    """``of_interval``: the time is the start of the run's data interval, another one in each run."""
+    """From a time on: one for all topics, or one for each.
+
+    :ivar timestamp_ms: of every topic that ``by_topic`` does not name; where it names any, the earliest of them.
+    :ivar written: how the user says a time that is another one in each run: ``of the data interval``, ``now-2h``.
+    """
 
     name: ClassVar[str] = "timestamp"
     timestamp_ms: int
-    of_interval: bool = field(default=False, compare=False)
+    by_topic: Mapping[str, int] = field(default_factory=dict)
+    written: str | None = field(default=None, compare=False)
+
+    def of(self, topic: str | None) -> int:
+        return _of_topic(self, topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +102,22 @@ class UntilLatest:
 
 @dataclass(frozen=True, slots=True)
 class UntilTimestamp:
+    """Until a time: one for all topics, or one for each.
+
+    :ivar timestamp_ms: of every topic that ``by_topic`` does not name; where it names any, the latest of them.
+    """
+
     name: ClassVar[str] = "timestamp"
     timestamp_ms: int
+    by_topic: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, topic: str | None) -> int:
+        return _of_topic(self, topic)
+
+
+def _of_topic(bound: FromTimestamp | UntilTimestamp, topic: str | None) -> int:
+    """The topic's own time. A topic that nobody subscribes to any more, and a checkpoint holds, may have none."""
+    return bound.timestamp_ms if topic is None else bound.by_topic.get(topic, bound.timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +190,7 @@ class PlanRequest:
     split_by: SplitBy = "size"
     checkpoint_id: str | None = None
     require_complete_window: bool = False
+    idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS
     interval: tuple[int, int] | None = None
     run: RunKey | None = None
     by_hand: bool = True
@@ -185,7 +209,7 @@ class PlanRequest:
 
     @property
     def window_bounds(self) -> tuple[int, int] | None:
-        """``[start, end)`` in epoch milliseconds of a window by time."""
+        """``[start, end)`` in epoch milliseconds of a window by time; of all topics together."""
         match self.startup, self.bounded:
             case FromTimestamp(start_ms), UntilTimestamp(end_ms):
                 return start_ms, end_ms
@@ -193,13 +217,20 @@ class PlanRequest:
                 return None
 
     @property
+    def window_bounds_by_topic(self) -> dict[str, tuple[int, int]] | None:
+        """The same of each topic, where they differ by the request."""
+        match self.startup, self.bounded:
+            case FromTimestamp() as start, UntilTimestamp() as end if start.by_topic or end.by_topic:
+                return {topic: (start.of(topic), end.of(topic)) for topic in sorted({*start.by_topic, *end.by_topic})}
+            case _:
+                return None
+
+    @property
     def startup_words(self) -> str:
         """The startup request as a checkpoint records it; two requests with one wording are one."""
         match self.startup:
-            case FromTimestamp(_, of_interval=True):
-                return f"{FromTimestamp.name} of the data interval"
-            case FromTimestamp(timestamp_ms):
-                return f"{FromTimestamp.name} {iso(timestamp_ms)}"
+            case FromTimestamp(timestamp_ms, written=written):
+                return f"{FromTimestamp.name} {written or iso(timestamp_ms)}"
             case SpecificOffsets(offsets):
                 return f"{SpecificOffsets.name} " + ", ".join(f"{tp}={offsets[tp]}" for tp in sorted(offsets))
             case mode:

@@ -2,20 +2,35 @@
 
 Kafka's record timestamps are milliseconds; a value in seconds is a day in January 1970, from which everything is read
 (FLINK-28454). Such a value is legal, so it is only warned of (:func:`looks_like_seconds`).
+
+A relative time counts back from the moment when the plan is made, and in no other direction: ``now``, ``now-2h``, and
+an ISO 8601 duration, with a minus or without (``-PT2H`` and ``PT2H`` are both two hours ago).
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 SECONDS_SUSPECTED_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits reach the year 5138
 
 
-def parse_timestamp_ms(value: int | str | datetime) -> int:
+_NOW = re.compile(r"now(?:\s*-\s*(?P<back>.+))?|-?(?P<duration>P.+)", re.IGNORECASE)
+_SHORT = re.compile(r"(\d+)([wdhms])", re.IGNORECASE)
+_SHORT_S = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+def is_relative(value: object) -> bool:
+    """Whether ``value`` counts back from now, and so is another moment each time that it is read."""
+    return isinstance(value, str) and re.match(r"\s*(now\b|-?P)", value, re.IGNORECASE) is not None
+
+
+def parse_timestamp_ms(value: int | str | datetime, *, now_ms: int | None = None, zone: tzinfo = UTC) -> int:
     """Milliseconds since the epoch for ``value``.
 
-    :param value: epoch milliseconds (a number or its digits), an ISO 8601 string or a datetime. Without a zone: UTC.
+    :param value: epoch milliseconds (a number or its digits), an ISO 8601 string, a datetime, or a relative time.
+    :param now_ms: what a relative time counts back from; without it there is none.
+    :param zone: of a time that names no zone of its own.
     :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
     """
     if isinstance(value, bool):
@@ -23,15 +38,18 @@ def parse_timestamp_ms(value: int | str | datetime) -> int:
     if isinstance(value, int):
         milliseconds = value
     elif isinstance(value, datetime):
-        milliseconds = _from_datetime(value)
+        milliseconds = _from_datetime(value, zone)
     elif isinstance(value, str) and re.fullmatch(r"\s*-?\d+\s*", value):
         milliseconds = int(value)
+    elif isinstance(value, str) and now_ms is not None and is_relative(value):
+        milliseconds = now_ms - _back_ms(value)
     elif isinstance(value, str):
         try:
-            milliseconds = _from_datetime(datetime.fromisoformat(value.strip()))
+            milliseconds = _from_datetime(datetime.fromisoformat(value.strip()), zone)
         except ValueError:
+            relative = "" if now_ms is None else ", now-2h"
             raise ValueError(
-                f"is {value!r}; give epoch milliseconds, ISO 8601 (2026-11-20T10:00:00Z) or a datetime"
+                f"is {value!r}; give epoch milliseconds, ISO 8601 (2026-11-20T10:00:00Z){relative} or a datetime"
             ) from None
     else:
         raise ValueError(f"is {value!r}; give epoch milliseconds, ISO 8601 or a datetime")
@@ -40,8 +58,27 @@ def parse_timestamp_ms(value: int | str | datetime) -> int:
     return milliseconds
 
 
-def _from_datetime(moment: datetime) -> int:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _back_ms(text: str) -> int:
+    match = _NOW.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"is {text!r}; a relative time counts back from now: now, now-2h, now-1d or -PT2H")
+    duration = match["back"] or match["duration"]
+    if duration is None:
+        return 0
+    short = _SHORT.fullmatch(duration.strip())
+    if short:
+        return 1000 * int(short[1]) * _SHORT_S[short[2].lower()]
+    try:
+        return parse_duration_ms(duration)
+    except ValueError:
+        raise ValueError(
+            f"is {text!r}; after the minus goes a number with one of w, d, h, m, s (now-2h), or an ISO 8601 duration "
+            "without months and years (now-PT2H)"
+        ) from None
+
+
+def _from_datetime(moment: datetime, zone: tzinfo) -> int:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
     # Integer arithmetic: datetime.timestamp() is a float, whose last millisecond is not exact.
     delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
@@ -64,15 +101,26 @@ def iso(timestamp_ms: int) -> str:
 
 
 _DURATION = re.compile(r"(\d+)d|p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?)?", re.IGNORECASE)
-_UNIT_S = (86_400, 604_800, 86_400, 3_600, 60, 1)
+_DAYS = (1, 7, 1)
+_UNIT_S = (3_600, 60, 1)
 
 
-def parse_duration_ms(value: str) -> int:
-    """Milliseconds of an ISO 8601 duration (``P90D``, ``PT36H``) or of ``90d``. Months and years have no fixed length.
+def parse_duration_parts(value: str) -> tuple[int, int]:
+    """Days, and the milliseconds beside them, of an ISO 8601 duration (``P90D``, ``PT36H``) or of ``90d``.
+
+    Months and years have no fixed length. Days have one only where no clocks are changed, so they are kept apart.
 
     :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
     """
     match = _DURATION.fullmatch(value.strip())
     if match is None or not any(match.groups()):
         raise ValueError(f"is {value!r}; give days (90d) or an ISO 8601 duration without months and years (P90D)")
-    return 1000 * sum(int(count or 0) * unit for count, unit in zip(match.groups(), _UNIT_S, strict=True))
+    counts = [int(count or 0) for count in match.groups()]
+    days = sum(count * unit for count, unit in zip(counts[:3], _DAYS, strict=True))
+    return days, 1000 * sum(count * unit for count, unit in zip(counts[3:], _UNIT_S, strict=True))
+
+
+def parse_duration_ms(value: str) -> int:
+    """The same in milliseconds, a day being 24 hours."""
+    days, milliseconds = parse_duration_parts(value)
+    return days * 86_400_000 + milliseconds

@@ -8,7 +8,7 @@ not compared: a time says nothing about offsets without asking the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -24,10 +24,14 @@ _FIRST_DAY, _LAST_DAY = (date(year, 1, 1).toordinal() - date(1970, 1, 1).toordin
 
 @dataclass(frozen=True, slots=True)
 class TimeClaim:
-    """``[start_ms, end_ms)`` of record time, of all that the pipeline reads."""
+    """``[start_ms, end_ms)`` of record time, of all that the pipeline reads.
+
+    :ivar by_topic: topic, start, end: where each topic has a stretch of its own, all within ``[start_ms, end_ms)``.
+    """
 
     start_ms: int
     end_ms: int
+    by_topic: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def places(self) -> list[str]:
@@ -38,10 +42,23 @@ class TimeClaim:
         ]
 
     def overlaps(self, other: Claim) -> bool:
-        return isinstance(other, TimeClaim) and self.start_ms < other.end_ms and other.start_ms < self.end_ms
+        if not isinstance(other, TimeClaim) or not _overlap(self._all, other._all):
+            return False
+        if self.by_topic and other.by_topic:
+            theirs = {topic: bounds for topic, *bounds in other.by_topic}
+            return any(topic in theirs and _overlap(bounds, theirs[topic]) for topic, *bounds in self.by_topic)
+        if self.by_topic or other.by_topic:
+            named, all_topics = (self, other) if self.by_topic else (other, self)
+            return any(_overlap(bounds, all_topics._all) for _, *bounds in named.by_topic)
+        return True
+
+    @property
+    def _all(self) -> tuple[int, int]:
+        return self.start_ms, self.end_ms
 
     def to_dict(self) -> dict[str, Any]:
-        return {"start_ms": self.start_ms, "end_ms": self.end_ms}
+        by_topic = {"by_topic": [list(found) for found in self.by_topic]} if self.by_topic else {}
+        return {"start_ms": self.start_ms, "end_ms": self.end_ms, **by_topic}
 
     def __str__(self) -> str:
         return f"window {iso(self.start_ms)} to {iso(self.end_ms)}"
@@ -86,7 +103,8 @@ def claim_of(plan: OffsetPlan) -> Claim | None:
         return None
     if plan.startup_mode == FromTimestamp.name and plan.window_bounds is not None:
         start_ms, end_ms = plan.window_bounds
-        return TimeClaim(start_ms, end_ms) if start_ms < end_ms else None
+        by_topic = tuple((topic, *bounds) for topic, bounds in sorted((plan.window_bounds_by_topic or {}).items()))
+        return TimeClaim(start_ms, end_ms, by_topic) if start_ms < end_ms else None
     if plan.startup_mode == SpecificOffsets.name and not plan.empty:
         return OffsetClaim(
             tuple(
@@ -110,7 +128,13 @@ def claim_from_dict(data: Mapping[str, Any]) -> Claim:
     """
     if "ranges" in data:
         return OffsetClaim(tuple((topic, topic_id, *map(int, rest)) for topic, topic_id, *rest in data["ranges"]))
-    return TimeClaim(int(data["start_ms"]), int(data["end_ms"]))
+    by_topic = tuple((topic, int(start), int(end)) for topic, start, end in data.get("by_topic", ()))
+    return TimeClaim(int(data["start_ms"]), int(data["end_ms"]), by_topic)
+
+
+def _overlap(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Of two half-open stretches; one without length overlaps nothing."""
+    return max(one[0], other[0]) < min(one[1], other[1])
 
 
 def _day(moment_ms: int) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import BaseOperator, TriggerRule, XComArg
+from airflow.sdk import Asset, BaseOperator, TriggerRule, XComArg
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, XComNotFound
 
 from airflow_kafka_offsets.committing import CommitOutcome, commit_run
 from airflow_kafka_offsets.errors import RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.hooks.run_context import lives_in_airflow
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.operators.run_context import lives_in_airflow
+from airflow_kafka_offsets.operators.resolve import INLINE_LIMIT
 from airflow_kafka_offsets.stores.runs import read_stored_plan
 
 
@@ -34,6 +35,10 @@ class CommitOffsetsOperator(BaseOperator):
         the transactional id ``airflow-kafka-offsets.<group_id>``; where that cannot be had, ``compare``. One kind a
         group.
     :param require_report: whether a plan with records needs matching read reports; ``False`` for jobs that make none.
+    :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
+        ``{"group_id", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and above 500 partitions, in
+        the place of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were read, and
+        their plan was committed or is a window. Not the asset that schedules this very DAG: it would run for ever.
     """
 
     template_fields: Sequence[str] = ("plan", "kafka_config_id")
@@ -47,15 +52,19 @@ class CommitOffsetsOperator(BaseOperator):
         commit_mode: str | None = None,
         fencing: str = "transaction",
         require_report: bool = True,
+        asset: Asset | None = None,
+        outlets: Sequence[Any] | Any | None = None,
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
     ) -> None:
-        super().__init__(trigger_rule=trigger_rule, **kwargs)
+        others = [] if outlets is None else [*outlets] if isinstance(outlets, Sequence) else [outlets]
+        super().__init__(trigger_rule=trigger_rule, outlets=others if asset is None else [*others, asset], **kwargs)
         self.plan = plan
         self.kafka_config_id = kafka_config_id
         self.commit_mode = commit_mode
         self.fencing = fencing
         self.require_report = require_report
+        self.asset = asset
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """A skipped resolve task has pushed no plan: that is an answer. A plan that is lost otherwise is an error."""
@@ -86,6 +95,7 @@ class CommitOffsetsOperator(BaseOperator):
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._say(plan, outcome)
+        self._publish(context, plan)
         return {
             "plan_id": plan.plan_id,
             "group_id": plan.group_id,
@@ -93,6 +103,19 @@ class CommitOffsetsOperator(BaseOperator):
             "partitions_kept": len(outcome.kept),
             "not_committed": outcome.not_committed,
         }
+
+    def _publish(self, context: Any, plan: OffsetPlan) -> None:
+        """The asset's event: what was read; or none, where downstream DAGs have nothing new to look at."""
+        if self.asset is None:
+            return
+        if plan.to_read() and (plan.window or self.commit_mode != "never"):
+            about = {"group_id": plan.group_id, "plan_id": plan.plan_id, "window": plan.window_bounds}
+            where = {key: self.plan[key] for key in ("stored_as", "work_store")}
+            ranges = {"topics": _ranges(plan)} if len(plan.to_read()) <= INLINE_LIMIT else where
+            context["outlet_events"][self.asset].extra = {**about, **ranges}
+        else:  # Airflow makes an event of each outlet that a task has when it succeeds
+            self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
+            self.log.info("Asset %s gets no event: nothing was read, or commit_mode is never", self.asset.name)
 
     def _say(self, plan: OffsetPlan, outcome: CommitOutcome) -> None:
         if outcome.not_committed:
@@ -105,6 +128,15 @@ class CommitOffsetsOperator(BaseOperator):
             len(outcome.written),
             len(outcome.kept),
         )
+
+
+def _ranges(plan: OffsetPlan) -> dict[str, dict[str, list[int]]]:
+    """``{"orders": {"0": [start, end]}}``, of the partitions with records."""
+    ranges: dict[str, dict[str, list[int]]] = {}
+    for p in plan.to_read():
+        of_topic = ranges.setdefault(p.topic_partition.topic, {})
+        of_topic[str(p.topic_partition.partition)] = [p.range.start_offset, p.range.end_offset]
+    return ranges
 
 
 def _was_skipped(reference: XComArg, context: Any) -> bool:

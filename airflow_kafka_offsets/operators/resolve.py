@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from inspect import signature
 from typing import Any
 
@@ -12,24 +12,25 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
+from airflow_kafka_offsets.hooks.run_context import (
+    lives_in_airflow,
+    restart_word,
+    run_conf,
+    run_key,
+    times_of_run,
+)
 from airflow_kafka_offsets.offsets.assign import started_splits
+from airflow_kafka_offsets.offsets.bounds import Times
 from airflow_kafka_offsets.offsets.job import job_arguments
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.parse import parse_request
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
-from airflow_kafka_offsets.operators.run_context import (
-    data_interval_ms,
-    lives_in_airflow,
-    restart_word,
-    run_conf,
-    run_key,
-)
 from airflow_kafka_offsets.planner import plan_run, request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, store_plan
 
-_FROM_THE_RUN = {"now_ms", "checkpoint_id", "interval", "run", "run_type"}
+_FROM_THE_RUN = {"now_ms", "checkpoint_id", "interval", "partition", "run", "run_type"}
 REQUEST_PARAMETERS = tuple(name for name in signature(parse_request).parameters if name not in _FROM_THE_RUN)
 STATE_KEY = "plan:v1"
 INLINE_LIMIT = 500  # partitions; above, the XCom holds the reference and its digest only
@@ -55,11 +56,16 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param startup_mode: ``earliest-offset``, ``latest-offset``, ``timestamp``, ``group-offsets`` (default) or
         ``specific-offsets``. Applied only while this pipeline has no position: later runs go on where the last
         successful one ended.
-    :param startup_timestamp: epoch milliseconds, ISO 8601 or datetime; default: the data interval's start.
+    :param startup_timestamp: epoch milliseconds, ISO 8601, datetime, or back from when the plan is made: ``now``,
+        ``now-2h``, ``-PT2H``. Of several topics, also one for each: ``{"orders": "2026-11-20", "payments": "now-2h"}``.
+        Default: the start of the run's data interval, or of its partition.
     :param specific_offsets: ``{"topic": {"0": 42}}``: the next record to read.
     :param auto_offset_reset: ``earliest``, ``latest``, ``none``; default: the connection's, else Kafka's ``latest``.
     :param bounded_mode: ``latest-offset`` (default), ``timestamp``, ``group-offsets`` or ``specific-offsets``.
-    :param bounded_timestamp: as ``startup_timestamp``; default: the data interval's end.
+    :param bounded_timestamp: as ``startup_timestamp``, and the first time not to read; default: the end of the run's
+        data interval, or of its partition.
+    :param partition_width: how long the partitions of a partitioned DAG are (``CronPartitionTimetable``): an ISO 8601
+        duration such as ``PT1H``, or a ``timedelta``; days are days in the timetable's zone.
     :param bounded_offsets: ``{"topic": {"0": 42}}``, every partition: the first record not to read.
     :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's, else
         ``read_uncommitted``. Spark is told the same.
@@ -80,7 +86,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param max_records_per_partition: cap of each partition.
     :param splits: how many Spark jobs read the plan.
     :param split_by: ``size`` (balanced) or ``flink`` (Flink's assigner).
-    :param require_complete_window: fail where records of the window may still arrive.
+    :param require_complete_window: fail where records of the window may still arrive. ``WindowCompleteSensor`` waits
+        for it, by the same rule.
+    :param idle_timeout: how long after the end a partition without newer records is waited for: a ``timedelta``,
+        seconds or an ISO 8601 duration; default: five minutes.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
     :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id and task_id. A window that
         another run of the same pipeline has is refused: clear that run, or give this task a checkpoint_id of its own.
@@ -100,6 +109,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "bounded_mode",
         "bounded_timestamp",
         "bounded_offsets",
+        "partition_width",
         "restart",
         "max_records",
         "max_records_per_partition",
@@ -120,11 +130,12 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         include_internal_topics: bool = False,
         group_id: str | None = None,
         startup_mode: str = GroupOffsets.name,
-        startup_timestamp: int | str | datetime | None = None,
+        startup_timestamp: Times | None = None,
         specific_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
         auto_offset_reset: str | None = None,
         bounded_mode: str = UntilLatest.name,
-        bounded_timestamp: int | str | datetime | None = None,
+        bounded_timestamp: Times | None = None,
+        partition_width: str | timedelta | None = None,
         bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
         isolation_level: str | None = None,
         on_data_loss: str = "fail",
@@ -140,6 +151,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         splits: int = 1,
         split_by: str = "size",
         require_complete_window: bool = False,
+        idle_timeout: timedelta | float | str | None = None,
         work_store: str | None = None,
         checkpoint_id: str | None = None,
         application_args: Sequence[str] = (),
@@ -159,6 +171,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.bounded_mode = bounded_mode
         self.bounded_timestamp = bounded_timestamp
         self.bounded_offsets = bounded_offsets
+        self.partition_width = partition_width
         self.isolation_level = isolation_level
         self.on_data_loss = on_data_loss
         self.on_recreated = on_recreated
@@ -173,6 +186,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.splits = splits
         self.split_by = split_by
         self.require_complete_window = require_complete_window
+        self.idle_timeout = idle_timeout
         self.work_store = work_store
         self.checkpoint_id = checkpoint_id
         self.application_args = application_args
@@ -214,7 +228,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             "re_plan": re_plan,
             "checkpoint_id": self.checkpoint_id
             or default_checkpoint_id(group_id, run.dag_id, run.task_id, run.map_index),
-            "interval": data_interval_ms(context),
+            **times_of_run(context),
             "run": run,
             # A backfill may reprocess a scheduled run, which keeps its plan; only a new one has to be a window.
             "run_type": "replayed" if has_plan and not re_plan else str(getattr(run_type, "value", run_type)),

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_kafka_offsets.errors import RequestError, UnavailableError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.offsets.discovery import new_since
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 
 
-class PartitionDiscoverySensor(BaseSensorOperator):
+class PartitionDiscoverySensor(WaitingSensor):
     """Wait until the topics exist, have enough partitions, and every partition has a leader.
 
     One metadata call a poke, however many partitions there are. Returns what it found: ``{"orders": [0, 1, 2]}``. What
@@ -44,7 +39,6 @@ class PartitionDiscoverySensor(BaseSensorOperator):
         "checkpoint_id",
         "work_store",
     )
-    ui_color = "#e6f2e6"
 
     def __init__(
         self,
@@ -59,7 +53,6 @@ class PartitionDiscoverySensor(BaseSensorOperator):
         group_id: str | None = None,
         checkpoint_id: str | None = None,
         work_store: str | None = None,
-        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -73,34 +66,8 @@ class PartitionDiscoverySensor(BaseSensorOperator):
         self.group_id = group_id
         self.checkpoint_id = checkpoint_id
         self.work_store = work_store
-        default = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = default if deferrable is None else deferrable
 
-    def execute(self, context: Any) -> Any:
-        if not self.deferrable:
-            return super().execute(context)
-        result = self.poke(context)
-        if not result.is_done:
-            self.defer(
-                trigger=self._trigger(),
-                method_name="execute_complete",
-                timeout=timedelta(seconds=self.timeout),
-            )
-        return result.xcom_value
-
-    def poke(self, context: Any) -> PokeReturnValue:
-        try:
-            found = self._trigger().look()
-        except UnavailableError as error:
-            if not error.retriable:
-                raise
-            self.log.warning("Waiting: %s", error)
-            found = None
-        except RequestError as error:
-            raise AirflowFailException(str(error)) from None
-        return PokeReturnValue(is_done=found is not None, xcom_value=found and self._report(context, found))
-
-    def _trigger(self) -> PartitionDiscoveryTrigger:
+    def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         return PartitionDiscoveryTrigger(
             kafka_config_id=self.kafka_config_id,
             topics=self.topics,
@@ -110,12 +77,6 @@ class PartitionDiscoverySensor(BaseSensorOperator):
             min_partitions=self.min_partitions,
             poke_interval=self.poke_interval,
         )
-
-    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Called with what the trigger found, or with why it cannot go on."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        return self._report(context, event)
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, list[int]]:
         topics: dict[str, list[int]] = found["topics"]
@@ -128,10 +89,7 @@ class PartitionDiscoverySensor(BaseSensorOperator):
 
     def _new_partitions(self, context: Any, cluster_id: str, topics: dict[str, list[int]]) -> dict[str, list[int]]:
         hook = KafkaOffsetsHook(self.kafka_config_id)
-        group_id = self.group_id or hook.client_config.get("group.id")
-        checkpoint_id = self.checkpoint_id or default_checkpoint_id(
-            group_id, context["ti"].dag_id, str(self.resolve_task_id)
-        )
-        chain = CheckpointChain(configured_work_store(self.work_store), cluster_id, checkpoint_id)
+        checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
+        chain = CheckpointChain(configured_work_store(self.work_store), cluster_id, str(checkpoint_id))
         newest = chain.newest()
         return new_since(newest, topics) if newest else {}

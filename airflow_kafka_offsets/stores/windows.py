@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from airflow_kafka_offsets.errors import StoreUnavailable, WindowRepeated
 from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.windows import Claim, claim_from_dict
+from airflow_kafka_offsets.offsets.windows import Claim, TimeClaim, claim_from_dict
 from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
 from airflow_kafka_offsets.stores.turns import IsAlive
 
@@ -78,6 +78,18 @@ class WindowRegister:
         for entry in list(self._entries(claim.places[0])):
             if entry.run == self.run and entry.claim != kept and self._state(entry.ticket) == "held":
                 self.store.create(self._name(entry.ticket, "released"), {"version": 1})
+
+    def runs_until(self, moment_ms: int) -> list[RunKey]:
+        """The runs that hold a window by time which ends at ``moment_ms``: one, or none."""
+        before = TimeClaim(moment_ms - 1, moment_ms)
+        found = {
+            entry.run: None
+            for entry in self._entries(before.places[0])
+            if isinstance(entry.claim, TimeClaim)
+            and entry.claim.end_ms == moment_ms
+            and self._state(entry.ticket) == "held"
+        }
+        return list(found)
 
     def _try_to_hold(self, claim: Claim) -> bool:
         ticket: _Ticket | None = None

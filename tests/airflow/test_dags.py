@@ -78,3 +78,29 @@ def test_each_record_is_in_the_output_of_exactly_one_window(
     assert rows_by_run(output) == {result.run_id: 60 for result in results}
     assert duplicated_or_missing(output, 180) == (0, 0)
     assert committed_offsets(broker, "connection-group", name) == {}
+
+
+def test_the_lag_driven_batch_reads_what_is_there_commits_it_and_says_so(
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, output = topic(2), tmp_path / "micro-batch"
+    for variable, value in {
+        "KAFKA_OFFSETS_TOPICS": name,
+        "KAFKA_OFFSETS_MICRO_BATCH_GROUP": group,
+        "KAFKA_OFFSETS_MICRO_BATCH_OUTPUT": str(output),
+        "KAFKA_OFFSETS_SPARK_PACKAGES": "",
+    }.items():
+        monkeypatch.setenv(f"AIRFLOW_VAR_{variable}", value)
+    broker.produce_many(name, 500, partitions=2, value=lambda n: str(n).encode())
+
+    result = run("kafka_lag_driven_micro_batch", file=DAGS / "lag_driven_micro_batch.py")
+
+    assert result.state == "success"
+    assert rows_by_run(output) == {result.run_id: 500}
+    assert duplicated_or_missing(output, 500) == (0, 0)
+    assert committed_offsets(broker, group, name) == {0: 250, 1: 250}

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
+    TimestampType,
     TopicDescription,
     TopicPartition,
     by_topic,
@@ -56,6 +57,9 @@ class Log:
     leader: int | None = 1
     leader_epoch: int = 0
     open: dict[int, int] = field(default_factory=dict)  # id of an open transaction → its first offset
+    newest: Entry | None = (
+        None  # the first with the highest timestamp; kept when it is deleted, as in a broker's segment
+    )
 
     def end(self, isolation_level: IsolationLevel) -> int:
         if isolation_level == "read_uncommitted" or not self.open:
@@ -64,7 +68,10 @@ class Log:
 
     def append(self, timestamp_ms: int, control: bool = False, transaction: MemoryTransaction | None = None) -> int:
         offset, self.high_watermark = self.high_watermark, self.high_watermark + 1
-        self.entries.append(Entry(offset, timestamp_ms, control, transaction))
+        entry = Entry(offset, timestamp_ms, control, transaction)
+        self.entries.append(entry)
+        if self.newest is None or timestamp_ms > self.newest.timestamp_ms:
+            self.newest = entry
         return offset
 
 
@@ -246,6 +253,7 @@ class InMemoryCluster:
         """An unclean election: the new leader lacks what lies at and after ``end_offset``."""
         log = self._log(tp)
         log.entries = [entry for entry in log.entries if entry.offset < end_offset]
+        log.newest = max(log.entries, key=lambda entry: entry.timestamp_ms, default=None)
         log.open = {key: first for key, first in log.open.items() if first < end_offset}
         log.high_watermark = end_offset
         log.log_start_offset = min(log.log_start_offset, end_offset)
@@ -343,6 +351,23 @@ class InMemoryCluster:
             if first is not None and first < log.end(isolation_level):  # beyond it the broker says "none" (B12)
                 found[tp] = first
         return found
+
+    def newest_timestamps(
+        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        return {
+            tp: log.newest.timestamp_ms
+            for tp, log in self._led(partitions).items()
+            if log.newest is not None and log.newest.offset < log.end(isolation_level)
+        }
+
+    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
+        unknown = sorted(set(topics) - set(self.topics))
+        if unknown:
+            raise ClusterUnavailable(
+                "Cannot describe the configuration", f"{unknown}: UNKNOWN_TOPIC", "Look at the test."
+            )
+        return {name: "LogAppendTime" if self.topics[name].log_append_time else "CreateTime" for name in sorted(topics)}
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -414,3 +414,14 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
         allow(guarded, ResourceType.TRANSACTIONAL_ID, transactional_id, AclOperation.WRITE)
         commit(alice, group, {tp: fenced}, "transaction")
         assert read() == {tp: fenced}
+
+
+def test_who_stamps_a_topics_records_is_absent_without_the_right_to_know(guarded: KafkaBroker, group: str) -> None:
+    asked, open_to_all = f"guarded-{group}", f"known-{group}"
+    for name in (asked, open_to_all):
+        guarded.create_topic(name, 1, {"message.timestamp.type": "LogAppendTime"})
+        allow(guarded, ResourceType.TOPIC, name, AclOperation.DESCRIBE)
+    allow(guarded, ResourceType.TOPIC, open_to_all, AclOperation.DESCRIBE_CONFIGS)
+    with KafkaCluster(sasl(guarded), deadline_s=3.0) as alice:
+        assert alice.timestamp_types([asked, open_to_all]) == {open_to_all: "LogAppendTime"}
+        assert alice.newest_timestamps([TopicPartition(asked, 0)], "read_committed") == {}

@@ -189,6 +189,7 @@ def test_a_partition_without_an_answer_is_an_error_that_names_all_of_them(cluste
         lambda: cluster.impatient.log_start_offsets(asked),
         lambda: cluster.impatient.end_offsets(asked, "read_committed"),
         lambda: cluster.impatient.offsets_for_times(dict.fromkeys(asked, 0), "read_uncommitted"),
+        lambda: cluster.impatient.newest_timestamps(asked, "read_uncommitted"),
     )
     for question in questions:
         with pytest.raises(ClusterUnavailable) as unavailable:
@@ -268,6 +269,69 @@ def test_B12_a_record_in_an_open_transaction_is_no_match_for_a_committed_reader(
     assert look_up(cluster, orders, 500, "read_committed") == 0
     transaction.commit()
     assert look_up(cluster, orders, 2000, "read_committed") == 1
+
+
+# The newest timestamps, and who stamps the records
+
+
+def newest(cluster: AnyCluster, topic: str, level: IsolationLevel = "read_uncommitted") -> dict[int, int]:
+    found = cluster.reader.newest_timestamps(tps(topic, 0, 1, 2), level)
+    return {tp.partition: timestamp_ms for tp, timestamp_ms in found.items()}
+
+
+@pytest.mark.parametrize("level", BOTH)
+def test_the_newest_timestamp_is_the_highest_of_each_partition_and_absent_where_there_is_no_record(
+    cluster: AnyCluster, orders: str, level: IsolationLevel
+) -> None:
+    cluster.produce(orders, timestamps_ms=[NOW_MS + t for t in (10, 50, 20)])
+    cluster.produce(orders, partition=2, timestamps_ms=[NOW_MS])
+    assert newest(cluster, orders, level) == {0: NOW_MS + 50, 2: NOW_MS}
+    cluster.produce(orders, partition=2, timestamps_ms=[NOW_MS + 60])
+    assert newest(cluster, orders, level) == {0: NOW_MS + 50, 2: NOW_MS + 60}
+
+
+def test_the_newest_timestamp_is_told_after_its_record_was_deleted(cluster: AnyCluster, orders: str) -> None:
+    cluster.produce(orders, timestamps_ms=[NOW_MS, NOW_MS + 10, NOW_MS + 5])
+    cluster.delete_records(orders, 3)
+    assert newest(cluster, orders) == {0: NOW_MS + 10}
+
+
+def test_a_newest_timestamp_in_an_open_transaction_is_absent_for_a_committed_reader(
+    cluster: AnyCluster, orders: str
+) -> None:
+    cluster.produce(orders, timestamps_ms=[1000])
+    transaction = cluster.begin_transaction()
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS])
+    assert newest(cluster, orders) == {0: NOW_MS}
+    assert newest(cluster, orders, "read_committed") == {}
+    transaction.abort()
+    found = newest(cluster, orders, "read_committed")
+    assert found == newest(cluster, orders)
+    assert found[0] >= NOW_MS, "the record's own, or that of the marker"
+
+
+def test_an_older_timestamp_in_an_open_transaction_hides_nothing(cluster: AnyCluster, orders: str) -> None:
+    cluster.produce(orders, timestamps_ms=[NOW_MS])
+    transaction = cluster.begin_transaction()
+    transaction.produce(TopicPartition(orders, 0), [1000])
+    assert newest(cluster, orders, "read_committed") == {0: NOW_MS}
+    transaction.commit()
+
+
+def test_B9_with_the_brokers_times_the_newest_is_the_brokers(cluster: AnyCluster, group: str) -> None:
+    name = f"append-time-{group}"
+    cluster.create_topic(name, log_append_time=True)
+    cluster.produce(name, timestamps_ms=[1000])
+    assert cluster.reader.newest_timestamps(tps(name, 0), "read_uncommitted")[TopicPartition(name, 0)] > 10**12
+
+
+def test_who_stamps_a_topics_records_is_told_for_all_topics_at_once(
+    cluster: AnyCluster, orders: str, group: str
+) -> None:
+    name = f"append-time-{group}"
+    cluster.create_topic(name, log_append_time=True)
+    assert cluster.reader.timestamp_types([orders, name]) == {orders: "CreateTime", name: "LogAppendTime"}
+    assert cluster.reader.timestamp_types([]) == {}
 
 
 # The group

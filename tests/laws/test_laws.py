@@ -369,6 +369,7 @@ def any_plans(draw):
         parent=draw(st.none() | TEXT),
         replaces=draw(st.none() | TEXT),
         window_complete=draw(st.none() | st.booleans()),
+        low_watermark_ms=draw(st.none() | INT64),
         window_bounds=draw(st.none() | st.tuples(INT64, INT64)),
         warnings=tuple(draw(st.lists(TEXT, max_size=2))),
         ignored=tuple(draw(st.lists(PLACE, max_size=2))),

@@ -94,11 +94,16 @@ class Try(threading.Thread):
         raise AssertionError("it waits for ever")
 
 
-CLAIMS = st.builds(
-    lambda start, length: TimeClaim(T + start * DAY // 2, T + (start + length) * DAY // 2),
-    st.integers(0, 5),
-    st.integers(1, 5),
-)
+def _claim(start: int, length: int, later: int | None) -> TimeClaim:
+    """With ``later``, of two topics, one of which is that much behind the other."""
+    bounds = T + start * DAY // 2, T + (start + length) * DAY // 2
+    if later is None:
+        return TimeClaim(*bounds)
+    behind = bounds[0] + later * DAY // 2, bounds[1] + later * DAY // 2
+    return TimeClaim(bounds[0], behind[1], (("orders", *bounds), ("payments", *behind)))
+
+
+CLAIMS = st.builds(_claim, st.integers(0, 5), st.integers(1, 5), st.none() | st.integers(0, 3))
 CLAIM_LISTS = st.lists(CLAIMS, min_size=2, max_size=4)
 ORDERS = st.lists(st.integers(0, 3), min_size=60, max_size=120)  # shorter ones are no more than one after the other
 

@@ -525,7 +525,7 @@ def _named(error: Exception) -> dict[str, str]:
 
 TestModel = Model.TestCase
 TestModel.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "500")),
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "700")),
     stateful_step_count=int(os.environ.get("MODEL_STEPS", "40")),
     deadline=None,
     print_blob=True,

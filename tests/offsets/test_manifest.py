@@ -13,7 +13,7 @@ FULL = plan(
     [
         planned(tp(0, "clicks"), 0, 0),
         planned(0, 4, 10, base_offset=4, log_start_offset=2, leader_epoch=3, lost=1, skipped=2),
-        planned(2, 7, 9, moved_back_by="restart", start_reason="earliest → log start"),
+        planned(2, 7, 9, moved_back_by="restart", start_reason="earliest → log start", newest_timestamp=5, late=3),
     ],
     topic_ids={"clicks": None, "orders": "id-1"},
     window=True,
@@ -22,6 +22,7 @@ FULL = plan(
     parent="c1",
     replaces="p0",
     window_complete=False,
+    low_watermark_ms=5,
     window_bounds=(1, 2),
     splits=3,
     split_by="flink",
@@ -105,7 +106,19 @@ def test_a_field_that_a_later_release_adds_is_passed_over(edit):
 
 
 @pytest.mark.parametrize(
-    "missing", ["moved_back_by", "window_complete", "window_bounds", "splits", "split_by", "warnings", "ignored"]
+    "missing",
+    [
+        "moved_back_by",
+        "newest_timestamp",
+        "late",
+        "window_complete",
+        "low_watermark_ms",
+        "window_bounds",
+        "splits",
+        "split_by",
+        "warnings",
+        "ignored",
+    ],
 )
 def test_a_field_that_designs_JSON_lacks_may_be_missing(missing):
     made = plan([planned(0, 1, 2)])

@@ -412,7 +412,7 @@ def test_numbers_may_be_the_strings_of_templates_and_command_lines():
 def test_the_interval_fills_in_both_bounds():
     request = parse(**WINDOW, interval=INTERVAL)
     assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0]), UntilTimestamp(INTERVAL[1]))
-    assert request.startup.of_interval
+    assert request.startup.written == "of the data interval"
     assert request.interval == INTERVAL
     assert request.window
 
@@ -420,7 +420,7 @@ def test_the_interval_fills_in_both_bounds():
 def test_an_explicit_time_wins_over_the_interval():
     request = parse(**WINDOW, interval=INTERVAL, startup_timestamp=INTERVAL[0] - HOUR)
     assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0] - HOUR), UntilTimestamp(INTERVAL[1]))
-    assert not request.startup.of_interval
+    assert request.startup.written is None
 
 
 def test_the_interval_of_a_live_schedule_only_ends_it():

@@ -55,6 +55,7 @@ def test_what_is_read_and_for_whom_is_in_the_id(change):
         {"bounded_mode": "timestamp"},
         {"window": True},
         {"window_complete": False},
+        {"low_watermark_ms": 1},
         {"window_bounds": (0, 1)},
         {"parent": "c7"},
         {"replaces": "p7"},
@@ -68,6 +69,8 @@ def test_what_is_read_and_for_whom_is_in_the_id(change):
         with_first(lost=2),
         with_first(skipped=2),
         with_first(moved_back_by="restart"),
+        with_first(newest_timestamp=1),
+        with_first(late=1),
     ],
     ids=str,
 )

@@ -339,6 +339,10 @@ ENDS = [
         id="K3 B6 never past the end that was asked first",
     ),
     pytest.param(
+        request(FromTimestamp(0), UNTIL), facts(LOG, start_times={0: 11}, end_times={0: 12}),
+        (11, 12, "timestamp 2026-11-20T10:00Z"), id="K3 B6 but a window is where its times were found",
+    ),
+    pytest.param(
         request(bounded=UNTIL, **COMMITTED), facts(OPEN_TRANSACTION, committed={0: 5}, end_times={0: 9}),
         (5, 8, "timestamp 2026-11-20T10:00Z"), id="J2 K3 nor past the last stable offset",
     ),

@@ -1,10 +1,17 @@
 """What people write for a moment becomes UTC milliseconds, or a sentence about what is wrong with it."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_kafka_offsets.offsets.times import iso, looks_like_seconds, parse_duration_ms, parse_timestamp_ms
+from airflow_kafka_offsets.offsets.times import (
+    is_relative,
+    iso,
+    looks_like_seconds,
+    parse_duration_ms,
+    parse_timestamp_ms,
+)
 
 TEN = 1_795_168_800_000  # 2026-11-20T10:00Z
 CET = timezone(timedelta(hours=1))
@@ -86,3 +93,58 @@ def test_a_duration_is_days_or_iso_8601(written, days):
 def test_a_duration_without_a_fixed_length_is_refused(written):
     with pytest.raises(ValueError, match="give days"):
         parse_duration_ms(written)
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("written", "back"),
+    [
+        pytest.param("now", 0, id="now"),
+        pytest.param("now-2h", 2 * HOUR, id="hours"),
+        pytest.param(" Now - 90m ", 90 * 60_000, id="spaces and capitals"),
+        pytest.param("now-1d", 24 * HOUR, id="a day is 24 hours"),
+        pytest.param("now-1w", 168 * HOUR, id="a week"),
+        pytest.param("now-30s", 30_000, id="seconds"),
+        pytest.param("now-PT2H30M", 2.5 * HOUR, id="now and ISO 8601"),
+        pytest.param("PT2H", 2 * HOUR, id="a duration alone counts back"),
+        pytest.param("-PT2H", 2 * HOUR, id="with its minus it is the same"),
+        pytest.param("P1DT1H", 25 * HOUR, id="days and hours"),
+    ],
+)
+def test_a_relative_time_counts_back_from_now(written, back):
+    assert is_relative(written)
+    assert parse_timestamp_ms(written, now_ms=TEN) == TEN - back
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        pytest.param("now+1h", "counts back from now", id="no time to come"),
+        pytest.param("now 2h", "counts back from now", id="no minus"),
+        pytest.param("now-2", "a number with one of w, d, h, m, s", id="no unit"),
+        pytest.param("now-P1M", "without months and years", id="a month has no length"),
+        pytest.param("P", "is 'P'", id="nothing behind it"),
+        pytest.param("now-100000d", "before 1970", id="before the epoch"),
+    ],
+)
+def test_a_relative_time_that_is_none_is_refused_in_words(written, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        parse_timestamp_ms(written, now_ms=TEN)
+
+
+def test_where_there_is_no_now_nothing_is_relative():
+    with pytest.raises(ValueError, match="is 'now-2h'; give epoch milliseconds"):
+        parse_timestamp_ms("now-2h")
+
+
+@pytest.mark.parametrize("written", [TEN, str(TEN), "2026-11-20T10:00Z", datetime(2026, 11, 20, 10, tzinfo=UTC)])
+def test_a_moment_is_not_relative(written):
+    assert not is_relative(written)
+    assert parse_timestamp_ms(written, now_ms=0) == TEN
+
+
+def test_a_time_without_a_zone_is_of_the_zone_asked_for():
+    assert parse_timestamp_ms("2026-11-20T11:00", zone=ZoneInfo("Europe/Berlin")) == TEN
+    assert parse_timestamp_ms("2026-11-20T10:00Z", zone=ZoneInfo("Europe/Berlin")) == TEN

@@ -93,3 +93,19 @@ def test_what_a_plan_claims(fields, claim):
 
 def test_a_window_by_offsets_without_records_claims_nothing():
     assert claim_of(plan([planned(tp(0), 3, 3)], **GIVEN)) is None
+
+
+def test_a_claim_by_topic_is_read_back_and_overlaps_where_a_topic_does() -> None:
+    def claim(orders, payments):
+        bounds = (("orders", *orders), ("payments", *payments))
+        hull = min(orders[0], payments[0]), max(orders[1], payments[1])
+        return TimeClaim(T + hull[0], T + hull[1], tuple((name, T + a, T + b) for name, a, b in bounds))
+
+    first = claim((0, 10), (20, 30))
+    assert claim_from_dict(first.to_dict()) == first
+    assert not first.overlaps(claim((10, 20), (30, 40))), "the next one, whose hull overlaps"
+    assert first.overlaps(claim((10, 20), (29, 40)))
+    assert first.overlaps(TimeClaim(T + 9, T + 12))
+    assert TimeClaim(T + 9, T + 12).overlaps(first)
+    assert not first.overlaps(TimeClaim(T + 12, T + 18)), "between the two"
+    assert not first.overlaps(claim((5, 5), (30, 40))), "no length"

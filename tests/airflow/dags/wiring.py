@@ -5,18 +5,27 @@ What differs between tests comes in through the run's conf (``params``).
 
 import os
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    CronDataIntervalTimetable,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    task,
+)
 from airflow.sdk.exceptions import AirflowSkipException
 from confluent_kafka import Producer
 
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
     KafkaOffsetsHook,
+    OffsetLagSensor,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
+    WindowCompleteSensor,
     kafka_spark_batch,
 )
 
@@ -104,6 +113,34 @@ with DAG("windows", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UT
     )
     CommitOffsetsOperator(task_id="commit", plan=window.output["plan"])
 
+SCHEDULES = {
+    "windows_of_a_cron_string": "0 * * * *",
+    "windows_of_a_trigger": CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)),
+    "windows_of_partitions": CronPartitionTimetable("0 0 * * *", timezone="Europe/Berlin", run_offset=-1),
+    "windows_of_assets": [Asset("window-of-run")],
+}
+for name, schedule in SCHEDULES.items():
+    with DAG(name, schedule=schedule, params=NAMES, **COMMON):
+        ResolveStartupOffsetsOperator(
+            task_id="resolve",
+            topics=TOPIC,
+            group_id=GROUP,
+            startup_mode="timestamp",
+            bounded_mode="timestamp",
+            partition_width="P1D",
+        )
+
+with DAG("windows_of_the_conf", schedule=None, params=NAMES, **COMMON):
+    ResolveStartupOffsetsOperator(
+        task_id="resolve",
+        topics=TOPIC,
+        group_id=GROUP,
+        startup_mode="timestamp",
+        startup_timestamp="{{ dag_run.conf.start }}",
+        bounded_mode="timestamp",
+        bounded_timestamp="{{ dag_run.conf.end | tojson if dag_run.conf.end is mapping else dag_run.conf.end }}",
+    )
+
 with DAG(
     "partitions_awaited",
     schedule=None,
@@ -117,3 +154,57 @@ with DAG("pattern_awaited", schedule=None, params=NAMES, **COMMON):
     PartitionDiscoverySensor(
         task_id="wait", topic_pattern="{{ params.topic }}.*", deferrable=False, poke_interval=0.2, timeout=30
     )
+
+with DAG("lag_awaited", schedule=None, params={**NAMES, "min_records": 1}, **COMMON):
+    waiting = {"topics": TOPIC, "group_id": GROUP, "min_records": "{{ params.min_records }}", "poke_interval": 0.2}
+    deferred = OffsetLagSensor(task_id="deferred", deferrable=True, **waiting)
+    deferred >> OffsetLagSensor(task_id="poked", deferrable=False, timeout=30, **waiting)
+
+with DAG("checkpoint_only", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=resolve.output["plan"], commit_mode="checkpoint-only", require_report=False
+    )
+
+with DAG("commit_published", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=resolve.output["plan"], require_report=False, asset=Asset("committed-orders")
+    )
+
+with DAG("window_published", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON):
+    window = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
+    )
+    CommitOffsetsOperator(
+        task_id="commit", plan=window.output["plan"], require_report=False, asset=Asset("committed-orders")
+    )
+
+AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
+with DAG(
+    "window_awaited",
+    schedule=None,
+    params={**NAMES, "kafka": "kafka_default", "end": 0, "idle_timeout": "PT1H"},
+    **COMMON,
+):
+    for task_id, deferrable in (("poked", False), ("deferred", True)):
+        WindowCompleteSensor(
+            task_id=task_id,
+            kafka_config_id="{{ params.kafka }}",
+            end="{{ params.end }}",
+            idle_timeout="{{ params.idle_timeout }}",
+            deferrable=deferrable,
+            **AWAITED,
+        )
+
+with DAG(
+    "window_of_the_run_awaited", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON
+):
+    WindowCompleteSensor(task_id="wait", **AWAITED)
+
+with DAG("no_window_to_await", schedule=None, params=NAMES, **COMMON):
+    WindowCompleteSensor(task_id="wait", idle_timeout="soon", **AWAITED)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, tzinfo
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.bounds import Partition
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.times import parse_timestamp_ms
+from airflow_kafka_offsets.offsets.widths import parse_zone
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 
@@ -40,6 +43,27 @@ def data_interval_ms(context: Any) -> tuple[int, int] | None:
     """The run's data interval; ``None`` where the context has none (asset-triggered, or triggered without a date)."""
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     return None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))
+
+
+def partition_of(context: Any) -> Partition | None:
+    """The partition that the run is for; ``None`` where it is for none."""
+    key, date = context.get("partition_key"), context.get("partition_date")
+    if key is None and date is None:
+        return None
+    date_ms = None if date is None else parse_timestamp_ms(date)
+    return Partition(str(key), date_ms, _zone_of_timetable(context))
+
+
+def _zone_of_timetable(context: Any) -> tzinfo:
+    zone = getattr(getattr(context.get("dag"), "timetable", None), "timezone", None)
+    if isinstance(zone, str):
+        return parse_zone(zone)
+    return zone if isinstance(zone, tzinfo) else UTC
+
+
+def times_of_run(context: Any) -> dict[str, Any]:
+    """What a run says about time, as :func:`~airflow_kafka_offsets.offsets.parse.parse_request` takes it."""
+    return {"interval": data_interval_ms(context), "partition": partition_of(context)}
 
 
 def lives_in_airflow(context: Any) -> IsAlive:

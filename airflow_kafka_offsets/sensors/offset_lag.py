@@ -1,0 +1,104 @@
+"""The task that waits until a group has fallen behind far enough to be worth a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
+from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
+
+_WATCHED = (
+    "kafka_config_id",
+    "topics",
+    "topic_pattern",
+    "partitions",
+    "include_internal_topics",
+    "group_id",
+    "work_store",
+    "isolation_level",
+    "min_records",
+    "max_age",
+)
+
+
+class OffsetLagSensor(WaitingSensor):
+    """Wait until a group has at least ``min_records`` unread records, or one that is older than ``max_age``.
+
+    It asks the cluster in a few batch calls a poke, whatever the number of partitions, and never joins the group. Lag
+    is an upper bound of the records: compaction and transactions leave gaps. A partition that the group has committed
+    nothing for counts from its log start; one without a leader does not count. With timestamps out of order an age is
+    an approximation.
+
+    Returns the lag: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, "oldest_unread_before_ms": …, …}``; the
+    last is a bound of the oldest unread record's age, ``None`` where none is older than ``max_age``.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param topic_pattern: a regular expression for whole names.
+    :param partitions: ``{"topic": [0, 2]}``.
+    :param group_id: default: the connection's ``group.id``.
+    :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
+    :param max_age: so is one that is older: seconds, a timedelta, or an ISO 8601 duration (``PT10M``).
+    :param resolve_task_id: measure from the checkpoint of this resolve task, in the place of what the group holds; for
+        pipelines that do not commit to the group (``commit_mode="checkpoint-only"``).
+    :param checkpoint_id: of that task, if it has one of its own.
+    :param work_store: of that task.
+    :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's.
+    :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = (
+        "kafka_config_id",
+        "topics",
+        "topic_pattern",
+        "partitions",
+        "group_id",
+        "min_records",
+        "max_age",
+        "checkpoint_id",
+        "work_store",
+    )
+
+    def __init__(
+        self,
+        *,
+        kafka_config_id: str = "kafka_default",
+        topics: Sequence[str] | str | None = None,
+        topic_pattern: str | None = None,
+        partitions: Mapping[str, Sequence[int]] | str | None = None,
+        include_internal_topics: bool = False,
+        group_id: str | None = None,
+        min_records: int | str | None = None,
+        max_age: float | str | timedelta | None = None,
+        resolve_task_id: str | None = None,
+        checkpoint_id: str | None = None,
+        work_store: str | None = None,
+        isolation_level: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.include_internal_topics = include_internal_topics
+        self.group_id = group_id
+        self.min_records = min_records
+        self.max_age = max_age
+        self.resolve_task_id = resolve_task_id
+        self.checkpoint_id = checkpoint_id
+        self.work_store = work_store
+        self.isolation_level = isolation_level
+
+    def _trigger(self, context: Any) -> OffsetLagTrigger:
+        hook = KafkaOffsetsHook(self.kafka_config_id)
+        checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
+        watched = {name: getattr(self, name) for name in _WATCHED}
+        return OffsetLagTrigger(poke_interval=self.poke_interval, checkpoint_id=checkpoint_id, **watched)
+
+    def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+        self.log.info("Group %s has up to %d unread records", found["group_id"], found["lag"])
+        return dict(found)

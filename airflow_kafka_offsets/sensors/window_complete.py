@@ -1,0 +1,141 @@
+"""The task that waits until no more records of a window are to be expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.run_context import times_of_run
+from airflow_kafka_offsets.offsets.complete import DEFAULT_CLOCK_SKEW_MS, parse_wait_ms
+from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
+from airflow_kafka_offsets.planner import request_for
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor
+from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+
+
+class WindowCompleteSensor(WaitingSensor):
+    """Wait until every partition has a record at or past the window's end, or nothing comes there any more.
+
+    A partition is not waited for once it has been idle for ``idle_timeout``, nor one whose records the broker stamps
+    (LogAppendTime) once the clock has passed the end; ``airflow_kafka_offsets/offsets/complete.py`` has the rule, which
+    is that of ``require_complete_window`` and of the plan's ``window_complete`` too. One batch question a poke, however
+    many partitions there are.
+
+    XCom ``return_value``: ``{"end_ms", "low_watermark_ms", "newest_timestamps": {"orders": {"0": ms}}, "idle":
+    {"orders": [1]}}``; the last two up to 500 partitions.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param topic_pattern: regular expression, matched against the whole name.
+    :param partitions: ``{"topic": [0, 2]}``.
+    :param end: the window's end, exclusive, as the resolve task's ``bounded_timestamp``; default: the end of the run's
+        window, as there.
+    :param isolation_level: as of the resolve task: ``read_committed`` also waits for the end of open transactions.
+    :param idle_timeout: how long after the end, and after its last new record as far as this task has watched, a
+        partition is waited for: a ``timedelta``, seconds or an ISO 8601 duration. Default: five minutes, more than
+        Kafka's producers try to deliver a record. A reschedule between pokes forgets what was watched.
+    :param clock_skew: how far the brokers' clocks may be behind the workers', for LogAppendTime. Default: ten seconds.
+    :param partition_width: as of the resolve task.
+    :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
+    :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
+    """
+
+    template_fields: Sequence[str] = (
+        "kafka_config_id",
+        "topics",
+        "topic_pattern",
+        "partitions",
+        "end",
+        "isolation_level",
+        "idle_timeout",
+        "clock_skew",
+        "partition_width",
+    )
+
+    def __init__(
+        self,
+        *,
+        kafka_config_id: str = "kafka_default",
+        topics: Sequence[str] | str | None = None,
+        topic_pattern: str | None = None,
+        partitions: Mapping[str, Sequence[int]] | str | None = None,
+        include_internal_topics: bool = False,
+        end: int | str | datetime | None = None,
+        isolation_level: str | None = None,
+        idle_timeout: timedelta | float | str | None = None,
+        clock_skew: timedelta | float | str | None = None,
+        partition_width: str | timedelta | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.include_internal_topics = include_internal_topics
+        self.end = end
+        self.isolation_level = isolation_level
+        self.idle_timeout = idle_timeout
+        self.clock_skew = clock_skew
+        self.partition_width = partition_width
+        self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
+
+    def _trigger(self, context: Any) -> WindowCompleteTrigger:
+        if self._watching is None:
+            self._watching = self._new_trigger(context)
+        return self._watching
+
+    def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+        self.log.info("The window is complete; the low watermark is %s", found["low_watermark_ms"])
+        return dict(found)
+
+    def _new_trigger(self, context: Any) -> WindowCompleteTrigger:
+        """What is waited for, read by the same parser as the resolve task's request.
+
+        :raises InvalidRequest: with every problem.
+        """
+        problems: list[str] = []
+        try:
+            clock_skew_ms = DEFAULT_CLOCK_SKEW_MS if self.clock_skew is None else parse_wait_ms(self.clock_skew)
+        except ValueError as error:
+            problems.append(f"clock_skew {error}.")
+        try:
+            request = request_for(
+                KafkaOffsetsHook(self.kafka_config_id).client_config,
+                {
+                    "topics": self.topics,
+                    "topic_pattern": self.topic_pattern,
+                    "partitions": self.partitions,
+                    "include_internal_topics": self.include_internal_topics,
+                    "startup_mode": EarliestOffset.name,  # any that asks for nothing else
+                    "bounded_mode": UntilTimestamp.name,
+                    "bounded_timestamp": self.end,
+                    "isolation_level": self.isolation_level,
+                    "idle_timeout": self.idle_timeout,
+                    "partition_width": self.partition_width,
+                    **times_of_run(context),
+                },
+            )
+        except InvalidRequest as error:
+            problems += [problem.replace("bounded_timestamp", "end") for problem in error.problems]
+        if problems:
+            raise InvalidRequest(tuple(problems))
+        assert isinstance(request.bounded, UntilTimestamp)
+        for warning in request.warnings:
+            self.log.warning(warning)
+        return WindowCompleteTrigger(
+            kafka_config_id=self.kafka_config_id,
+            topics=self.topics,
+            topic_pattern=self.topic_pattern,
+            partitions=self.partitions,
+            include_internal_topics=self.include_internal_topics,
+            isolation_level=request.isolation_level,
+            end_ms=request.bounded.timestamp_ms,
+            idle_timeout_ms=request.idle_timeout_ms,
+            clock_skew_ms=clock_skew_ms,
+            poke_interval=self.poke_interval,
+            ends_by_topic=request.bounded.by_topic,
+        )

@@ -1,0 +1,142 @@
+"""Waiting for a backlog: once, for a deferred ``OffsetLagSensor``, and again and again, for an ``AssetWatcher``.
+
+Neither joins the group, so neither is in a consumer's way, and a live group can be watched too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
+from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.offsets.spec import EarliestOffset
+from airflow_kafka_offsets.overview import look_at_lag
+from airflow_kafka_offsets.planner import now_ms, request_for
+from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
+from airflow_kafka_offsets.triggers.watching import WatchingTrigger
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagWatch:
+    """Whose lag over which topics, and how much of it is enough.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param topic_pattern: a regular expression for whole names.
+    :param partitions: ``{"topic": [0, 2]}``.
+    :param group_id: default: the connection's ``group.id``.
+    :param checkpoint_id: measure from this pipeline's checkpoint, in the place of what the group holds.
+    :param work_store: of that pipeline.
+    :param isolation_level: default: the connection's.
+    :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
+    :param max_age: so is one that is older: seconds, or an ISO 8601 duration (``PT10M``).
+    """
+
+    kafka_config_id: str = "kafka_default"
+    topics: Sequence[str] | str | None = None
+    topic_pattern: str | None = None
+    partitions: Mapping[str, Sequence[int]] | str | None = None
+    include_internal_topics: bool = False
+    group_id: str | None = None
+    checkpoint_id: str | None = None
+    work_store: str | None = None
+    isolation_level: str | None = None
+    min_records: int | str | None = None
+    max_age: float | str | timedelta | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: what a trigger is stored as."""
+        age = self.max_age
+        return {**asdict(self), "max_age": age.total_seconds() if isinstance(age, timedelta) else age}
+
+    def look(self) -> Lag:
+        """One look at the cluster: six batch questions or fewer, however many partitions there are.
+
+        :raises InvalidRequest: the request is wrong, whatever the cluster holds.
+        :raises ClusterUnavailable: the cluster could not be asked.
+        """
+        limits = parse_limits(self.min_records, self.max_age)
+        hook = KafkaOffsetsHook(self.kafka_config_id)
+        asked = ("topics", "topic_pattern", "partitions", "include_internal_topics")
+        about = ("group_id", "checkpoint_id", "isolation_level")
+        parameters = {name: getattr(self, name) for name in (*asked, *about)}
+        request = request_for(hook.client_config, {**parameters, "startup_mode": EarliestOffset.name})
+        store = configured_work_store(self.work_store) if self.checkpoint_id else None
+        with hook.open_cluster() as cluster:
+            description = cluster.discover(request.subscription)
+            return look_at_lag(request, limits, cluster, description, store, now_ms())
+
+
+class OffsetLagTrigger(WaitingTrigger):
+    """Fires the lag once it is enough; the parameters are those of :class:`LagWatch`."""
+
+    def __init__(self, *, poke_interval: float, **watch: Any) -> None:
+        super().__init__(poke_interval)
+        self.watch = LagWatch(**watch)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "airflow_kafka_offsets.triggers.offset_lag.OffsetLagTrigger",
+            {**self.watch.to_dict(), "poke_interval": self.poke_interval},
+        )
+
+    def look(self) -> dict[str, Any] | None:
+        lag = self.watch.look()
+        if lag.is_enough:
+            return lag.to_dict()
+        self.log.info("Waiting: group %s has up to %d unread records", lag.group_id, lag.records)
+        return None
+
+
+class KafkaLagEventTrigger(WatchingTrigger):
+    """For an ``AssetWatcher``: fires when a group's lag is enough, and once for one backlog.
+
+    The payload is the lag by topic: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, …}``. After it has fired,
+    it fires again when the position has moved, that is when a run has committed, and enough is unread still or again.
+    A backlog that only grows tells nothing new: the run that was started reads what is there when it plans. If no run
+    moves the position for ``remind_after``, it fires once more: the run may have failed.
+
+    :param poke_interval: seconds between two looks.
+    :param remind_after: seconds or an ISO 8601 duration (``PT1H``); ``None`` never reminds.
+    :param watch: the parameters of :class:`LagWatch`: ``topics``, ``group_id``, ``min_records``, ``max_age``, … No
+        templates: nothing renders them for a watcher.
+    """
+
+    def __init__(
+        self, *, poke_interval: float = 60.0, remind_after: float | str | timedelta | None = "PT1H", **watch: Any
+    ) -> None:
+        super().__init__(poke_interval)
+        self.watch = LagWatch(**watch)
+        self.remind_after = remind_after.total_seconds() if isinstance(remind_after, timedelta) else remind_after
+        try:
+            self._remind_after_ms = None if self.remind_after is None else parse_age_ms(self.remind_after)
+            parse_limits(self.watch.min_records, self.watch.max_age)
+            parse_subscription(
+                self.watch.topics,
+                self.watch.topic_pattern,
+                self.watch.partitions,
+                self.watch.include_internal_topics,
+            )
+        except (ValueError, InvalidRequest) as error:
+            # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
+            raise TypeError(f"KafkaLagEventTrigger: {error}") from error
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "airflow_kafka_offsets.triggers.offset_lag.KafkaLagEventTrigger",
+            {**self.watch.to_dict(), "poke_interval": self.poke_interval, "remind_after": self.remind_after},
+        )
+
+    def watched(self) -> dict[str, Any]:
+        return self.watch.to_dict()
+
+    def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
+        lag = self.watch.look()
+        if not is_new_backlog(lag, Announced.from_dict(told), self._remind_after_ms):
+            return None, told
+        return lag.to_dict(), Announced(lag.position, lag.looked_at_ms).to_dict()

@@ -1,0 +1,128 @@
+"""The wait of ``WindowCompleteSensor`` in the triggerer: one batch question a poke."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from airflow_kafka_offsets.arrivals import look_for_arrivals
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.complete import Arrived, Completeness, judge, moves
+from airflow_kafka_offsets.offsets.discovery import missing_for
+from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.planner import now_ms
+from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
+
+_EACH_UP_TO = 500  # partitions; above, the report has no columns, as the plan in XCom has none
+
+
+class WindowCompleteTrigger(WaitingTrigger):
+    """Fires a report once the window is complete.
+
+    The partitions are those of the first look that the cluster answers, which also asks who stamps the records; from
+    then on a poke asks for the newest timestamps and nothing else (``read_committed``: see ``arrivals.py``). When each
+    partition moved is remembered here, and only here: a triggerer that restarts counts from the window's end again.
+    """
+
+    def __init__(
+        self,
+        *,
+        kafka_config_id: str,
+        topics: Sequence[str] | str | None,
+        topic_pattern: str | None,
+        partitions: Mapping[str, Sequence[int]] | str | None,
+        include_internal_topics: bool,
+        isolation_level: IsolationLevel,
+        end_ms: int,
+        idle_timeout_ms: int,
+        clock_skew_ms: int,
+        poke_interval: float,
+        ends_by_topic: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(poke_interval)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.include_internal_topics = include_internal_topics
+        self.isolation_level = isolation_level
+        self.end_ms = end_ms
+        self.idle_timeout_ms = idle_timeout_ms
+        self.clock_skew_ms = clock_skew_ms
+        self.ends_by_topic = ends_by_topic or {}
+        self._found: Collection[TopicPartition] = ()
+        self._append_time_topics: Collection[str] = ()
+        self._arrived: Mapping[TopicPartition, Arrived] = {}
+        self._moved_ms: Mapping[TopicPartition, int] = {}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "airflow_kafka_offsets.triggers.window_complete.WindowCompleteTrigger",
+            {
+                "kafka_config_id": self.kafka_config_id,
+                "topics": self.topics,
+                "topic_pattern": self.topic_pattern,
+                "partitions": self.partitions,
+                "include_internal_topics": self.include_internal_topics,
+                "isolation_level": self.isolation_level,
+                "end_ms": self.end_ms,
+                "idle_timeout_ms": self.idle_timeout_ms,
+                "clock_skew_ms": self.clock_skew_ms,
+                "poke_interval": self.poke_interval,
+                "ends_by_topic": self.ends_by_topic,
+            },
+        )
+
+    def look(self) -> dict[str, Any] | None:
+        """The report on a window that is complete, or ``None`` while it is not."""
+        with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
+            if not self._found and not self._discover(cluster):
+                return None
+            ends_ms = {tp: self.ends_by_topic.get(tp.topic, self.end_ms) for tp in self._found}
+            arrived = look_for_arrivals(cluster, ends_ms, self.isolation_level)
+        now = now_ms()
+        self._moved_ms = moves(self._arrived, arrived, self._moved_ms, now)
+        self._arrived = arrived
+        judged = judge(
+            self.end_ms,
+            arrived,
+            now_ms=now,
+            idle_timeout_ms=self.idle_timeout_ms,
+            append_time_topics=self._append_time_topics,
+            clock_skew_ms=self.clock_skew_ms,
+            moved_ms=self._moved_ms,
+            by_topic=self.ends_by_topic,
+        )
+        if not judged.complete:
+            self.log.info("Waiting: %s", judged)
+            return None
+        self.log.info("The window is %s", judged)
+        return _report(judged, self._found)
+
+    def _discover(self, cluster: KafkaCluster) -> bool:
+        subscription = parse_subscription(
+            self.topics, self.topic_pattern, self.partitions, self.include_internal_topics
+        )
+        topics = cluster.discover(subscription).topics
+        missing = missing_for(subscription, topics, 1)
+        if missing:
+            self.log.info("Waiting: %s", "; ".join(missing))
+            return False
+        types = cluster.timestamp_types(topics)
+        self._append_time_topics = {name for name, stamped_by in types.items() if stamped_by == "LogAppendTime"}
+        self._found = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.leaders]
+        return True
+
+
+def _report(judged: Completeness, partitions: Collection[TopicPartition]) -> dict[str, Any]:
+    report: dict[str, Any] = {"end_ms": judged.end_ms, "low_watermark_ms": judged.low_watermark_ms}
+    if len(partitions) <= _EACH_UP_TO:
+        numbers = by_topic(partitions)
+        report["newest_timestamps"] = {
+            topic: {str(n): judged.newest.get(TopicPartition(topic, n)) for n in of_topic}
+            for topic, of_topic in numbers.items()
+        }
+        report["idle"] = by_topic(judged.idle)
+    return report

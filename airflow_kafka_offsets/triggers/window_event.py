@@ -1,0 +1,134 @@
+"""An ``AssetWatcher``'s trigger that tells each window of time once, when it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.complete import DEFAULT_CLOCK_SKEW_MS, parse_wait_ms
+from airflow_kafka_offsets.offsets.lag import parse_age_ms
+from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
+from airflow_kafka_offsets.planner import now_ms, request_for
+from airflow_kafka_offsets.triggers.watching import WatchingTrigger
+from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+
+
+class KafkaWindowEventTrigger(WatchingTrigger):
+    """Fires once for each window whose end has passed on all partitions, one after the other.
+
+    The rule is that of ``WindowCompleteSensor``. Windows are as wide as ``width`` and begin with 1970 in UTC, so that
+    ``PT1H`` gives whole hours and ``P1D`` days of UTC. The first one that is told is the one that is open when the
+    watcher is first started; those that end while no triggerer runs are told afterwards, as long as the asset keeps its
+    state. Payload: ``{"window_start_ms": …, "window_end_ms": …, "low_watermark_ms": …}``.
+
+    Airflow starts one run for several events that come close together, so a run takes all of its windows, which join::
+
+        startup_timestamp="{{ triggering_asset_events.values() | sum(start=[]) |
+            map(attribute='extra.payload.window_start_ms') | min }}"
+
+    and ``bounded_timestamp`` likewise, from ``window_end_ms`` by ``max``.
+
+    :param width: seconds or an ISO 8601 duration.
+    :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param isolation_level: default: the connection's. ``read_committed`` also waits for open transactions.
+    :param idle_timeout: how long after a window's end a partition is waited for at most; default: five minutes.
+    :param clock_skew: how far the brokers' clocks may be behind, for LogAppendTime; default: ten seconds.
+    :param poke_interval: seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: float | str | timedelta,
+        kafka_config_id: str = "kafka_default",
+        topics: Sequence[str] | str | None = None,
+        topic_pattern: str | None = None,
+        partitions: Mapping[str, Sequence[int]] | str | None = None,
+        include_internal_topics: bool = False,
+        isolation_level: str | None = None,
+        idle_timeout: float | str | timedelta | None = None,
+        clock_skew: float | str | timedelta | None = None,
+        poke_interval: float = 60.0,
+    ) -> None:
+        super().__init__(poke_interval)
+        self.width = _plain(width)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.include_internal_topics = include_internal_topics
+        self.isolation_level = isolation_level
+        self.idle_timeout = _plain(idle_timeout)
+        self.clock_skew = _plain(clock_skew)
+        try:
+            self._width_ms = parse_age_ms(width)
+            self._clock_skew_ms = DEFAULT_CLOCK_SKEW_MS if clock_skew is None else parse_wait_ms(clock_skew)
+            parse_wait_ms(0 if idle_timeout is None else idle_timeout)
+            parse_subscription(topics, topic_pattern, partitions, include_internal_topics)
+        except (ValueError, InvalidRequest) as error:
+            # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
+            raise TypeError(f"KafkaWindowEventTrigger: {error}") from error
+        self._waiting: WindowCompleteTrigger | None = None  # it remembers which partitions move
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "airflow_kafka_offsets.triggers.window_event.KafkaWindowEventTrigger",
+            {**self.watched(), "poke_interval": self.poke_interval},
+        )
+
+    def watched(self) -> dict[str, Any]:
+        names = ("width", "kafka_config_id", "topics", "topic_pattern", "partitions", "include_internal_topics")
+        rules = ("isolation_level", "idle_timeout", "clock_skew")
+        return {name: getattr(self, name) for name in (*names, *rules)}
+
+    def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
+        """:param told: the end of the last window that was told, or of the last one before the watcher was started."""
+        if not isinstance(told, int):
+            return None, now_ms() // self._width_ms * self._width_ms
+        end_ms = told + self._width_ms
+        if now_ms() < end_ms:
+            return None, told
+        if self._waiting is None or self._waiting.end_ms != end_ms:
+            self._waiting = self._wait_until(end_ms)
+        report = self._waiting.look()
+        if report is None:
+            return None, told
+        window = {"window_start_ms": told, "window_end_ms": end_ms, "low_watermark_ms": report["low_watermark_ms"]}
+        return window, end_ms
+
+    def _wait_until(self, end_ms: int) -> WindowCompleteTrigger:
+        request = request_for(
+            KafkaOffsetsHook(self.kafka_config_id).client_config,
+            {
+                "topics": self.topics,
+                "topic_pattern": self.topic_pattern,
+                "partitions": self.partitions,
+                "include_internal_topics": self.include_internal_topics,
+                "startup_mode": EarliestOffset.name,  # any that asks for nothing else
+                "bounded_mode": UntilTimestamp.name,
+                "bounded_timestamp": end_ms,
+                "isolation_level": self.isolation_level,
+                "idle_timeout": self.idle_timeout,
+            },
+        )
+        return WindowCompleteTrigger(
+            kafka_config_id=self.kafka_config_id,
+            topics=self.topics,
+            topic_pattern=self.topic_pattern,
+            partitions=self.partitions,
+            include_internal_topics=self.include_internal_topics,
+            isolation_level=request.isolation_level,
+            end_ms=end_ms,
+            idle_timeout_ms=request.idle_timeout_ms,
+            clock_skew_ms=self._clock_skew_ms,
+            poke_interval=self.poke_interval,
+        )
+
+
+def _plain(value: Any) -> Any:
+    """As JSON: a trigger is stored as such."""
+    return value.total_seconds() if isinstance(value, timedelta) else value

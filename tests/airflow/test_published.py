@@ -1,0 +1,106 @@
+"""The asset event of a commit: what it says, and when there is none."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets import CommitOffsetsOperator
+from testbed.broker import KafkaBroker
+from testbed.dag_runs import RunResult
+
+ASSET = "committed-orders"
+
+
+@pytest.fixture
+def events(airflow: Path) -> Callable[[RunResult], list[dict[str, Any]]]:
+    """What the events of a run's commit say, in their order."""
+
+    def of_run(result: RunResult) -> list[dict[str, Any]]:
+        from airflow.models.asset import AssetEvent
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with create_session() as session:
+            query = select(AssetEvent).where(AssetEvent.source_run_id == result.run_id).order_by(AssetEvent.id)
+            found = list(session.scalars(query))
+            assert {event.asset.name for event in found} <= {ASSET}
+            return [event.extra for event in found]
+
+    return of_run
+
+
+def test_a_commit_says_which_offsets_were_read_and_nothing_where_nothing_was(
+    run: Callable[..., RunResult],
+    xcom: Callable[..., Any],
+    events: Callable[..., Any],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+) -> None:
+    name = topic(3)
+    broker.produce_many(name, 10, partitions=2)
+    conf = {"topic": name, "group": group}
+    first, second = run("commit_published", conf), run("commit_published", conf)
+    broker.produce_many(name, 1)
+    third = run("commit_published", conf)
+
+    assert [result.states("commit") for result in (first, second, third)] == [["success"]] * 3
+    plan_id = xcom("commit_published", first, "resolve", "plan")["plan_id"]
+    ranges = {name: {"0": [0, 5], "1": [0, 5]}}
+    assert events(first) == [{"group_id": group, "plan_id": plan_id, "window": None, "topics": ranges}]
+    assert events(second) == []
+    assert [event["topics"] for event in events(third)] == [{name: {"0": [5, 6]}}]
+
+
+def test_a_large_plan_is_published_by_its_reference(
+    run: Callable[..., RunResult],
+    xcom: Callable[..., Any],
+    events: Callable[..., Any],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow_kafka_offsets.operators.commit.INLINE_LIMIT", 1)
+    name = topic(2)
+    broker.produce_many(name, 10, partitions=2)
+    result = run("commit_published", {"topic": name, "group": group})
+    (event,) = events(result)
+    plan = xcom("commit_published", result, "resolve", "plan")
+    assert {key: event[key] for key in event} == {
+        "group_id": group,
+        "window": None,
+        **{key: plan[key] for key in ("plan_id", "stored_as", "work_store")},
+    }
+
+
+def test_a_window_is_published_with_its_bounds_though_no_group_is_moved(
+    run: Callable[..., RunResult], events: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    begin = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    start_ms = int(begin.timestamp() * 1000)
+    broker.produce_many(name, 4, timestamp_ms=lambda n: start_ms + n * 1_800_000)
+    result = run("window_published", {"topic": name, "group": group}, logical_date=begin + timedelta(hours=1))
+    (event,) = events(result)
+    assert (event["window"], event["topics"]) == ([start_ms, start_ms + 3_600_000], {name: {"0": [0, 2]}})
+
+
+def test_without_an_asset_there_is_no_event(
+    run: Callable[..., RunResult], events: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    broker.produce_many(name, 1)
+    assert events(run("resolve_and_commit", {"topic": name, "group": group})) == []
+
+
+def test_the_asset_is_an_outlet_beside_the_users_own(airflow: Path) -> None:
+    from airflow.sdk import Asset
+
+    own, published = Asset("own"), Asset(ASSET)
+    assert CommitOffsetsOperator(task_id="a", plan={}, outlets=[own], asset=published).outlets == [own, published]
+    assert CommitOffsetsOperator(task_id="b", plan={}, outlets=own).outlets == [own]
+    assert CommitOffsetsOperator(task_id="c", plan={}).outlets == []

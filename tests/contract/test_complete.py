@@ -1,0 +1,253 @@
+"""Whether a window is complete, over both clusters: what is asked, what the plan says, and what came too late."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.arrivals import look_for_arrivals
+from airflow_kafka_offsets.errors import WindowIncomplete
+from airflow_kafka_offsets.offsets.complete import Arrived
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.planner import now_ms
+from airflow_kafka_offsets.stores.objects import WorkStore
+from tests.contract.conftest import NOW_MS, AnyCluster
+from tests.contract.pipeline import Pipeline, ranges
+
+HOUR = 3_600_000
+
+
+def look(cluster: AnyCluster, topic: str, end_ms: int, isolation_level: Any = "read_committed") -> list[Arrived]:
+    partitions = [TopicPartition(topic, number) for number in range(3)]
+    found = look_for_arrivals(cluster.reader, dict.fromkeys(partitions, end_ms), isolation_level)
+    return [found[tp] for tp in partitions]
+
+
+def window(start_ms: int, end_ms: int, **more: Any) -> dict[str, Any]:
+    bounds = {"startup_timestamp": start_ms, "bounded_timestamp": end_ms}
+    return {"startup_mode": "timestamp", "bounded_mode": "timestamp", **bounds, **more}
+
+
+@pytest.fixture
+def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
+    return Pipeline(cluster.reader, store, orders, group, {})
+
+
+# ── the look ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_a_record_at_the_end_a_record_before_it_and_none(cluster: AnyCluster, orders: str, level: str) -> None:
+    cluster.produce(orders, timestamps_ms=[NOW_MS])
+    cluster.produce(orders, partition=1, timestamps_ms=[NOW_MS - 1])
+    assert look(cluster, orders, NOW_MS, level) == [Arrived(NOW_MS, True), Arrived(NOW_MS - 1), Arrived()]
+
+
+def test_for_a_committed_reader_an_open_transaction_is_not_an_empty_partition(cluster: AnyCluster, orders: str) -> None:
+    transaction = cluster.begin_transaction()
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS])
+    assert look(cluster, orders, NOW_MS)[0] == Arrived(None, False, True)
+    assert look(cluster, orders, NOW_MS, "read_uncommitted")[0] == Arrived(NOW_MS, True)
+    transaction.commit()
+    assert look(cluster, orders, NOW_MS)[0].past_end
+
+
+def test_a_transaction_behind_a_decided_record_past_the_end_is_the_next_windows(
+    cluster: AnyCluster, orders: str
+) -> None:
+    cluster.produce(orders, timestamps_ms=[NOW_MS])
+    transaction = cluster.begin_transaction()
+    transaction.produce(TopicPartition(orders, 0), [NOW_MS + 10])
+    found = look(cluster, orders, NOW_MS)[0]
+    assert (found.past_end, found.newest_ms) == (True, None)
+    transaction.abort()
+
+
+class Counting:
+    """The calls that a reader gets."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls.append(name)
+        return getattr(self.reader, name)
+
+
+def test_a_look_is_one_call_however_many_partitions_there_are(cluster: AnyCluster, orders: str) -> None:
+    counting = Counting(cluster.reader)
+    partitions = [TopicPartition(orders, number) for number in range(3)]
+    look_for_arrivals(counting, dict.fromkeys(partitions, NOW_MS), "read_uncommitted")
+    assert counting.calls == ["newest_timestamps"]
+
+
+# ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def columns(plan: OffsetPlan) -> tuple[bool | None, int | None, list[int | None]]:
+    return plan.window_complete, plan.low_watermark_ms, [p.newest_timestamp for p in plan.partitions]
+
+
+def test_a_plan_tells_the_newest_timestamps_and_the_low_watermark(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    end = now_ms() - HOUR
+    cluster.produce(pipeline.topic, timestamps_ms=[end - 5, end + 50])
+    cluster.produce(pipeline.topic, partition=1, timestamps_ms=[end + 20])
+    plan = pipeline.plan("one", **window(end - HOUR, end))
+    assert columns(plan) == (True, end + 20, [end + 50, end + 20, None])
+
+
+def test_a_plan_whose_end_is_no_time_asks_for_none_of_it(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    cluster.produce(pipeline.topic, 1)
+    pipeline.cluster = Counting(cluster.reader)
+    plan = pipeline.plan("one", startup_mode="earliest-offset")
+    assert columns(plan) == (None, None, [None, None, None])
+    assert not {"newest_timestamps", "timestamp_types"} & set(pipeline.cluster.calls)
+
+
+def test_a_window_that_has_just_ended_waits_for_an_empty_partition_and_no_longer_than_the_timeout(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    end = now_ms()
+    for partition in (0, 1):
+        cluster.produce(pipeline.topic, partition=partition, timestamps_ms=[end + 1])
+    just_ended = window(end - HOUR, end, require_complete_window=True)
+    with pytest.raises(WindowIncomplete, match=rf"{pipeline.topic}\[2\]: it has no record") as refused:
+        pipeline.plan("one", **just_ended, idle_timeout="PT1H")
+    assert len(refused.value.partitions) == 1
+    assert pipeline.plan("one", **just_ended, idle_timeout=0).window_complete
+
+
+def test_where_the_broker_stamps_the_records_the_clock_completes_a_window(
+    cluster: AnyCluster, store: WorkStore, group: str
+) -> None:
+    name = f"append-time-{group}"
+    cluster.create_topic(name, 2, log_append_time=True)
+    end = now_ms() - 60_000
+    plan = Pipeline(cluster.reader, store, name, group, {}).plan(
+        "one", **window(end - HOUR, end), idle_timeout="PT1H", require_complete_window=True
+    )
+    assert (plan.window_complete, plan.low_watermark_ms) == (True, end)
+
+
+def test_an_open_transaction_makes_a_window_incomplete_for_a_committed_reader(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    end = now_ms() - 24 * HOUR
+    transaction = cluster.begin_transaction()
+    transaction.produce(TopicPartition(pipeline.topic, 0), [end - 1, end])
+    committed = window(end - HOUR, end, isolation_level="read_committed", require_complete_window=True)
+    with pytest.raises(WindowIncomplete, match="records of an open transaction are not decided yet"):
+        pipeline.plan("one", **committed)
+    transaction.commit()
+    assert ranges(pipeline.plan("one", **committed))[0] == (0, 1)
+
+
+class ProducesBehindTheEnd:
+    """Records are written between the look at the ends of the logs and the one for the times."""
+
+    def __init__(self, cluster: AnyCluster, topic: str, timestamps_ms: list[int]) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.timestamps_ms = timestamps_ms
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster.reader, name)
+
+    def offsets_for_times(self, times_ms: Any, isolation_level: Any) -> dict[TopicPartition, int]:
+        self.cluster.produce(self.topic, timestamps_ms=self.timestamps_ms)
+        self.timestamps_ms = []
+        return self.cluster.reader.offsets_for_times(times_ms, isolation_level)
+
+
+def test_a_record_past_the_end_that_came_while_the_plan_was_made_completes_nothing(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """What came in front of it is not in the plan's range; the next window counts it."""
+    end = now_ms()
+    cluster.produce(pipeline.topic, timestamps_ms=[end - 10])
+    produce(cluster, pipeline.topic, end + 1, partitions=(1, 2))
+    pipeline.cluster = ProducesBehindTheEnd(cluster, pipeline.topic, [end - 5, end + 5])
+    first = pipeline.plan("one", **window(end - HOUR, end), idle_timeout="PT1H")
+    assert (ranges(first)[0], first.window_complete) == ((0, 1), False)
+
+
+# ── what came too late ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def late(plan: OffsetPlan) -> list[int]:
+    return [p.late for p in plan.partitions]
+
+
+def produce(cluster: AnyCluster, topic: str, *timestamps_ms: int, partitions: Collection[int] = (0,)) -> None:
+    for partition in partitions:
+        cluster.produce(topic, partition=partition, timestamps_ms=timestamps_ms)
+
+
+def test_records_that_came_too_late_for_a_window_are_counted_by_the_next_one(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    start = NOW_MS - 48 * HOUR
+    produce(cluster, pipeline.topic, start + 1, start + 2)
+    pipeline.plan("earlier", **window(start - HOUR, start))
+    first = pipeline.plan("first", **window(start, start + HOUR))
+    produce(cluster, pipeline.topic, start + 3, start + 4, start + HOUR)
+
+    second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
+
+    assert (ranges(first)[0], ranges(second)[0]) == ((0, 2), (4, 5))
+    assert late(second) == [2, 0, 0]
+    assert any("2 offsets came too late" in words and "dag/first/resolve" in words for words in second.warnings)
+    assert late(pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))) == [2, 0, 0], "it is frozen"
+
+
+def test_a_window_that_is_planned_anew_reads_them_and_then_nothing_is_late(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    start = NOW_MS - 48 * HOUR
+    produce(cluster, pipeline.topic, start + 1)
+    pipeline.plan("first", **window(start, start + HOUR))
+    produce(cluster, pipeline.topic, start + 3, start + HOUR)
+
+    again = pipeline.plan("first", **window(start, start + HOUR), re_plan=True)
+
+    second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
+    assert (ranges(again)[0], ranges(second)[0], late(second)) == ((0, 2), (2, 3), [0, 0, 0])
+    assert second.warnings == ()
+
+
+def test_a_replaced_window_counts_what_came_too_late_as_well(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    start = NOW_MS - 48 * HOUR
+    pipeline.plan("first", **window(start, start + HOUR))
+    second = window(start + HOUR, start + 2 * HOUR)
+    assert late(pipeline.plan("second", **second)) == [0, 0, 0]
+    produce(cluster, pipeline.topic, start + 3, start + HOUR)
+    assert late(pipeline.plan("second", **second, re_plan=True)) == [1, 0, 0]
+
+
+def test_late_records_behind_the_first_one_of_the_next_window_are_read_there(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    start = NOW_MS - 48 * HOUR
+    produce(cluster, pipeline.topic, start + 1, start + HOUR)
+    pipeline.plan("first", **window(start, start + HOUR))
+    produce(cluster, pipeline.topic, start + 2)
+    second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
+    assert (ranges(second)[0], late(second)) == ((1, 3), [0, 0, 0])
+
+
+def test_windows_over_midnight_are_compared_too(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    midnight = (NOW_MS - 48 * HOUR) // (24 * HOUR) * 24 * HOUR
+    pipeline.plan("first", **window(midnight - HOUR, midnight))
+    produce(cluster, pipeline.topic, midnight - 1, midnight, partitions=(0, 2))
+    assert late(pipeline.plan("second", **window(midnight, midnight + HOUR))) == [1, 0, 1]
+
+
+def test_a_window_of_another_pipeline_is_not_compared(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    start = NOW_MS - 48 * HOUR
+    pipeline.plan("first", **window(start, start + HOUR), checkpoint_id="another")
+    produce(cluster, pipeline.topic, start + 3, start + HOUR)
+    assert late(pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))) == [0, 0, 0]

@@ -1,0 +1,169 @@
+"""Bounds that are times, on both clusters: by topic, whose clock they are compared with, and many windows at once."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.errors import NotAuthorized, WindowRepeated
+from airflow_kafka_offsets.many_windows import WindowsOutlook, look_out_many
+from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.spec import RunKey
+from airflow_kafka_offsets.planner import make_plan, plan_run, request_for
+from airflow_kafka_offsets.stores.objects import WorkStore
+from tests.contract.conftest import NOW_MS, AnyCluster
+
+HOUR = 3_600_000
+START = NOW_MS - 5 * HOUR
+
+
+@pytest.fixture
+def topics(cluster: AnyCluster) -> tuple[str, str]:
+    """One stamped by its producers, one by the broker; both with records."""
+    suffix = uuid.uuid4().hex[:12]
+    orders, payments = f"orders-{suffix}", f"payments-{suffix}"
+    cluster.create_topic(orders, 2)
+    cluster.create_topic(payments, 1, log_append_time=True)
+    return orders, payments
+
+
+def plan(cluster: AnyCluster, topics: tuple[str, ...], **parameters: Any) -> OffsetPlan:
+    return make_plan(request_for({}, {"topics": list(topics), **parameters}), cluster.reader, now_ms=NOW_MS)
+
+
+def by_time(start: object, end: object) -> dict[str, Any]:
+    return {
+        "startup_mode": "timestamp",
+        "startup_timestamp": start,
+        "bounded_mode": "timestamp",
+        "bounded_timestamp": end,
+    }
+
+
+def outlook(cluster: AnyCluster, topic: str, *moments: int) -> WindowsOutlook:
+    request = request_for({}, {"topics": [topic], "startup_mode": "earliest-offset"})
+    return look_out_many(request, cluster.reader, moments, now_ms=NOW_MS)
+
+
+# ── whose clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plan_by_time_tells_whose_clock_stamped_each_topic(cluster: AnyCluster, topics: tuple[str, str]) -> None:
+    orders, payments = topics
+    made = plan(cluster, topics, **by_time(START, NOW_MS))
+    assert made.timestamp_types == {orders: "CreateTime", payments: "LogAppendTime"}
+    as_json = plan_to_dict(made)
+    assert as_json["topics"][payments]["timestamp_type"] == "LogAppendTime"
+    assert plan_from_dict(as_json) == made
+
+
+def test_a_plan_without_a_time_does_not_ask_for_it(cluster: AnyCluster, topics: tuple[str, str]) -> None:
+    made = plan(cluster, topics, startup_mode="earliest-offset")
+    assert made.timestamp_types == {}
+    assert plan_to_dict(made)["topics"][topics[0]]["timestamp_type"] is None
+
+
+class Forbidding:
+    """A cluster that gives this client no right to read configurations."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def timestamp_types(self, topics: Any) -> Any:
+        raise NotAuthorized("Not allowed to describe the configuration", "TOPIC_AUTHORIZATION_FAILED", "Ask.")
+
+
+def test_a_missing_right_leaves_the_clock_unknown_and_the_plan_as_it_is(
+    cluster: AnyCluster, topics: tuple[str, str]
+) -> None:
+    request = request_for({}, {"topics": list(topics), **by_time(START, NOW_MS)})
+    asked = make_plan(request, cluster.reader, now_ms=NOW_MS)
+    refused = make_plan(request, Forbidding(cluster.reader), now_ms=NOW_MS)  # type: ignore[arg-type]
+    assert refused.timestamp_types == {}
+    assert refused.plan_id == asked.plan_id
+
+
+# ── times by topic ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_topic_is_read_between_its_own_times(cluster: AnyCluster, orders: str) -> None:
+    other = f"{orders}-other"
+    cluster.create_topic(other, 1)
+    for name in (orders, other):
+        cluster.produce(name, timestamps_ms=[START + hour * HOUR for hour in range(5)])
+    starts, ends = {orders: START, other: START + 2 * HOUR}, {orders: START + HOUR, other: START + 4 * HOUR}
+    made = plan(cluster, (orders, other), **by_time(starts, ends))
+    ranges = {str(p.topic_partition): (p.start_offset, p.end_offset) for p in made.to_read()}
+    assert ranges == {f"{orders}[0]": (0, 1), f"{other}[0]": (2, 4)}
+    assert made.window
+    assert made.window_bounds == (START, START + 4 * HOUR)
+    assert plan_from_dict(plan_to_dict(made)) == made
+
+
+def test_windows_by_topic_are_repeated_only_where_a_topic_is(
+    cluster: AnyCluster, orders: str, store: WorkStore
+) -> None:
+    """Their hulls overlap, from the earliest start to the latest end; the windows themselves do not."""
+    other = f"{orders}-other"
+    cluster.create_topic(other, 1)
+
+    def window(run_id: str, hour: int, later: int) -> None:
+        run = RunKey("dag", run_id, "resolve")
+        starts = {orders: START + hour * HOUR, other: START + (hour + later) * HOUR}
+        ends = {name: start + HOUR for name, start in starts.items()}
+        parameters = {"topics": [orders, other], "checkpoint_id": "g/dag/resolve", "run": run}
+        plan_run(request_for({}, {**parameters, **by_time(starts, ends)}), run, store, cluster.reader)
+
+    window("first", 0, 2)
+    window("next", 1, 2)
+    with pytest.raises(WindowRepeated, match="first"):
+        window("first of the other topic again", 2, 0)
+
+
+# ── many windows ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_many_windows_count_the_records_of_each(cluster: AnyCluster, orders: str) -> None:
+    hours = [0, 0, 1, 3, 3, 3]
+    cluster.produce(orders, timestamps_ms=[START + hour * HOUR for hour in hours])
+    cluster.produce(orders, partition=1, timestamps_ms=[START + HOUR])
+    found = outlook(cluster, orders, *(START + hour * HOUR for hour in range(5)))
+    assert [window.records[orders] for window in found.windows] == [2, 2, 0, 3]
+    assert [window.retention for window in found.windows] == ["kept"] * 4
+    assert found.timestamp_types == {orders: "CreateTime"}
+    assert not any(window.complete for window in found.windows), "partition 2 has no record at all"
+
+
+def test_a_window_is_complete_where_every_partition_has_a_later_record(cluster: AnyCluster, orders: str) -> None:
+    for partition in range(3):
+        cluster.produce(orders, partition=partition, timestamps_ms=[START, START + 2 * HOUR])
+    found = outlook(cluster, orders, START, START + HOUR, START + 2 * HOUR, START + 3 * HOUR)
+    assert [window.complete for window in found.windows] == [True, True, False]
+
+
+def test_what_retention_has_taken_is_told_wholly_or_perhaps_in_part(cluster: AnyCluster, orders: str) -> None:
+    for partition in range(3):
+        times = [START + minutes * 60_000 for minutes in (0, 30, 60, 90, 120, 150)]
+        cluster.produce(orders, partition=partition, timestamps_ms=times)
+    cluster.delete_records(orders, before=3)  # the first hour is gone, and half of the second
+    found = outlook(cluster, orders, *(START + hour * HOUR for hour in range(4)))
+    assert [window.retention for window in found.windows] == ["partly gone", "perhaps partly gone", "kept"]
+    assert [[str(tp) for tp in window.gone] for window in found.windows] == [[f"{orders}[0]"], [], []]
+    for partition in (1, 2):
+        cluster.delete_records(orders, before=3, partition=partition)
+    found = outlook(cluster, orders, *(START + hour * HOUR for hour in range(4)))
+    assert [window.retention for window in found.windows] == ["gone", "perhaps partly gone", "kept"]
+
+
+def test_of_an_empty_log_nobody_can_say_what_was_in_it(cluster: AnyCluster, orders: str) -> None:
+    for partition in range(3):
+        cluster.produce(orders, partition=partition, timestamps_ms=[START])
+        cluster.delete_records(orders, before=1, partition=partition)
+    [window] = outlook(cluster, orders, START, START + HOUR).windows
+    assert (window.retention, window.record_count_upper_bound) == ("perhaps partly gone", 0)

@@ -1,0 +1,232 @@
+"""Windows that join, and a live schedule that ends by time: what holds whatever was produced, in whatever order.
+
+Timestamps are drawn small and out of order, so that they often meet a boundary and often come late. Also the end of a
+transaction has one, the broker's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from airflow_kafka_offsets.committing import commit_run
+from airflow_kafka_offsets.many_windows import look_out_many
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.spec import RunKey
+from airflow_kafka_offsets.offsets.widths import Width, boundaries
+from airflow_kafka_offsets.planner import make_plan, plan_run, request_for
+from airflow_kafka_offsets.stores.objects import open_work_store
+from tests.cluster.memory import InMemoryCluster
+
+law = settings(deadline=None, max_examples=100)
+
+T = 1_704_103_200_000
+NOW = 1_795_168_800_000
+PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)]
+TIMES = st.lists(st.integers(-5, 65), max_size=30)  # minutes after T: also before the first window, and after the last
+LOGS = st.tuples(*[TIMES for _ in PLACES])
+BOUNDARIES = st.lists(st.integers(0, 60), min_size=2, max_size=8, unique=True).map(sorted)
+
+
+def minute(number: int) -> int:
+    return T + number * 60_000
+
+
+def cluster_of(logs, deleted=(0, 0, 0), control=False) -> InMemoryCluster:
+    cluster = InMemoryCluster(now_ms=minute(30))
+    cluster.create_topic("orders", 2)
+    cluster.create_topic("payments", 1)
+    for tp, minutes in zip(PLACES, logs, strict=True):
+        cluster.produce(tp, [minute(number) for number in minutes])
+        if control:
+            transaction = cluster.begin_transaction()
+            transaction.produce(tp, [minute(20)])
+            transaction.commit()
+    for tp, count in zip(PLACES, deleted, strict=True):
+        cluster.delete_records(tp, min(count, cluster.topics[tp.topic].logs[tp.partition].high_watermark))
+    return cluster
+
+
+def window(cluster: InMemoryCluster, start: object, end: object, **more: object):
+    request = request_for(
+        {},
+        {
+            "topics": "orders,payments",
+            "startup_mode": "timestamp",
+            "startup_timestamp": start,
+            "bounded_mode": "timestamp",
+            "bounded_timestamp": end,
+            **more,
+        },
+    )
+    return make_plan(request, cluster, now_ms=NOW)
+
+
+def ranges(plan) -> dict[TopicPartition, tuple[int, int]]:
+    return {p.topic_partition: (p.start_offset, p.end_offset) for p in plan.partitions}
+
+
+# ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@law
+@given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 10)] * 3), st.booleans())
+def test_adjacent_windows_share_no_record_and_skip_none(logs, cuts, deleted, control):
+    cluster = cluster_of(logs, deleted, control)
+    parts = [ranges(window(cluster, minute(a), minute(b))) for a, b in pairwise(cuts)]
+    whole = ranges(window(cluster, minute(cuts[0]), minute(cuts[-1])))
+    for tp in PLACES:
+        assert [part[tp][1] for part in parts[:-1]] == [part[tp][0] for part in parts[1:]]
+        assert (parts[0][tp][0], parts[-1][tp][1]) == whole[tp]
+
+
+@law
+@given(LOGS, BOUNDARIES, st.integers(-20, 20))
+def test_adjacent_windows_of_each_topic_join_also_where_the_topics_times_differ(logs, cuts, later):
+    cluster = cluster_of(logs)
+
+    def times(cut):
+        return {"orders": minute(cut), "payments": minute(cut + later)}
+
+    parts = [ranges(window(cluster, times(a), times(b))) for a, b in pairwise(cuts)]
+    for tp in PLACES:
+        assert [part[tp][1] for part in parts[:-1]] == [part[tp][0] for part in parts[1:]]
+
+
+@law
+@given(LOGS, st.integers(0, 60), st.integers(0, 60))
+def test_a_window_reads_every_record_of_its_time_that_is_in_order(logs, one, other):
+    """Sorted logs: then the window is exactly the records whose timestamps lie in it."""
+    start, end = sorted((one, other))
+    cluster = cluster_of([sorted(minutes) for minutes in logs])
+    for tp, (first, past) in ranges(window(cluster, minute(start), minute(end))).items():
+        entries = cluster.topics[tp.topic].logs[tp.partition].entries
+        inside = [e.offset for e in entries if minute(start) <= e.timestamp_ms < minute(end)]
+        assert list(range(first, past)) == inside
+
+
+ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "America/Sao_Paulo"])
+WIDTHS = st.sampled_from(
+    [Width(1, 0), Width(7, 0), Width(0, 3_600_000), Width(0, 900_000), Width(0, 86_400_000), Width(1, 43_200_000)]
+)
+
+
+@law
+@given(
+    st.datetimes(datetime(2010, 1, 1), datetime(2027, 12, 31)), st.timedeltas(timedelta(hours=1), timedelta(days=20)),
+    WIDTHS, ZONES,
+)  # fmt: skip
+@example(datetime(2026, 3, 28, 2, 30), timedelta(days=3), Width(1, 0), "Europe/Berlin")
+@example(datetime(2026, 10, 24, 2, 30), timedelta(days=3), Width(1, 0), "Europe/Berlin")
+@example(datetime(2026, 10, 25, 2, 30, fold=1), timedelta(days=2), Width(0, 3_600_000), "Europe/Berlin")
+@example(datetime(2018, 11, 3), timedelta(days=3), Width(1, 0), "America/Sao_Paulo")  # a day without a midnight
+def test_windows_of_the_calendar_join_on_every_day_of_the_year(start, length, width, zone):
+    aware = start.replace(tzinfo=ZoneInfo(zone))
+    start_ms = int(aware.timestamp()) * 1000
+    end_ms = start_ms + length // timedelta(milliseconds=1)
+    found = list(boundaries(start_ms, end_ms, width, aware.tzinfo))
+    assert (found[0], found[-1]) == (start_ms, end_ms)
+    assert all(before < after for before, after in pairwise(found))
+    longest = width.days * 86_400_000 + width.rest_ms + (2 * 3_600_000 if width.days else 0)
+    assert all(after - before <= longest for before, after in pairwise(found))
+
+
+@law
+@given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 10)] * 3))
+def test_many_windows_are_what_each_would_be_alone(logs, cuts, deleted):
+    cluster = cluster_of(logs, deleted)
+    request = request_for({}, {"topics": "orders,payments", "startup_mode": "earliest-offset"})
+    found = look_out_many(request, cluster, [minute(cut) for cut in cuts], now_ms=NOW).windows
+    assert [(w.start_ms, w.end_ms) for w in found] == [(minute(a), minute(b)) for a, b in pairwise(cuts)]
+    for outlook in found:
+        plan = window(cluster, outlook.start_ms, outlook.end_ms)
+        assert outlook.record_count_upper_bound == plan.record_count_upper_bound
+        assert outlook.complete == plan.window_complete
+
+
+@law
+@given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 10)] * 3))
+def test_a_window_that_retention_has_touched_is_never_called_kept(logs, cuts, deleted):
+    """Compared with the same logs before retention; in order, as Kafka's segments are by and large."""
+    logs = [sorted(minutes) for minutes in logs]
+    before, after = cluster_of(logs), cluster_of(logs, deleted)
+    request = request_for({}, {"topics": "orders,payments", "startup_mode": "earliest-offset"})
+    for outlook in look_out_many(request, after, [minute(cut) for cut in cuts], now_ms=NOW).windows:
+        had = ranges(window(before, outlook.start_ms, outlook.end_ms))
+        has = ranges(window(after, outlook.start_ms, outlook.end_ms))
+        for tp in PLACES:
+            lost = (had[tp][1] - had[tp][0]) - (has[tp][1] - has[tp][0])
+            assert not lost or tp in (*outlook.gone, *outlook.perhaps_gone)
+            assert tp not in outlook.gone or has[tp][0] == has[tp][1]
+
+
+# ── a live schedule ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("produce"), st.integers(0, 2), st.lists(st.integers(-30, 70), min_size=1, max_size=5)),
+        st.tuples(st.just("run"), st.booleans(), st.just(None)),
+        st.tuples(st.just("transaction"), st.integers(0, 2), st.booleans()),
+    ),
+    max_size=25,
+)
+
+
+@law
+@given(STEPS, st.sampled_from(["read_uncommitted", "read_committed"]))
+def test_from_the_position_to_a_time_no_record_is_lost_or_read_twice(steps, isolation_level):
+    """DESIGN's pair for a live schedule: late records and such of the future, runs that fail and are not repeated.
+
+    Each run ends ten minutes after the one before. A last one, long after, reads what was still to come.
+    """
+    cluster = cluster_of([[], [], []])
+    read: Counter[tuple[TopicPartition, int]] = Counter()
+    with TemporaryDirectory() as folder:
+        store = open_work_store(str(Path(folder)))
+        number = 0
+
+        def run(commits: bool, end: int) -> None:
+            key = RunKey("dag", f"run-{number}", "resolve")
+            request = request_for(
+                {},
+                {
+                    "topics": "orders,payments",
+                    "group_id": "g",
+                    "checkpoint_id": "g/dag/resolve",
+                    "startup_mode": "earliest-offset",
+                    "bounded_mode": "timestamp",
+                    "interval": (minute(end - 10), minute(end)),
+                    "isolation_level": isolation_level,
+                    "run": key,
+                    "run_type": "scheduled",
+                },
+            )
+            stored = plan_run(request, key, store, cluster)
+            if not commits:
+                return
+            commit_run(stored.plan, store, cluster, require_report=False)
+            for tp, (first, past) in ranges(stored.plan).items():
+                read.update((tp, offset) for offset in range(first, past))
+
+        for kind, what, more in steps:
+            if kind == "produce":
+                cluster.produce(PLACES[what], [minute(number * 10 + at) for at in more])
+            elif kind == "transaction":
+                transaction = cluster.begin_transaction()
+                transaction.produce(PLACES[what], [minute(number * 10)])
+                transaction.commit() if more else transaction.abort()
+            else:
+                number += 1
+                run(what, number * 10)
+        number += 1
+        run(True, 1_000_000)
+    for tp in PLACES:
+        end = cluster.topics[tp.topic].logs[tp.partition].high_watermark
+        assert [read[tp, offset] for offset in range(end)] == [1] * end
