@@ -144,7 +144,7 @@ def _plan_anew(
     request = replace(request, splits=max(request.splits, old.splits) if begun else request.splits)
     made = make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
     successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
-    if successor.plan_id == old.plan_id:  # nothing has changed since: the same records
+    if successor.plan_id == old.plan_id and _made_upon(successor) == _made_upon(old):  # nothing has changed since
         hold_window(store, old, run, is_alive)
         return kept
     register = hold_window(store, successor, run, is_alive)
@@ -156,6 +156,11 @@ def _plan_anew(
     for given_up in (old, successor):
         _release_window(store, given_up, stored.plan, run)
     return stored
+
+
+def _made_upon(plan: OffsetPlan) -> tuple[str | None, list[int | None]]:
+    """What a commit compares. It may have moved on under the same records: a run that found none has committed."""
+    return plan.parent, [p.base_offset for p in plan.partitions]
 
 
 def hold_window(store: WorkStore, plan: OffsetPlan, run: RunKey, is_alive: IsAlive) -> WindowRegister | None:

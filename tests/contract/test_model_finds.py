@@ -81,3 +81,19 @@ def test_a_commit_whose_plan_is_lost_is_completed_in_the_name_of_its_own_run(pip
     assert (newest.plan_id, newest.run) == (lost.plan_id, str(lost.run))
     with pytest.raises(PlanSuperseded, match="run dag/lost/resolve has gone on"):
         pipeline.plan("old")
+
+
+def test_a_re_plan_to_the_same_records_goes_on_from_where_the_pipeline_is_now(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """Else its commit would be refused for ever, and name re_plan as the way out."""
+    pipeline.run("first")
+    empty = pipeline.plan("empty")
+    cluster.produce(pipeline.topic, 2)
+    plan = pipeline.plan("one")
+    pipeline.commit(empty)
+    again = pipeline.plan("one", re_plan=True)
+    assert (again.plan_id, ranges(again)) == (plan.plan_id, ranges(plan))
+    pipeline.read(again)
+    pipeline.commit(again)
+    assert ranges(pipeline.plan("next"))[0] == (6, 6)

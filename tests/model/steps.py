@@ -55,6 +55,16 @@ class Step:
             self._settle()
         return self
 
+    def advance_to(self, where: str | int) -> Step:
+        """To the first place of this name, or its end; or so many places further."""
+        if isinstance(where, int):
+            return self.advance(where)
+        while not self.done:
+            self.advance(1)
+            if self.at.startswith(where):
+                break
+        return self
+
     def finish(self) -> Step:
         return self.advance(10_000)
 

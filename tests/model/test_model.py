@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from airflow_kafka_offsets.errors import DataLoss, OverlappingRun
+from airflow_kafka_offsets.errors import DataLoss, GroupMoved, OverlappingRun
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from tests.model.steps import Step
 from tests.model.world import GROUP, TOPICS, Run, T, World
@@ -63,6 +63,18 @@ MORE = st.sampled_from([{}, {}, {"re_plan": True}, {"on_data_loss": "advance"}])
 Records = list[tuple[TopicPartition, int, int]]
 RECORDS = st.lists(st.tuples(PLACE, st.integers(1, 4), st.sampled_from((0, 0, 0, 3))), max_size=2)
 OFFSET = st.integers(0, 12)
+COMMIT_PAUSES = (
+    "opened the fence",
+    "look at the group",
+    "send",
+    "send",
+    "sent",
+    "look at its members",
+    "commit",
+    "committed",
+    "wrote checkpoint",
+    "wrote receipt",
+)
 CLEARS = ("all", "commit", "expire")
 EVENTS = {
     "produce": (RECORDS,),
@@ -79,16 +91,26 @@ EVENTS = {
 EVENT = st.one_of(*(st.tuples(st.just(name), *arguments) for name, arguments in EVENTS.items()))
 # What is possible in one example. Where everything happens at once, each thing is refused for the sake of another, and
 # nothing goes far (swarm testing).
-POSSIBLE = st.one_of(st.just(frozenset(EVENTS)), st.frozensets(st.sampled_from(sorted(EVENTS)), max_size=3))
+POSSIBLE = st.one_of(
+    st.just(frozenset(EVENTS)), st.frozensets(st.sampled_from(sorted(EVENTS)), max_size=3), st.just(frozenset())
+)
 MEANWHILE = st.one_of(
     EVENT,
     EVENT,
     st.tuples(st.just("another_run"), RECORDS),
     st.tuples(st.just("another_run"), RECORDS),
     st.tuples(st.just("rival"), st.integers(1, 24)),
-    st.tuples(st.just("rival"), st.just(10_000)),
-    st.tuples(st.just("read_again"), st.integers(2, 6)),
+    st.tuples(st.just("rival"), st.just(ALL)),
+    st.tuples(st.just("reset"), st.sampled_from(PLACES[:2]), OFFSET),
+    st.tuples(st.just("read_again"), st.integers(2, 3)),
+    st.tuples(st.just("read_again"), st.just(ALL)),
     st.tuples(st.just("re_plan"), RECORDS, st.integers(2, 6)),
+    st.tuples(st.just("kill"), st.integers(0, 3)),
+)
+MEANWHILE_IT_COMMITS = st.one_of(
+    st.tuples(st.just("reset"), st.sampled_from(PLACES[:2]), OFFSET),
+    st.tuples(st.just("read_again"), st.integers(2, 3)),
+    st.tuples(st.just("re_plan"), RECORDS, st.integers(2, 3)),
     st.tuples(st.just("kill"), st.integers(0, 3)),
 )
 FENCING = st.sampled_from(("transaction", "transaction", "transaction", "compare"))  # one kind a group
@@ -112,7 +134,7 @@ class Model(RuleBasedStateMachine):
     def begin(
         self, a: dict[str, Any], b: dict[str, Any], fencing: str, count: int, possible: frozenset[str], one: bool
     ) -> None:
-        self.possible, self.one = possible, one
+        self.possible, self.one, self.moved = possible, one, False
         self.world = World(Path(self.folder.name), fencing, dict(zip(PIPELINES, (a, b), strict=True)))
         self.ways: dict[str, dict[str, str]] = {pipeline: {} for pipeline in PIPELINES}
         if count:
@@ -134,6 +156,7 @@ class Model(RuleBasedStateMachine):
     @rule(pipeline=PIPELINE, first=st.integers(0, 9), seconds=st.integers(1, 9), pauses=PAUSES)
     def window_run(self, pipeline: str, first: int, seconds: int, pauses: int) -> None:
         start = T + 1000 * first
+        self.moved = True  # where windows are mirrored
         window = {"startup_mode": "timestamp", "startup_timestamp": start}
         window |= {"bounded_mode": "timestamp", "bounded_timestamp": start + 1000 * seconds}
         run = self._new_run(pipeline, window)
@@ -211,25 +234,45 @@ class Model(RuleBasedStateMachine):
         pipeline=PIPELINE,
         records=RECORDS,
         task=st.sampled_from(("commit", "commit", "read", "resolve")),
-        pauses=st.integers(1, 24),
+        where=st.sampled_from(COMMIT_PAUSES) | st.integers(1, 24),
         meanwhile=MEANWHILE,
     )
     def interrupted_run(
-        self, pipeline: str, records: Records, task: str, pauses: int, meanwhile: tuple[Any, ...]
+        self, pipeline: str, records: Records, task: str, where: str | int, meanwhile: tuple[Any, ...]
     ) -> None:
-        """While one of its tasks stands still, something else happens; then it goes on."""
+        """While one of its tasks stands still, something else happens; then it goes on, and does not live for long."""
+        self._interrupted(pipeline, records, task, where, meanwhile)
+
+    @rule(
+        pipeline=PIPELINE,
+        more=st.integers(1, 3),
+        records=RECORDS,
+        where=st.sampled_from(COMMIT_PAUSES),
+        meanwhile=MEANWHILE_IT_COMMITS,
+    )
+    def interrupted_commit(
+        self, pipeline: str, more: int, records: Records, where: str, meanwhile: tuple[Any, ...]
+    ) -> None:
+        """Its Spark task is cleared, or the run is planned anew, or it dies, or a person resets the group."""
+        self._interrupted(pipeline, [(PLACES[0], more, 0), *records], "commit", where, meanwhile)
+
+    def _interrupted(
+        self, pipeline: str, records: Records, task: str, where: str | int, meanwhile: tuple[Any, ...]
+    ) -> None:
         self._produce(records)
-        run = self._new_run(pipeline, {})
+        run = self._new_run(pipeline, dict(self.ways[pipeline]))
         rival = None
         for name in ("resolve", "read", "commit"):
             step = getattr(self.world, name)(run)
             if name == task:
-                step.advance(pauses)
+                step.advance_to(where)
                 self._meanwhile(run, step, rival, *meanwhile)
-            if step.finish().error or not step.succeeded:
+            if not step.finish().succeeded:
+                self.ways[run.pipeline] = _named(step.error) if step.error else {}
                 break
             if name == "read" and meanwhile[0] == "rival":
                 rival = self._rival(run)
+        self.world.alive.discard(run.key)
 
     def _meanwhile(self, run: Run, step: Step, rival: Run | None, what: str, *arguments: Any) -> None:
         match what, *arguments:
@@ -247,8 +290,15 @@ class Model(RuleBasedStateMachine):
                 self._produce(records)
                 if run.plan and self.world.resolve(run, re_plan=True).finish().succeeded:
                     self.world.read(run).advance(pauses)
+            case "reset", tp, offset:
+                self._reset_by_a_person(tp, offset)
             case "kill", arrived:
                 self._kill(step, arrived)
+                self.world.alive.discard(run.key)
+                self.world.cluster.time_out(GROUP)
+                error = self._through(self._new_run(run.pipeline, {}))
+                alone = self.one and not self.possible and not self.moved and self.world.fencing == "transaction"
+                assert not (alone and isinstance(error, GroupMoved)), f"a run died, and a person is asked: {error}"
             case _:
                 self._event(what, *arguments)
 
@@ -265,7 +315,7 @@ class Model(RuleBasedStateMachine):
     def overtaken_run(self, pipeline: str, records: Records, more: Records, tasks: int, clears: str) -> None:
         """A run fails, newer ones go on, and then it is cleared: the commonest of all operator actions."""
         self._produce(records)
-        old = self._new_run(pipeline, {})
+        old = self._new_run(pipeline, dict(self.ways[pipeline]))
         for name in ("resolve", "read")[:tasks]:
             if getattr(self.world, name)(old).finish().error:
                 return
@@ -422,6 +472,7 @@ class Model(RuleBasedStateMachine):
             error = self.world.read(run).finish().error
             assert not isinstance(error, DataLoss), f"{run.key} was let read what is gone: {error}"
         error = error or self.world.commit(run).finish().error
+        assert "goes on from checkpoint" not in str(error), f"{run.key} was let read what another run has read: {error}"
         self.ways[run.pipeline] = _named(error) if error else {}
         self.world.alive.discard(run.key)
         return error
@@ -458,6 +509,7 @@ class Model(RuleBasedStateMachine):
         if tp.topic not in self.world.cluster.topics:
             return
         log = self.world.cluster.topics[tp.topic].logs[tp.partition]
+        self.moved = True
         somewhere = max(log.log_start_offset, min(offset, log.high_watermark))
         self.world.cluster.commit_as_somebody_else(GROUP, {tp: CommittedOffset(somewhere)})
         self.world.forget()
@@ -473,7 +525,7 @@ def _named(error: Exception) -> dict[str, str]:
 
 TestModel = Model.TestCase
 TestModel.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "500")),
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "700")),
     stateful_step_count=int(os.environ.get("MODEL_STEPS", "40")),
     deadline=None,
     print_blob=True,
