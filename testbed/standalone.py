@@ -125,6 +125,16 @@ class StandaloneAirflow:
         self._parts[part].kill()
         return self._parts[part].pid
 
+    def revive(self) -> list[str]:
+        """Start again what has ended by itself, as a service manager does; the names of those parts.
+
+        A scheduler ends where SQLite is locked at a bad moment and takes back a run's row that it has in its hands.
+        """
+        ended = [name for name, part in self._parts.items() if part.returncode is not None and name not in self._down]
+        for part in ended:
+            self.start_part(part)
+        return ended
+
     def wait_until_healthy(self) -> None:
         names = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
 
@@ -196,6 +206,10 @@ class StandaloneAirflow:
         """Start a backfill of the runs from `begin` to `end`; its id."""
         body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat(), **more}
         return int(self._request("POST", "/backfills", json=body)["id"])
+
+    def backfill_is_over(self, backfill_id: int) -> bool:
+        """Before that, the DAG takes no other one."""
+        return self._get(f"/backfills/{backfill_id}")["completed_at"] is not None
 
     def set_variable(self, key: str, value: str) -> None:
         with suppress(AirflowFailed):

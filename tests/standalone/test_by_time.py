@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,6 +40,13 @@ class Site:
     broker: KafkaBroker
     output: Path
     store: Path
+
+    def wait_for(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
+        def so() -> bool:
+            self.airflow.revive()
+            return is_so()
+
+        wait_for(what, so, deadline_s)
 
     def hours(self, count: int, first: datetime) -> str:
         """A topic with records in each of ``count`` hours from ``first``; a value names its hour and is unique."""
@@ -92,6 +99,11 @@ def site(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Site(airflow, broker, output, folder / "airflow" / "kafka_offsets")
 
 
+@pytest.fixture(autouse=True)
+def revived(site: Site) -> None:
+    site.airflow.revive()
+
+
 def test_a_schedule_of_several_intervals_reads_each_record_once_and_late_ones_in_the_next_run(site: Site) -> None:
     """Position and ``bounded_mode="timestamp"``: the recommended pair for a live schedule."""
     dag_id = "live_hourly"
@@ -103,7 +115,7 @@ def test_a_schedule_of_several_intervals_reads_each_record_once_and_late_ones_in
     def states() -> list[str]:
         return [state for _, state in sorted(site.airflow.runs(dag_id).items())]
 
-    wait_for("four runs have succeeded", lambda: states().count("success") >= 4, 240)
+    site.wait_for("four runs have succeeded", lambda: states().count("success") >= 4, 240)
     site.airflow.pause(dag_id)
     runs = sorted(site.airflow.runs(dag_id))[:4]
     assert [site.read(dag_id, run_id) for run_id in runs] == [of_hour(START + n * HOUR) for n in range(4)]
@@ -117,12 +129,13 @@ def test_a_backfill_of_a_day_reads_each_window_once_into_its_own_output(site: Si
     topic = site.hours(26, DAY - HOUR)  # an hour more on both sides
     end = DAY + 23 * HOUR
     how = {"run_backwards": backwards, "max_active_runs": 3, "reprocess_behavior": "completed" if backwards else "none"}
-    site.airflow.create_backfill(dag_id, DAY, end, dag_run_conf={"topic": topic}, **how)
+    backfill = site.airflow.create_backfill(dag_id, DAY, end, dag_run_conf={"topic": topic}, **how)
 
     def filled() -> dict[str, str]:
         return {run: state for run, state in sorted(site.airflow.runs(dag_id).items()) if run.startswith("backfill__")}
 
-    wait_for("24 windows have been read", lambda: list(filled().values()) == ["success"] * 24, 420)
+    site.wait_for("24 windows have been read", lambda: list(filled().values()) == ["success"] * 24, 420)
+    site.wait_for("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), 60)
     assert [site.read(dag_id, run_id) for run_id in filled()] == [of_hour(DAY + n * HOUR) for n in range(24)]
     assert committed_offsets(site.broker, f"{topic}-group", topic) == {}
     assert not any(site.store.glob(f"checkpoints/*/*{topic}*")), "a window keeps no position"
@@ -156,7 +169,7 @@ def test_a_run_after_an_asset_reads_from_its_position_and_a_window_says_what_is_
     def over(dag_id: str, count: int) -> bool:
         return sum(state in ("success", "failed") for state in site.airflow.runs(dag_id).values()) == count
 
-    wait_for("both runs are over", lambda: over("after_an_asset", 1) and over("windows_after_an_asset", 1), 120)
+    site.wait_for("both runs are over", lambda: over("after_an_asset", 1) and over("windows_after_an_asset", 1), 120)
     [(run_id, state)] = site.airflow.runs("after_an_asset").items()
     assert (state, site.read("after_an_asset", run_id)) == ("success", of_hour(START))
     [(run_id, state)] = site.airflow.runs("windows_after_an_asset").items()
