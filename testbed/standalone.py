@@ -10,6 +10,7 @@ below asks those again.
 
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -206,6 +207,20 @@ class StandaloneAirflow:
         """Start a backfill of the runs from `begin` to `end`; its id."""
         body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat(), **more}
         return int(self._request("POST", "/backfills", json=body)["id"])
+
+    def cli(self, *words: str) -> str:
+        """`airflow …`, beside the running parts; what it printed. SQLite may be locked, and then it is run again.
+
+        :raises AirflowFailed: it failed otherwise.
+        """
+        for left in reversed(range(5)):
+            command = [sys.executable, "-m", "airflow", *words]
+            result = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
+            if result.returncode == 0:
+                return result.stdout
+            if not left or "database is locked" not in result.stdout + result.stderr:
+                break
+        raise AirflowFailed(f"airflow {' '.join(words)}:\n{(result.stdout + result.stderr)[-2000:]}")
 
     def backfill_is_over(self, backfill_id: int) -> bool:
         """Before that, the DAG takes no other one."""

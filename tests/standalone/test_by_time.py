@@ -124,7 +124,7 @@ def test_a_schedule_of_several_intervals_reads_each_record_once_and_late_ones_in
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 def test_a_backfill_of_a_day_reads_each_window_once_into_its_own_output(site: Site, backwards: bool) -> None:
-    """Three at once. No group is touched, and no position kept."""
+    """Three at once; then the same day reprocessed. No group is touched, and no position kept."""
     dag_id = "windows_hourly"
     topic = site.hours(26, DAY - HOUR)  # an hour more on both sides
     end = DAY + 23 * HOUR
@@ -151,8 +151,9 @@ def test_a_plain_cron_string_is_an_error_that_names_the_timetable(site: Site) ->
 def test_a_run_by_hand_reads_the_window_that_it_names(site: Site) -> None:
     topic = site.hours(3, START)
     conf = {"topic": topic, "from": (START + HOUR).isoformat(), "until": (START + 2 * HOUR).isoformat()}
-    run_id = site.run("windows_by_hand", conf=conf)
-    assert site.read("windows_by_hand", run_id) == of_hour(START + HOUR)
+    site.airflow.cli("dags", "trigger", "windows_by_hand", "--run-id", topic, "--conf", json.dumps(conf))
+    assert site.airflow.wait_for_run("windows_by_hand", topic) == "success"
+    assert site.read("windows_by_hand", topic) == of_hour(START + HOUR)
 
 
 def test_a_run_by_hand_of_an_hourly_dag_without_a_date_says_what_is_missing(site: Site) -> None:
