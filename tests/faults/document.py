@@ -21,7 +21,7 @@ socket, the process, the disk.
 
 Each row fails if its fault did not fire, and if a watcher, which reads the group all the time on a connection of its
 own, ever saw an offset above what read reports had verified by then. Made by `make test-faults`, which plays all rows;
-`make test-system`, and so CI, plays those with a star.
+CI plays those with a star.
 
 One more fault needs a cluster: a cleared Spark task that re-attaches to a finished driver and submits nothing, on a
 master and two workers as processes, is in `tests/spark/test_standalone_cluster.py`.

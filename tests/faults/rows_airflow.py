@@ -60,7 +60,13 @@ def _kill_with_supervisor(process: psutil.Process) -> None:
     assert supervisor is not None
     supervisor.kill()
     process.kill()
-    wait_for("it is gone", lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    wait_for("both are gone", lambda: not any(_lives(one) for one in (process, supervisor)))
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _kill_and_produce(s: Scene, name: str) -> None:
