@@ -166,7 +166,7 @@ class RealHands:
         for key, timestamp_ms in zip(keys, timestamps_ms, strict=True):
             # A call each: a segment is closed by a batch that is younger than its first one by segment.ms.
             self._topics.produce(tp.topic, [(tp.partition, key, "x", timestamp_ms)])
-        wait_for(f"compaction of {tp}", lambda: not superseded.keys() & self._offsets(tp, len(timestamps_ms)))
+        wait_for(f"compaction of {tp}", lambda: not superseded.keys() & self._offsets(tp, len(timestamps_ms)), 120)
 
     def _offsets(self, tp: TopicPartition, count: int) -> set[int]:
         """The offsets that a consumer is given, from the log start to the last of ``count``."""
