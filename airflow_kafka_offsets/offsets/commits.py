@@ -9,8 +9,9 @@ was cleared after its own commit.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated
@@ -25,22 +26,26 @@ METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which count
 class CommitMark:
     """The metadata beside an offset that this package committed: which run and plan, and from which checkpoint.
 
-    ``window``: a mirrored window, which is never a position.
+    ``pipeline``: :func:`pipeline_mark` of the plan's ``checkpoint_id``; what one pipeline has committed in a group,
+    another one has not read. ``window``: a mirrored window, which is never a position.
     """
 
     plan_id: str
     run: str | None = None
     parent: str | None = None
+    pipeline: str | None = None
     window: bool = False
 
     def encode(self) -> str:
         """Compact JSON; a run name so long that it would not fit is cut, the plan's id never is."""
         fields: dict[str, object] = {"run": self.run, "plan": self.plan_id, "parent": self.parent}
+        if self.pipeline is not None:
+            fields["pipeline"] = self.pipeline
         if self.window:
             fields["window"] = True
         text = json.dumps(fields, separators=(",", ":"))
         if len(text.encode()) > METADATA_LIMIT_BYTES and self.run is not None:
-            return CommitMark(self.plan_id, self.run[:200], self.parent, self.window).encode()
+            return replace(self, run=self.run[:200]).encode()
         return text
 
     @classmethod
@@ -50,13 +55,21 @@ class CommitMark:
             return None
         try:
             fields = json.loads(committed.metadata)
-            return cls(str(fields["plan"]), fields["run"], fields["parent"], bool(fields.get("window")))
+            return cls(
+                str(fields["plan"]), fields["run"], fields["parent"], fields.get("pipeline"), bool(fields.get("window"))
+            )
         except (ValueError, KeyError, TypeError):
             return None
 
 
 def mark_of(plan: OffsetPlan) -> CommitMark:
-    return CommitMark(plan.plan_id, str(plan.run) if plan.run else None, plan.parent, plan.window)
+    run = str(plan.run) if plan.run else None
+    return CommitMark(plan.plan_id, run, plan.parent, pipeline_mark(plan.checkpoint_id), plan.window)
+
+
+def pipeline_mark(checkpoint_id: str | None) -> str | None:
+    """A pipeline as it is named in a commit: a digest, for a ``checkpoint_id`` may be longer than the broker takes."""
+    return hashlib.sha256(checkpoint_id.encode()).hexdigest()[:16] if checkpoint_id else None
 
 
 Decision = Literal["write", "keep"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.errors import GroupMoved, TopicRecreated
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, applied_restarts, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import CommitMark, writer_of
+from airflow_kafka_offsets.offsets.commits import CommitMark, pipeline_mark, writer_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Position, Refusal, raise_refusals
@@ -90,7 +90,7 @@ def restore(
         if tp.topic not in recreated
     }
     return Restored(
-        {**positions, **_marked_new(current, committed, recreated, find_plan), **moved.adopted},
+        {**positions, **_marked_new(current, committed, recreated), **moved.adopted},
         current,
         repaired=landed is not None,
         recreated=recreated,
@@ -228,24 +228,19 @@ def _group_moved(request: PlanRequest, checkpoint: Checkpoint, tp: TopicPartitio
 
 
 def _marked_new(
-    checkpoint: Checkpoint,
-    committed: Committed,
-    recreated: frozenset[str],
-    find_plan: Callable[[str], OffsetPlan | None],
+    checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]
 ) -> dict[TopicPartition, Position]:
     """Rule 4: a partition that the checkpoint lacks starts at the group's commit if this package made it.
 
-    Not where the commit is known to be another pipeline's of the same group: what that has read, this one has not.
+    Not where the commit says that it is another pipeline's of the same group: what that has read, this one has not.
     """
-    positions: dict[TopicPartition, Position] = {}
+    own = pipeline_mark(checkpoint.checkpoint_id)
+    new = {}
     for tp, commit in committed.items():
         mark = CommitMark.of(commit)
-        if tp in checkpoint.offsets or tp.topic in recreated or mark is None:
-            continue
-        plan = find_plan(mark.plan_id)
-        if plan is None or plan.checkpoint_id == checkpoint.checkpoint_id:
-            positions |= positions_in_group({tp: commit}) or {}
-    return positions
+        if tp not in checkpoint.offsets and tp.topic not in recreated and mark and mark.pipeline in (None, own):
+            new[tp] = commit
+    return positions_in_group(new) or {}
 
 
 def _startup_warning(request: PlanRequest, checkpoint: Checkpoint) -> list[str]:

@@ -526,9 +526,6 @@ def _named(error: Exception) -> dict[str, str]:
 TestModel = Model.TestCase
 TestModel.settings = settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", "300")),
-    # Known, and not decided yet: where the object of another pipeline's plan is lost, its commit on a new partition is
-    # taken for a position. The same examples each time, until that is; MODEL_EXAMPLES explores others.
-    derandomize="MODEL_EXAMPLES" not in os.environ,
     stateful_step_count=int(os.environ.get("MODEL_STEPS", "40")),
     deadline=None,
     print_blob=True,

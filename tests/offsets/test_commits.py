@@ -11,6 +11,7 @@ from airflow_kafka_offsets.offsets.commits import (
     decide_commit,
     decide_mirror,
     mark_of,
+    pipeline_mark,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.offsets.resolve import Refusal
@@ -173,7 +174,7 @@ def test_row_1_comes_first_for_a_window_too(now, topic_id):
     "mark",
     [
         CommitMark("p1"),
-        CommitMark("p1", "billing/run-1/resolve", "c1"),
+        CommitMark("p1", "billing/run-1/resolve", "c1", "0123456789abcdef"),
         CommitMark("p1", "бухгалтерия/\U0001f600/resolve", None, window=True),
     ],
 )
@@ -181,10 +182,11 @@ def test_a_mark_is_read_back_as_it_was_written(mark):
     assert CommitMark.of(CommittedOffset(1, None, mark.encode())) == mark
 
 
-def test_a_mark_says_run_plan_and_parent_and_window_only_if_it_is_one():
+def test_a_mark_says_run_plan_parent_and_pipeline_and_window_only_if_it_is_one():
     made = plan([planned(0, 0, 1)], parent="c1")
-    assert json.loads(mark_of(made).encode()) == {"run": str(RUN), "plan": made.plan_id, "parent": "c1"}
-    window = plan([planned(0, 0, 1)], window=True, run=None)
+    said = {"run": str(RUN), "plan": made.plan_id, "parent": "c1", "pipeline": pipeline_mark("g/billing/resolve")}
+    assert json.loads(mark_of(made).encode()) == said
+    window = plan([planned(0, 0, 1)], window=True, run=None, checkpoint_id=None)
     assert json.loads(mark_of(window).encode()) == {
         "run": None,
         "plan": window.plan_id,

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.offsets.checkpoint import (
     checkpoint_after,
     checkpoint_of_starts,
 )
-from airflow_kafka_offsets.offsets.commits import CommitMark
+from airflow_kafka_offsets.offsets.commits import CommitMark, mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Position
@@ -200,6 +200,14 @@ def test_on_recreated_earliest_drops_the_position_of_that_topic_alone():
 def test_rule_4_a_partition_that_the_checkpoint_lacks_starts_at_a_commit_of_this_package():
     result = restored(checkpoint({0: 10}), {tp(0): CommittedOffset(10), tp(1): CommittedOffset(4, None, OURS)})
     assert offsets(result) == {0: 10, 1: 4}
+
+
+@pytest.mark.parametrize(("checkpoint_id", "starts"), [("g/billing/resolve", {0: 10, 1: 4}), ("another", {0: 10})])
+def test_rule_4_a_commit_of_another_pipeline_is_no_position(checkpoint_id, starts):
+    """Whether or not its plan is still in the store."""
+    mark = mark_of(plan([planned(1, 0, 4)], checkpoint_id=checkpoint_id)).encode()
+    result = restored(checkpoint({0: 10}), {tp(0): CommittedOffset(10), tp(1): CommittedOffset(4, None, mark)})
+    assert offsets(result) == starts
 
 
 def test_restart_lets_the_startup_mode_decide_once():
