@@ -20,19 +20,17 @@ from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
     InvalidRequest,
-    StoreUnavailable,
-    listed,
 )
-from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import Decision, decide_commit, decide_mirror, mark_of, recreated_since
+from airflow_kafka_offsets.offsets.commits import compare, recreated_since, why_not_mirrored
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.resolve import raise_refusals
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.overview import describe_present
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
+from airflow_kafka_offsets.stores.commit_record import CommitRecord
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts, receipts, store_receipt
+from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 log = logging.getLogger(__name__)
@@ -99,64 +97,50 @@ def commit_run(
     :raises ReadNotVerified: the reports do not show that exactly this plan was read.
     :raises OverlappingRun: another run of this pipeline lives, and came first.
     """
-    mode = parse_commit_mode(commit_mode)
+    mode = parse_commit_mode(commit_mode) or ("never" if plan.window else "on-success")
     kind = parse_fencing(fencing)
+    chain = chain_of(plan, store)
 
     def verify() -> None:
         _refuse_replaced(plan, store)
         if require_report:
             verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
 
+    def look_up_record() -> CommitRecord:
+        return CommitRecord.of(plan, store, chain)
+
     verify()
-    chain = None
-    if plan.checkpoint_id is not None and not plan.window:
-        chain = CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
-    if mode == "never" or (mode is None and plan.window):
-        why = "a window moves no group" if plan.window else "commit_mode is never"
-        outcome = CommitOutcome({}, not_committed=why, dry_run=dry_run)
+    why_not = _why_not_at_all(plan, store, mode)
+    if chain is not None and not why_not and not dry_run and not look_up_record().own:
+        chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
+    if why_not:
+        outcome = CommitOutcome({}, dry_run=dry_run, not_committed=why_not)
+    elif mode == "checkpoint-only":
+        outcome = _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run, verify)
     else:
-        outcome = _commit_in_turn(plan, store, cluster, chain, mode, kind, dry_run, is_alive, verify)
+        outcome = commit_offsets(
+            plan,
+            cluster,
+            fencing=kind,
+            mirror=plan.window,
+            dry_run=dry_run,
+            look_up_record=look_up_record,
+            verify=verify,
+        )
     if chain is not None and plan.run is not None and not dry_run:
         chain.turns.end(plan.run)
     return outcome
 
 
-def _commit_in_turn(
-    plan: OffsetPlan,
-    store: WorkStore,
-    cluster: Cluster,
-    chain: CheckpointChain | None,
-    mode: CommitMode | None,
-    fencing: Fencing,
-    dry_run: bool,
-    is_alive: IsAlive | None,
-    verify: Callable[[], None],
-) -> CommitOutcome:
-    def look_up_record() -> _Record:
-        return _Record.of(plan, store, chain)
-
-    if chain is not None and not dry_run and not look_up_record().own:
-        chain.turns.take(plan.run, is_alive)  # before the fence, which would cut off whoever came first
-    if mode == "checkpoint-only":
-        return _keep_checkpoint_only(plan, cluster, look_up_record(), dry_run, verify)
-    if plan.window and _has_checkpoint(plan, store):
-        why = f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
-        return CommitOutcome({}, dry_run=dry_run, not_committed=why)
-    return commit_offsets(
-        plan,
-        cluster,
-        fencing=fencing,
-        mirror=plan.window,
-        dry_run=dry_run,
-        look_up_record=look_up_record,
-        verify=verify,
-    )
-
-
-def _has_checkpoint(plan: OffsetPlan, store: WorkStore) -> bool:
-    if plan.checkpoint_id is None:
-        return False
-    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id).newest() is not None
+def _why_not_at_all(plan: OffsetPlan, store: WorkStore, mode: CommitMode) -> str | None:
+    """Why this commit has nothing to do, where that is as it should be."""
+    if mode == "never":
+        return "a window moves no group" if plan.window else "commit_mode is never"
+    if mode != "on-success" or not plan.window or plan.checkpoint_id is None:
+        return None
+    if CheckpointChain(store, plan.cluster_id, plan.checkpoint_id).newest() is None:
+        return None
+    return f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
 
 
 def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
@@ -170,7 +154,7 @@ def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
 
 
 def _keep_checkpoint_only(
-    plan: OffsetPlan, cluster: Cluster, record: _Record, dry_run: bool, verify: Callable[[], None]
+    plan: OffsetPlan, cluster: Cluster, record: CommitRecord, dry_run: bool, verify: Callable[[], None]
 ) -> CommitOutcome:
     """The commit table with the newest checkpoint in the group's place: it has to be the plan's parent, or its own."""
     if record.chain is None:
@@ -199,64 +183,6 @@ class _NoRecord:
 
     def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
         pass
-
-
-@dataclass(frozen=True)
-class _Record:
-    """What the work store knows of a plan's commit: its receipt, and where the chain of checkpoints is."""
-
-    store: WorkStore
-    chain: CheckpointChain | None
-    newest: Checkpoint | None
-    own: bool
-    newest_is_parent: bool
-
-    @classmethod
-    def of(cls, plan: OffsetPlan, store: WorkStore, chain: CheckpointChain | None) -> _Record:
-        newest = chain.newest() if chain else None
-        receipt = plan.run is not None and plan.plan_id in receipts(store, plan.run)
-        newest_is_parent = newest is not None and newest.id == plan.parent
-        own = receipt or (chain is not None and not newest_is_parent and chain.names(plan.plan_id))
-        return cls(store, chain, newest, own, newest_is_parent)
-
-    def require_parent_or_own(self, plan: OffsetPlan, *, checkpoint_only: bool = False) -> None:
-        """The chain must still be where the plan found it: else another run of this pipeline has gone on.
-
-        :raises CommitConflict: naming that run.
-        """
-        if self.newest is None and plan.parent is not None and checkpoint_only:
-            raise StoreUnavailable(
-                f"Cannot keep a checkpoint in the work store {self.store.uri}",
-                f"plan {plan.plan_id} goes on from checkpoint {plan.parent}, and there is none of this pipeline",
-                "Use the work store that the plan was made in, or restore its checkpoints folder.",
-            )
-        if self.newest is None or self.newest_is_parent or self.own:
-            return
-        raise CommitConflict(
-            [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of {self.newest.writer}"],
-            "This pipeline's position has moved since this plan was made, and nothing was committed now. A new run "
-            "goes on from there, and so does this one if it is cleared with re_plan.",
-        )
-
-    def keep(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
-        """The checkpoint, then the receipt; a repeat adds nothing.
-
-        In this order: a receipt whose checkpoint was never written would vouch for a commit that another run has gone
-        past, once the group's mark has expired. A checkpoint without its receipt is found by its plan's id.
-        """
-        self._keep_checkpoint(plan, group_now)
-        if plan.run is not None:
-            store_receipt(self.store, plan.run, plan)
-
-    def _keep_checkpoint(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
-        if self.chain is None or self.newest is None or not self.newest_is_parent:
-            return
-        added = self.chain.append(checkpoint_after(plan, self.newest, group_now))
-        if not added and not self.chain.names(plan.plan_id):  # a run that found this commit may have repaired the chain
-            raise CommitConflict(
-                [f"plan {plan.plan_id}: another checkpoint was written at the same moment"],
-                "The offsets are committed, and the next run will find them there or say that the group moved.",
-            )
 
 
 def parse_commit_mode(value: str | None) -> CommitMode | None:
@@ -291,7 +217,7 @@ def commit_offsets(
     fencing: Fencing = "transaction",
     mirror: bool = False,
     dry_run: bool = False,
-    look_up_record: Callable[[], _Record | _NoRecord] = _NoRecord,
+    look_up_record: Callable[[], CommitRecord | _NoRecord] = _NoRecord,
     verify: Callable[[], None] = lambda: None,
 ) -> CommitOutcome:
     """Compare and write; DESIGN's table decides each partition, and one refusal refuses all.
@@ -307,10 +233,10 @@ def commit_offsets(
     # A fence opened for show would abort somebody's commit.
     with nullcontext() if dry_run else cluster.open_commit(group_id, fencing) as commit:
         before = cluster.committed(group_id, partitions)
-        if plan.window and (why := _why_not_mirrored(plan, before, topic_ids)):
+        if plan.window and (why := why_not_mirrored(plan, before, topic_ids)):
             return CommitOutcome({}, dry_run=dry_run, not_committed=why)
         record = look_up_record()
-        to_write, kept = _compare(plan, before, topic_ids, record.own, record.newest_is_parent)
+        to_write, kept = compare(plan, before, topic_ids, record.own, record.newest_is_parent)
         record.require_parent_or_own(plan)
         outcome = CommitOutcome(
             {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},
@@ -357,62 +283,6 @@ def _topic_ids(plan: OffsetPlan, cluster: OffsetReader) -> dict[str, str | None]
             )
         )
     return {name: topic.topic_id for name, topic in description.topics.items()}
-
-
-def _why_not_mirrored(
-    plan: OffsetPlan, committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, str | None]
-) -> str | None:
-    """Why the group is left alone; one partition that speaks against it is enough, and all of them are named."""
-    reasons: list[str] = []
-    refusals: list[Refusal] = []
-    for p in plan.partitions:
-        tp = p.topic_partition
-        try:
-            reason = decide_mirror(plan, p, committed.get(tp), topic_ids.get(tp.topic))
-        except Refusal as refusal:
-            refusals.append(refusal)
-            continue
-        if reason:
-            reasons.append(reason)
-    raise_refusals(refusals)
-    return f"group {plan.group_id!r} does not stand at this window's start:\n{listed(reasons)}" if reasons else None
-
-
-def _compare(
-    plan: OffsetPlan,
-    committed: Mapping[TopicPartition, CommittedOffset],
-    topic_ids: Mapping[str, str | None],
-    own_commit_on_record: bool,
-    newest_is_parent: bool,
-) -> tuple[dict[TopicPartition, CommittedOffset], list[TopicPartition]]:
-    metadata = mark_of(plan).encode()
-    to_write: dict[TopicPartition, CommittedOffset] = {}
-    kept: list[TopicPartition] = []
-    refusals: list[Refusal] = []
-    for p in plan.partitions:
-        tp = p.topic_partition
-        try:
-            decision: Decision = (
-                "write"  # decide_mirror has spoken
-                if plan.window
-                else decide_commit(
-                    plan,
-                    p,
-                    committed.get(tp),
-                    topic_ids.get(tp.topic),
-                    own_commit_on_record=own_commit_on_record,
-                    parent_is_newest=newest_is_parent,
-                )
-            )
-        except Refusal as refusal:
-            refusals.append(refusal)
-            continue
-        if decision == "write":
-            to_write[tp] = CommittedOffset(p.end_offset, p.leader_epoch, metadata)
-        else:
-            kept.append(tp)
-    raise_refusals(refusals)
-    return to_write, kept
 
 
 def _refuse_live_group(group_id: str, cluster: OffsetCommitter) -> None:

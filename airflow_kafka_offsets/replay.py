@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.model import OffsetRange, TopicPartition, by_
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicList
 from airflow_kafka_offsets.offsets.verify import verify_reads
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import begun_outputs, begun_outputs_of_run, latest_attempts, receipts
 from airflow_kafka_offsets.stores.turns import IsAlive
@@ -27,7 +27,7 @@ def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> 
     """Whether this very plan's commit is on record: a receipt, a checkpoint, or the mark of a commit in the group."""
     if plan.run is not None and plan.plan_id in receipts(store, plan.run):
         return True
-    chain = _chain_of(plan, store)
+    chain = chain_of(plan, store)
     if chain is None:
         return False
     return any(mark.plan_id == plan.plan_id for _, mark in _own_commits(plan, cluster).values()) or chain.names(
@@ -46,7 +46,7 @@ def check_replay(
     :raises DataLoss: records of the plan are gone, and ``on_data_loss`` is not ``advance`` (or the run has committed).
     """
     committed = has_committed(plan, store, cluster)
-    chain = _chain_of(plan, store)
+    chain = chain_of(plan, store)
     if not committed and chain is not None:
         chain.turns.take(plan.run, is_alive)
         try:
@@ -89,12 +89,6 @@ def _was_read(plan: OffsetPlan, store: WorkStore) -> bool:
     except ReadNotVerified:
         return False
     return True
-
-
-def _chain_of(plan: OffsetPlan, store: WorkStore) -> CheckpointChain | None:
-    if plan.window or plan.checkpoint_id is None:
-        return None
-    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)
 
 
 def _own_commits(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition, tuple[int, CommitMark]]:

@@ -21,9 +21,9 @@ from airflow_kafka_offsets.offsets.restore import Restored, restore
 from airflow_kafka_offsets.offsets.spec import PlanRequest, UntilSpecificOffsets
 from airflow_kafka_offsets.offsets.unblock import STARTUP_MODE, concerned, refuse_unknown, step_over
 from airflow_kafka_offsets.planner import now_ms, take_snapshots
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import store_plan_of_no_run
+from airflow_kafka_offsets.stores.runs import find_plan_by_id, store_plan_of_no_run
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.stores.checkpoints import find_plan_by_id
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
-from airflow_kafka_offsets.stores.runs import find_plan
+from airflow_kafka_offsets.stores.runs import find_plan, find_plan_by_id
 
 Options = Mapping[str, Any]
 """By the options' names. Under ``airflow`` there is ``is_alive`` too: whether a run is queued or running."""

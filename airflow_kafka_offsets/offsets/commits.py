@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated
-from airflow_kafka_offsets.offsets.model import CommittedOffset
+from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated, listed
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.resolve import Refusal
+from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
 
 METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which counts towards the broker's 4,096
 
@@ -144,6 +145,62 @@ def decide_mirror(
     if mark is not None and not mark.window:
         return f"{tp}: the group is at {now}, the position that {writer_of(committed)} has committed"
     return None
+
+
+def why_not_mirrored(
+    plan: OffsetPlan, committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, str | None]
+) -> str | None:
+    """Why the group is left alone; one partition that speaks against it is enough, and all of them are named."""
+    reasons: list[str] = []
+    refusals: list[Refusal] = []
+    for p in plan.partitions:
+        tp = p.topic_partition
+        try:
+            reason = decide_mirror(plan, p, committed.get(tp), topic_ids.get(tp.topic))
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        if reason:
+            reasons.append(reason)
+    raise_refusals(refusals)
+    return f"group {plan.group_id!r} does not stand at this window's start:\n{listed(reasons)}" if reasons else None
+
+
+def compare(
+    plan: OffsetPlan,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    topic_ids: Mapping[str, str | None],
+    own_commit_on_record: bool,
+    newest_is_parent: bool,
+) -> tuple[dict[TopicPartition, CommittedOffset], list[TopicPartition]]:
+    metadata = mark_of(plan).encode()
+    to_write: dict[TopicPartition, CommittedOffset] = {}
+    kept: list[TopicPartition] = []
+    refusals: list[Refusal] = []
+    for p in plan.partitions:
+        tp = p.topic_partition
+        try:
+            decision: Decision = (
+                "write"  # decide_mirror has spoken
+                if plan.window
+                else decide_commit(
+                    plan,
+                    p,
+                    committed.get(tp),
+                    topic_ids.get(tp.topic),
+                    own_commit_on_record=own_commit_on_record,
+                    parent_is_newest=newest_is_parent,
+                )
+            )
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        if decision == "write":
+            to_write[tp] = CommittedOffset(p.end_offset, p.leader_epoch, metadata)
+        else:
+            kept.append(tp)
+    raise_refusals(refusals)
+    return to_write, kept
 
 
 def recreated_since(plan: OffsetPlan, partition: PlannedPartition, topic_id: str | None) -> Refusal | None:

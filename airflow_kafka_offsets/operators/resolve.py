@@ -11,6 +11,7 @@ from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
 from airflow_kafka_offsets.hooks.run_context import (
     lives_in_airflow,
@@ -26,7 +27,7 @@ from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict,
 from airflow_kafka_offsets.offsets.parse import parse_request
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
-from airflow_kafka_offsets.planner import plan_run, request_for
+from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, store_plan
 

@@ -1,9 +1,8 @@
-"""The chain of checkpoints of each pipeline, and the plans that they name.
+"""The chain of checkpoints of each pipeline.
 
 ::
 
     checkpoints/<cluster_id>/<checkpoint_id>/checkpoint.<n>.json     the newest valid one counts
-    reads/<plan_id>/plan.1.json                                      where the plan is kept
 
 A checkpoint is appended only after the one that it names as its parent: the next number is created once, so that of two
 writers one learns that the other was there.
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import NoPosition, StoreUnavailable
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
-from airflow_kafka_offsets.offsets.manifest import plan_from_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.stores.objects import Numbered, WorkStore, safe_name
 from airflow_kafka_offsets.stores.turns import Turns
@@ -93,19 +91,8 @@ class CheckpointChain:
         )
 
 
-def folder_of_reads(plan_id: str) -> str:
-    """Where everything lies that names a plan by its id alone."""
-    return f"reads/{safe_name(plan_id)}"
-
-
-def remember_plan(store: WorkStore, plan_id: str, name: str) -> None:
-    """Record where a plan is kept, so that it can be found by its id alone."""
-    store.create(f"{folder_of_reads(plan_id)}/plan.1.json", {"version": 1, "plan_id": plan_id, "stored_as": name})
-
-
-def find_plan_by_id(store: WorkStore, plan_id: str) -> OffsetPlan | None:
-    """The plan, if it is still in the store."""
-    where = store.read(f"{folder_of_reads(plan_id)}/plan.1.json")
-    value = store.read(str(where["stored_as"])) if where else None
-    plan = plan_from_dict(value) if value else None
-    return plan if plan and plan.plan_id == plan_id else None
+def chain_of(plan: OffsetPlan, store: WorkStore) -> CheckpointChain | None:
+    """The chain that ``plan`` goes on from; ``None`` where it has none: a window, or no ``checkpoint_id``."""
+    if plan.window or plan.checkpoint_id is None:
+        return None
+    return CheckpointChain(store, plan.cluster_id, plan.checkpoint_id)

@@ -32,8 +32,8 @@ from typing import Literal
 
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.stores.checkpoints import folder_of_reads
 from airflow_kafka_offsets.stores.objects import StoredFile, WorkStore
+from airflow_kafka_offsets.stores.runs import folder_of_reads
 
 Kind = Literal["plans", "reads", "receipts", "outputs", "checkpoints"]
 KINDS: tuple[Kind, ...] = ("plans", "reads", "receipts", "outputs", "checkpoints")

@@ -5,6 +5,7 @@
     plans/<dag_id>/<run_id>/<task_id>/<map_index>/plan.<n>.json       the first valid one is the run's plan
     plans/<dag_id>/<run_id>/<task_id>/<map_index>/receipt.<n>.json    written after its commit; kept as long as the plan
     plans-of-no-run/<plan_id>/plan.1.json                             what `unblock` made
+    reads/<plan_id>/plan.1.json                                       where the plan is kept
     reads/<plan_id>/<split>/begun.<attempt>.json                      before a split is read
     reads/<plan_id>/<split>/report.<attempt>.json                     after its sink has succeeded
     outputs/<output>/owner.1.json                                     the task instance that writes there, and no other
@@ -21,7 +22,6 @@ from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import ReadReport, SplitAttempt
-from airflow_kafka_offsets.stores.checkpoints import folder_of_reads, remember_plan
 from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
 
 
@@ -83,6 +83,27 @@ def replace_plan(store: WorkStore, run: RunKey, successor: OffsetPlan) -> Stored
     current = find_plan(store, run)
     assert current is not None  # the one that was just added, at least
     return current
+
+
+def folder_of_reads(plan_id: str) -> str:
+    """Where everything lies that names a plan by its id alone."""
+    return f"reads/{safe_name(plan_id)}"
+
+
+def remember_plan(store: WorkStore, plan_id: str, name: str) -> None:
+    """Record where a plan is kept, so that it can be found by its id alone."""
+    store.create(f"{folder_of_reads(plan_id)}/plan.1.json", {"version": 1, "plan_id": plan_id, "stored_as": name})
+
+
+def find_plan_by_id(store: WorkStore, plan_id: str) -> OffsetPlan | None:
+    """The plan, if it is still in the store.
+
+    :raises StoreUnavailable: it is there, and of a version that is not known here.
+    """
+    where = store.read(f"{folder_of_reads(plan_id)}/plan.1.json")
+    value = store.read(str(where["stored_as"])) if where else None
+    plan = _plan(store, str(where["stored_as"]), value) if where and value else None
+    return plan if plan and plan.plan_id == plan_id else None
 
 
 def begun_outputs(store: WorkStore, plan: OffsetPlan) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets import planner
+from airflow_kafka_offsets import frozen_plans, planner
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.committing import Cluster
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
@@ -69,7 +69,8 @@ def store(tmp_path: Path) -> WorkStore:
 @pytest.fixture(autouse=True)
 def the_time_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """A day after the records of the states."""
-    monkeypatch.setattr(planner, "now_ms", lambda: NOW)
+    for module in (planner, frozen_plans):
+        monkeypatch.setattr(module, "now_ms", lambda: NOW)
 
 
 @pytest.fixture(params=["memory", "broker"])

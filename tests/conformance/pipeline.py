@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.committing import Cluster, CommitOutcome, commit_run
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.planner import plan_run, request_for
+from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 

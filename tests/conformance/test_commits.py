@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.commits import CommitMark
+from airflow_kafka_offsets.offsets.commits import CommitMark, pipeline_mark
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.spec import TopicList
 from airflow_kafka_offsets.stores.objects import WorkStore
@@ -69,7 +69,8 @@ def test_I10_a_commit_carries_the_epoch_and_names_run_plan_and_parent(
     plan = pipeline.run()
     [found] = [c for t, c in site.cluster.committed(group, [tp(written)]).items()]
     assert found.leader_epoch == plan.partitions[0].leader_epoch == 0
-    assert CommitMark.of(found) == CommitMark(plan.plan_id, "billing/run-1/resolve", plan.parent)
+    pipeline_of_mark = pipeline_mark(plan.checkpoint_id)
+    assert CommitMark.of(found) == CommitMark(plan.plan_id, "billing/run-1/resolve", plan.parent, pipeline_of_mark)
     assert plan.parent is not None
 
 

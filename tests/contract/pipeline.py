@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.committing import CommitOutcome, commit_run
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.planner import plan_run, request_for
+from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import begin_read, store_report
 from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives

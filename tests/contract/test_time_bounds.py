@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import NotAuthorized, WindowRepeated
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.many_windows import WindowsOutlook, look_out_many
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.planner import make_plan, plan_run, request_for
+from airflow_kafka_offsets.planner import make_plan, request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
 from tests.contract.conftest import NOW_MS, AnyCluster
 

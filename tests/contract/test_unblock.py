@@ -21,8 +21,9 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.unblock import parse_unblock
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.runs import find_plan_by_id
 from airflow_kafka_offsets.unblocking import Unblocked, unblock
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges

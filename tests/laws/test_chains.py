@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.committing import commit_run
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.planner import plan_run, request_for
+from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.objects import open_work_store
 from tests.cluster.memory import InMemoryCluster, MemoryTransaction
 

@@ -17,11 +17,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.committing import commit_run
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.many_windows import look_out_many
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.widths import Width, boundaries
-from airflow_kafka_offsets.planner import make_plan, plan_run, request_for
+from airflow_kafka_offsets.planner import make_plan, request_for
 from airflow_kafka_offsets.stores.objects import open_work_store
 from tests.cluster.memory import InMemoryCluster
 

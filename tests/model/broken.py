@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutations.__main__ import copy_project
-from tests.mutations.mutations import COMMITS, COMMITTING, REPLAY, RESTORE, Mutation
+from tests.mutations.mutations import COMMITS, COMMITTING, FROZEN, REPLAY, RESTORE, Mutation
 from tests.mutations.patch import PACKAGE, apply
 
 
@@ -71,10 +71,10 @@ BROKEN = (
     _broken("the second look at the reports", (COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()")),
     _broken("the reports at all", (COMMITTING, "        if require_report:\n", "        if False:\n")),
     _broken("restore: the group moved", (RESTORE, "        and commit.offset != checkpoint.offsets[tp].group_offset\n", "        and False\n")),
-    _broken("restore: another pipeline's mark", (RESTORE, "if plan is None or plan.checkpoint_id == checkpoint.checkpoint_id:", "if True:")),
+    _broken("restore: another pipeline's mark", (RESTORE, " and mark.pipeline in (None, own):", ":")),
     _broken("a plan that was replaced", (COMMITTING, "if current is not None and current.plan.plan_id != plan.plan_id:", "if False:")),
     _broken("replay: records that are gone", (REPLAY, "    if not gone:\n", "    if True:\n")),
-    _broken("replay: a re-plan after the commit", ("planner.py", "    if has_committed(old, store, cluster):\n", "    if False:\n")),
+    _broken("replay: a re-plan after the commit", (FROZEN, "    if has_committed(old, store, cluster):\n", "    if False:\n")),
     _broken("windows: a rival that holds it", ("stores/windows.py", "            if rivals:\n", "            if False:\n")),
     _broken("windows: no position to mirror over", (COMMITS, "    if mark is not None and not mark.window:\n        return f", "    if False:\n        return f")),
     _broken("unblock: what it skips", ("offsets/unblock.py", "                    skipped=skipped,\n", "                    skipped=0,\n")),

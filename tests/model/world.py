@@ -28,6 +28,7 @@ from typing import Any
 
 from airflow_kafka_offsets.committing import commit_run
 from airflow_kafka_offsets.errors import DataLoss
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.offsets.assign import split_plan, started_splits
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.commits import CommitMark
@@ -37,7 +38,7 @@ from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.unblock import parse_unblock
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.planner import plan_run, request_for
+from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore, decode
 from airflow_kafka_offsets.stores.runs import begin_read, find_plan, store_plan, store_report
@@ -308,7 +309,7 @@ class World:
             log = self.log(plan, p)
             epoch = epochs.get(log, 0)
             again = p.start_offset < self.read_up_to.get((pipeline, log, epoch), 0)
-            backwards = p.continuity in ("overlap", "rewind") or p.moved_back_by == "keep-checkpoint"
+            backwards = p.continuity in ("overlap", "rewind", "truncated") or p.moved_back_by == "keep-checkpoint"
             ordered = (
                 (backwards and plan.run in ordering)
                 or p.moved_back_by == "on_data_loss"  # the log was cut below the position

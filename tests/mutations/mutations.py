@@ -26,7 +26,8 @@ RESOLVE, RESTORE, CHECKPOINT = "offsets/resolve.py", "offsets/restore.py", "offs
 WINDOWS = "stores/windows.py"
 COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offsets/parse.py", "offsets/spec.py"
 BOUNDS = "offsets/bounds.py"
-PLANNER, COMMITTING, ASSIGN, DISCOVERY = "planner.py", "committing.py", "offsets/assign.py", "offsets/discovery.py"
+PLANNER, FROZEN, COMMITTING = "planner.py", "frozen_plans.py", "committing.py"
+RECORD, ASSIGN, DISCOVERY = "stores/commit_record.py", "offsets/assign.py", "offsets/discovery.py"
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
 CONFIG, CONNECTION, BROKER_DISCOVERY = "broker/config.py", "broker/connection.py", "broker/discovery.py"
 TURNS, REPLAY = "stores/turns.py", "replay.py"
@@ -149,10 +150,10 @@ MUTATIONS = (
     Mutation("F6", CHECKPOINT, "offsets={**inherited, **kept},", "offsets=dict(kept),"),
     Mutation("F7", RESOLVE, "return Known(position.offset, position.reason, position.leader_epoch)",
              "return Resolved(position.offset, position.reason)"),
-    Mutation("F8", PLANNER, "if made.chain.append(starts):", "if starts:"),
+    Mutation("F8", FROZEN, "if made.chain.append(starts):", "if starts:"),
     Mutation("F9", RESTORE, "    if checkpoint is None:\n", "    if checkpoint is None or not checkpoint.offsets:\n"),
     Mutation("F10", ASSIGN, "            for partition in plan.to_read():", "            for partition in plan.to_read()[1:]:"),
-    Mutation("F11", PLANNER, "        if not restored.starts_anew:\n            return made.plan",
+    Mutation("F11", FROZEN, "        if not restored.starts_anew:\n            return made.plan",
              "        if not restored.starts_anew:\n            made.chain.append(checkpoint_of_starts(request, made.plan, {}, restored.checkpoint))\n            return made.plan",
              "test_a_chain_of_runs|test_F11|test_I11"),
     # G
@@ -182,19 +183,19 @@ MUTATIONS = (
     # I
     Mutation("I1", COMMITTING, 'if "periodic" in value.lower():', "if False:"),
     Mutation("I1", COMMITTING, 'if mode == "checkpoint-only":', "if False:"),
-    Mutation("I1", COMMITTING, 'if mode == "never" or (mode is None and plan.window):', "if False:"),
+    Mutation("I1", COMMITTING, 'if mode == "never":', "if False:"),
     Mutation("I2", CONFIG, '    "enable.auto.commit",\n', ""),
-    Mutation("I3", COMMITTING, "to_write[tp] = CommittedOffset(p.end_offset,", "to_write[tp] = CommittedOffset(p.end_offset - 1,"),
-    Mutation("I4", COMMITTING, 'if decision == "write":', 'if decision == "write" and p.end_offset:'),
+    Mutation("I3", COMMITS, "to_write[tp] = CommittedOffset(p.end_offset,", "to_write[tp] = CommittedOffset(p.end_offset - 1,"),
+    Mutation("I4", COMMITS, 'if decision == "write":', 'if decision == "write" and p.end_offset:'),
     Mutation("I5", COMMITS, "(mark and mark.plan_id == plan.plan_id) or", "False or"),
     Mutation("I6", COMMITTING, "    if require_report:\n", "    if False:\n"),
     Mutation("I7", COMMITTING, "    if plan.group_id is None:\n        raise InvalidRequest(", "    if plan.group_id is None:\n        raise CommitConflict("),
     Mutation("I8", COMMITTING, "    _read_back(group_id, to_write, cluster)\n    return outcome", "    return outcome"),
-    Mutation("I9", COMMITTING, "to_write[tp] = CommittedOffset(p.end_offset,", "to_write[tp] = CommittedOffset(max(0, p.end_offset - 1),"),
-    Mutation("I10", COMMITTING, "CommittedOffset(p.end_offset, p.leader_epoch, metadata)", 'CommittedOffset(p.end_offset, p.leader_epoch, "")'),
-    Mutation("I10", COMMITTING, "CommittedOffset(p.end_offset, p.leader_epoch, metadata)", "CommittedOffset(p.end_offset, None, metadata)"),
+    Mutation("I9", COMMITS, "to_write[tp] = CommittedOffset(p.end_offset,", "to_write[tp] = CommittedOffset(max(0, p.end_offset - 1),"),
+    Mutation("I10", COMMITS, "CommittedOffset(p.end_offset, p.leader_epoch, metadata)", 'CommittedOffset(p.end_offset, p.leader_epoch, "")'),
+    Mutation("I10", COMMITS, "CommittedOffset(p.end_offset, p.leader_epoch, metadata)", "CommittedOffset(p.end_offset, None, metadata)"),
     Mutation("I11", COMMITTING, "        if before.get(tp) != now.get(tp)\n", "        if False\n"),
-    Mutation("I11", COMMITTING, "if self.newest is None or self.newest_is_parent or self.own:", "if True:"),
+    Mutation("I11", RECORD, "if self.newest is None or self.newest_is_parent or self.own:", "if True:"),
     # J
     Mutation("J1", PARSE, '_one_of(isolation_level or "read_uncommitted"', '_one_of(isolation_level or "read_committed"'),
     Mutation("J2", PLANNER, "ends = cluster.end_offsets(partitions, isolation_level)",
@@ -227,9 +228,9 @@ MUTATIONS = (
     Mutation("K12", RESOLVE, "    if end < start.offset:\n        raise", "    if False:\n        raise"),
     Mutation("K13", BOUNDS, "case UntilLatest.name:", 'case UntilLatest.name | "unbounded":'),
     Mutation("K14", BOUNDS, "case UntilLatest.name:", 'case UntilLatest.name | "unbounded":'),
-    Mutation("K15", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew("),
+    Mutation("K15", FROZEN, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_on_chain(request, cluster, None, now_ms=0).plan, kept.name)\n\n\ndef _plan_anew("),
     Mutation("K16", RESOLVE, 'return _checked_end(tp, offsets[tp], "specific offset", start, snapshot), "specific offset"', 'return _checked_end(tp, offsets[tp] - 1, "specific offset", start, snapshot), "specific offset"'),
-    Mutation("K17", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew("),
+    Mutation("K17", FROZEN, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_on_chain(request, cluster, None, now_ms=0).plan, kept.name)\n\n\ndef _plan_anew("),
     Mutation("K18", RESOLVE, "    if kept > snapshot.high_watermark:\n", "    if False:\n"),
     Mutation("K18", RESOLVE, 'return Resolved(log_start, reason, lost=lost, moved_back_by="on_data_loss" if truncated else None)',
              "return Resolved(log_start, reason, lost=lost)"),
@@ -294,11 +295,11 @@ MUTATIONS = (
     Mutation("window: alive", WINDOWS, 'if state == "open" and not self.is_alive(entry.run):', 'if state == "open":', "about_to_plan_is_waited_for"),
     Mutation("window: its own", WINDOWS, "entry.run == self.run or not", "not", "never_in_its_own_way"),
     Mutation("window: given up", WINDOWS, 'and self._state(entry.ticket) == "held":\n                self.store', 'and False:\n                self.store', "gives_the_first_one_up"),
-    Mutation("window: replayed", PLANNER, "    hold_window(store, to_read, run, is_alive)", "    pass", "lost_work_store_is_held_again"),
+    Mutation("window: replayed", FROZEN, "    _hold_window(store, to_read, run, is_alive)", "    pass", "lost_work_store_is_held_again"),
     Mutation("mirror: start", COMMITS, "    if now != start:\n", "    if now is None:\n", "elsewhere_a_window"),
     Mutation("mirror: retry", COMMITS, "mark.window and mark.plan_id == plan.plan_id and now == end:", "False:", "stands_at_its_start"),
     Mutation("mirror: position", COMMITS, "if mark is not None and not mark.window:", "if False:", "elsewhere_a_window|another_pipeline"),
-    Mutation("mirror: checkpoint", COMMITTING, "if plan.window and _has_checkpoint(plan, store):", "if False:", "with_a_checkpoint_is_not_mirrored"),
+    Mutation("mirror: checkpoint", COMMITTING, "plan.checkpoint_id).newest() is None:", "plan.checkpoint_id):", "with_a_checkpoint_is_not_mirrored"),
     # complete windows
     Mutation("complete: undecided", COMPLETE, "elif found.undecided:", "elif False:", "who_is_waited_for|open_transaction"),
     Mutation("complete: idle", COMPLETE, "(moved_ms or {}).get(tp, end)", "end", "moves_is_not_idle"),
@@ -308,13 +309,13 @@ MUTATIONS = (
     Mutation("complete: open for whom", ARRIVALS, 'isolation_level == "read_committed"', "False", "not_an_empty_partition"),
     Mutation("late: deleted", LATE, "max(ends[tp], p.log_start_offset)", "ends[tp]", "cannot_be_late"),
     Mutation("late: which window", WINDOWS, "and entry.claim.end_ms == moment_ms", "", "test_complete"),
-    Mutation("late: anew", PLANNER, "    successor = _count_late(store, register, successor)\n", "", "replaced_window_counts"),
+    Mutation("late: anew", FROZEN, "    successor = _count_late(store, register, successor)\n", "", "replaced_window_counts"),
     # chains
     Mutation("chain: counted", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return 0, 0", "test_chains|test_F7_C7"),
     Mutation("chain: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.start_offset + 1,", "test_chains|holds_the_starts"),
-    Mutation("chain: repaired", PLANNER, "if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):", "if False:", "test_chains|crash_between_commit_and_checkpoint"),
+    Mutation("chain: repaired", FROZEN, "if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):", "if False:", "test_chains|crash_between_commit_and_checkpoint"),
     Mutation("chain: new", RESOLVE, 'return Resolved(snapshot.log_start_offset, f"{what} → log start"', 'return Resolved(snapshot.end_offset, f"{what} → log start"', "test_chains|test_F[34]_G8"),
-    Mutation("chain: frozen", PLANNER, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_plan(request, cluster, now_ms=0), kept.name)\n\n\ndef _plan_anew(", "test_chains|retry_reads_the_same_ranges"),
+    Mutation("chain: frozen", FROZEN, "    return kept\n\n\ndef _plan_anew(", "    return StoredPlan(make_on_chain(request, cluster, None, now_ms=0).plan, kept.name)\n\n\ndef _plan_anew(", "test_chains|retry_reads_the_same_ranges"),
     # verified reads
     Mutation("verify: began", VERIFY, "    if attempt is None:\n", "    if attempt is None:\n        return []\n    if False:\n", "not_read_exactly.*nothing began"),
     Mutation("verify: reported", VERIFY, "    if attempt.report is None:\n", "    if attempt.report is None:\n        return []\n    if False:\n",

@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.errors import PlanLost
+from airflow_kafka_offsets.frozen_plans import plan_run
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset
 from airflow_kafka_offsets.offsets.manifest import plan_to_dict
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.planner import plan_run, request_for
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, find_plan_by_id
+from airflow_kafka_offsets.planner import request_for
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
 from airflow_kafka_offsets.stores.retention import find_old, remove
 from airflow_kafka_offsets.stores.runs import (
     begin_read,
     find_plan,
+    find_plan_by_id,
     latest_attempts,
     receipts,
     replace_plan,
