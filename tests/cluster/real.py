@@ -154,19 +154,29 @@ class RealHands:
 
     def compact(self, tp: TopicPartition, timestamps_ms: Sequence[int], superseded: Mapping[int, int]) -> None:
         """The cleaner looks every 15 s; the broker is told to hurry. The newest segment is never compacted."""
-        hurry = ConfigEntry("log.cleaner.backoff.ms", "50", incremental_operation=AlterConfigOpType.SET)
-        this_broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[hurry])
+        self._configure(ConfigResource(ResourceType.BROKER, "1"), {"log.cleaner.backoff.ms": "50"})
         wanted = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
-        changes = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in wanted.items()]
-        admin = self._topics.admin()
-        of_topic = ConfigResource(ResourceType.TOPIC, tp.topic, incremental_configs=changes)
-        for change in (this_broker, of_topic):
-            admin.incremental_alter_configs([change])[change].result(DEADLINE_S)
+        self._configure(ConfigResource(ResourceType.TOPIC, tp.topic), wanted)
+        # A change shows before it is in force. Once a later one shows, it is.
+        self._configure(ConfigResource(ResourceType.TOPIC, tp.topic), {"file.delete.delay.ms": "1000"})
         keys = [str(superseded.get(offset, offset)) for offset in range(len(timestamps_ms))]
         for key, timestamp_ms in zip(keys, timestamps_ms, strict=True):
             # A call each: a segment is closed by a batch that is younger than its first one by segment.ms.
             self._topics.produce(tp.topic, [(tp.partition, key, "x", timestamp_ms)])
         wait_for(f"compaction of {tp}", lambda: not superseded.keys() & self._offsets(tp, len(timestamps_ms)), 120)
+
+    def _configure(self, resource: ConfigResource, wanted: Mapping[str, str]) -> None:
+        """Returns when the broker shows the change."""
+        for name, value in wanted.items():
+            resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+        admin = self._topics.admin()
+        admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+
+        def shows() -> bool:
+            found = admin.describe_configs([resource])[resource].result(DEADLINE_S)
+            return all(found[name].value == value for name, value in wanted.items())
+
+        wait_for(f"{resource} has {dict(wanted)}", shows)
 
     def _offsets(self, tp: TopicPartition, count: int) -> set[int]:
         """The offsets that a consumer is given, from the log start to the last of ``count``."""
