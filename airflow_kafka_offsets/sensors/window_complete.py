@@ -6,14 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.run_context import times_of_run
-from airflow_kafka_offsets.offsets.complete import DEFAULT_CLOCK_SKEW_MS, parse_wait_ms
-from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
-from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
-from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
 
 class WindowCompleteSensor(WaitingSensor):
@@ -85,57 +80,24 @@ class WindowCompleteSensor(WaitingSensor):
 
     def _trigger(self, context: Any) -> WindowCompleteTrigger:
         if self._watching is None:
-            self._watching = self._new_trigger(context)
+            self._watching = wait_until(
+                self.end,
+                kafka_config_id=self.kafka_config_id,
+                subscription={
+                    "topics": self.topics,
+                    "topic_pattern": self.topic_pattern,
+                    "partitions": self.partitions,
+                    "include_internal_topics": self.include_internal_topics,
+                },
+                clock_skew=self.clock_skew,
+                poke_interval=self.poke_interval,
+                isolation_level=self.isolation_level,
+                idle_timeout=self.idle_timeout,
+                partition_width=self.partition_width,
+                **times_of_run(context),
+            )
         return self._watching
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         self.log.info("The window is complete; the low watermark is %s", found["low_watermark_ms"])
         return dict(found)
-
-    def _new_trigger(self, context: Any) -> WindowCompleteTrigger:
-        """What is waited for, read by the same parser as the resolve task's request.
-
-        :raises InvalidRequest: with every problem.
-        """
-        problems: list[str] = []
-        try:
-            clock_skew_ms = DEFAULT_CLOCK_SKEW_MS if self.clock_skew is None else parse_wait_ms(self.clock_skew)
-        except ValueError as error:
-            problems.append(f"clock_skew {error}.")
-        try:
-            request = request_for(
-                KafkaOffsetsHook(self.kafka_config_id).client_config,
-                {
-                    "topics": self.topics,
-                    "topic_pattern": self.topic_pattern,
-                    "partitions": self.partitions,
-                    "include_internal_topics": self.include_internal_topics,
-                    "startup_mode": EarliestOffset.name,  # any that asks for nothing else
-                    "bounded_mode": UntilTimestamp.name,
-                    "bounded_timestamp": self.end,
-                    "isolation_level": self.isolation_level,
-                    "idle_timeout": self.idle_timeout,
-                    "partition_width": self.partition_width,
-                    **times_of_run(context),
-                },
-            )
-        except InvalidRequest as error:
-            problems += [problem.replace("bounded_timestamp", "end") for problem in error.problems]
-        if problems:
-            raise InvalidRequest(tuple(problems))
-        assert isinstance(request.bounded, UntilTimestamp)
-        for warning in request.warnings:
-            self.log.warning(warning)
-        return WindowCompleteTrigger(
-            kafka_config_id=self.kafka_config_id,
-            topics=self.topics,
-            topic_pattern=self.topic_pattern,
-            partitions=self.partitions,
-            include_internal_topics=self.include_internal_topics,
-            isolation_level=request.isolation_level,
-            end_ms=request.bounded.timestamp_ms,
-            idle_timeout_ms=request.idle_timeout_ms,
-            clock_skew_ms=clock_skew_ms,
-            poke_interval=self.poke_interval,
-            ends_by_topic=request.bounded.by_topic,
-        )

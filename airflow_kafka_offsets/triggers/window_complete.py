@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_offsets.arrivals import look_for_arrivals
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.offsets.complete import Arrived, Completeness, judge, moves
+from airflow_kafka_offsets.offsets.complete import (
+    DEFAULT_CLOCK_SKEW_MS,
+    Arrived,
+    Completeness,
+    judge,
+    moves,
+    parse_wait_ms,
+)
 from airflow_kafka_offsets.offsets.discovery import missing_for
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.parse import parse_subscription
-from airflow_kafka_offsets.planner import now_ms
+from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
+from airflow_kafka_offsets.planner import now_ms, request_for
 from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
+
+log = logging.getLogger(__name__)
 
 _EACH_UP_TO = 500  # partitions; above, the report has no columns, as the plan in XCom has none
 
@@ -126,3 +139,53 @@ def _report(judged: Completeness, partitions: Collection[TopicPartition]) -> dic
         }
         report["idle"] = by_topic(judged.idle)
     return report
+
+
+def wait_until(
+    end: int | str | datetime | None,
+    *,
+    kafka_config_id: str,
+    subscription: Mapping[str, Any],
+    clock_skew: timedelta | float | str | None,
+    poke_interval: float,
+    **asked: Any,
+) -> WindowCompleteTrigger:
+    """The trigger that waits for ``end``, read by the same parser as the resolve task's request.
+
+    :param subscription: ``topics``, ``topic_pattern``, ``partitions`` and ``include_internal_topics``.
+    :param asked: more of that task's parameters; what they are not given for is the connection's.
+    :raises InvalidRequest: with every problem.
+    """
+    problems: list[str] = []
+    try:
+        clock_skew_ms = DEFAULT_CLOCK_SKEW_MS if clock_skew is None else parse_wait_ms(clock_skew)
+    except ValueError as error:
+        problems.append(f"clock_skew {error}.")
+    try:
+        request = request_for(
+            KafkaOffsetsHook(kafka_config_id).client_config,
+            {
+                **subscription,
+                "startup_mode": EarliestOffset.name,  # any that asks for nothing else
+                "bounded_mode": UntilTimestamp.name,
+                "bounded_timestamp": end,
+                **asked,
+            },
+        )
+    except InvalidRequest as error:
+        problems += [problem.replace("bounded_timestamp", "end") for problem in error.problems]
+    if problems:
+        raise InvalidRequest(tuple(problems))
+    assert isinstance(request.bounded, UntilTimestamp)
+    for warning in request.warnings:
+        log.warning(warning)
+    return WindowCompleteTrigger(
+        kafka_config_id=kafka_config_id,
+        **subscription,
+        isolation_level=request.isolation_level,
+        end_ms=request.bounded.timestamp_ms,
+        idle_timeout_ms=request.idle_timeout_ms,
+        clock_skew_ms=clock_skew_ms,
+        poke_interval=poke_interval,
+        ends_by_topic=request.bounded.by_topic,
+    )

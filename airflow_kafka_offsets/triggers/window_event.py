@@ -7,14 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.offsets.complete import DEFAULT_CLOCK_SKEW_MS, parse_wait_ms
+from airflow_kafka_offsets.offsets.complete import parse_wait_ms
 from airflow_kafka_offsets.offsets.lag import parse_age_ms
 from airflow_kafka_offsets.offsets.parse import parse_subscription
-from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
-from airflow_kafka_offsets.planner import now_ms, request_for
+from airflow_kafka_offsets.planner import now_ms
 from airflow_kafka_offsets.triggers.watching import WatchingTrigger
-from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
 
 class KafkaWindowEventTrigger(WatchingTrigger):
@@ -66,8 +64,8 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         self.clock_skew = _plain(clock_skew)
         try:
             self._width_ms = parse_age_ms(width)
-            self._clock_skew_ms = DEFAULT_CLOCK_SKEW_MS if clock_skew is None else parse_wait_ms(clock_skew)
-            parse_wait_ms(0 if idle_timeout is None else idle_timeout)
+            for wait in (clock_skew, idle_timeout):
+                parse_wait_ms(0 if wait is None else wait)
             parse_subscription(topics, topic_pattern, partitions, include_internal_topics)
         except (ValueError, InvalidRequest) as error:
             # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
@@ -93,40 +91,25 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         if now_ms() < end_ms:
             return None, told
         if self._waiting is None or self._waiting.end_ms != end_ms:
-            self._waiting = self._wait_until(end_ms)
+            self._waiting = wait_until(
+                end_ms,
+                kafka_config_id=self.kafka_config_id,
+                subscription={
+                    "topics": self.topics,
+                    "topic_pattern": self.topic_pattern,
+                    "partitions": self.partitions,
+                    "include_internal_topics": self.include_internal_topics,
+                },
+                clock_skew=self.clock_skew,
+                poke_interval=self.poke_interval,
+                isolation_level=self.isolation_level,
+                idle_timeout=self.idle_timeout,
+            )
         report = self._waiting.look()
         if report is None:
             return None, told
         window = {"window_start_ms": told, "window_end_ms": end_ms, "low_watermark_ms": report["low_watermark_ms"]}
         return window, end_ms
-
-    def _wait_until(self, end_ms: int) -> WindowCompleteTrigger:
-        request = request_for(
-            KafkaOffsetsHook(self.kafka_config_id).client_config,
-            {
-                "topics": self.topics,
-                "topic_pattern": self.topic_pattern,
-                "partitions": self.partitions,
-                "include_internal_topics": self.include_internal_topics,
-                "startup_mode": EarliestOffset.name,  # any that asks for nothing else
-                "bounded_mode": UntilTimestamp.name,
-                "bounded_timestamp": end_ms,
-                "isolation_level": self.isolation_level,
-                "idle_timeout": self.idle_timeout,
-            },
-        )
-        return WindowCompleteTrigger(
-            kafka_config_id=self.kafka_config_id,
-            topics=self.topics,
-            topic_pattern=self.topic_pattern,
-            partitions=self.partitions,
-            include_internal_topics=self.include_internal_topics,
-            isolation_level=request.isolation_level,
-            end_ms=end_ms,
-            idle_timeout_ms=request.idle_timeout_ms,
-            clock_skew_ms=self._clock_skew_ms,
-            poke_interval=self.poke_interval,
-        )
 
 
 def _plain(value: Any) -> Any:
