@@ -13,6 +13,19 @@ from testbed.dag_runs import RunResult
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 
+SetVariables = Callable[..., None]
+
+
+@pytest.fixture
+def set_variables(monkeypatch: pytest.MonkeyPatch) -> SetVariables:
+    """Airflow variables of the DAGs, without their common prefix. The jars are here already."""
+
+    def set_them(**values: str) -> None:
+        for name, value in {**values, "SPARK_PACKAGES": ""}.items():
+            monkeypatch.setenv(f"AIRFLOW_VAR_KAFKA_OFFSETS_{name}", value)
+
+    return set_them
+
 
 def test_the_hourly_batch_writes_every_record_once_and_commits_the_ends(
     run: Callable[..., RunResult],
@@ -20,16 +33,10 @@ def test_the_hourly_batch_writes_every_record_once_and_commits_the_ends(
     topic: Any,
     group: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    set_variables: SetVariables,
 ) -> None:
     name, output = topic(3), tmp_path / "orders"
-    for variable, value in {
-        "KAFKA_OFFSETS_TOPICS": name,
-        "KAFKA_OFFSETS_GROUP": group,
-        "KAFKA_OFFSETS_OUTPUT": str(output),
-        "KAFKA_OFFSETS_SPARK_PACKAGES": "",
-    }.items():
-        monkeypatch.setenv(f"AIRFLOW_VAR_{variable}", value)
+    set_variables(TOPICS=name, GROUP=group, OUTPUT=str(output))
     broker.produce_many(name, 1_000, partitions=2, value=lambda n: str(n).encode())
 
     first = run("kafka_hourly_batch", file=DAGS / "hourly_batch.py")
@@ -48,15 +55,10 @@ def test_each_record_is_in_the_output_of_exactly_one_window(
     broker: KafkaBroker,
     topic: Any,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    set_variables: SetVariables,
 ) -> None:
     name, output = topic(2), tmp_path / "by-hour"
-    for variable, value in {
-        "KAFKA_OFFSETS_TOPICS": name,
-        "KAFKA_OFFSETS_BACKFILL_OUTPUT": str(output),
-        "KAFKA_OFFSETS_SPARK_PACKAGES": "",
-    }.items():
-        monkeypatch.setenv(f"AIRFLOW_VAR_{variable}", value)
+    set_variables(TOPICS=name, BACKFILL_OUTPUT=str(output))
     # Three hours of 60 records, one a minute, the first of each hour exactly on it.
     begin = datetime(2026, 11, 20, 10, tzinfo=UTC)
     start_ms = int(begin.timestamp() * 1000)
@@ -86,16 +88,10 @@ def test_the_lag_driven_batch_reads_what_is_there_commits_it_and_says_so(
     topic: Any,
     group: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    set_variables: SetVariables,
 ) -> None:
     name, output = topic(2), tmp_path / "micro-batch"
-    for variable, value in {
-        "KAFKA_OFFSETS_TOPICS": name,
-        "KAFKA_OFFSETS_MICRO_BATCH_GROUP": group,
-        "KAFKA_OFFSETS_MICRO_BATCH_OUTPUT": str(output),
-        "KAFKA_OFFSETS_SPARK_PACKAGES": "",
-    }.items():
-        monkeypatch.setenv(f"AIRFLOW_VAR_{variable}", value)
+    set_variables(TOPICS=name, MICRO_BATCH_GROUP=group, MICRO_BATCH_OUTPUT=str(output))
     broker.produce_many(name, 500, partitions=2, value=lambda n: str(n).encode())
 
     result = run("kafka_lag_driven_micro_batch", file=DAGS / "lag_driven_micro_batch.py")

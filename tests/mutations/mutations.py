@@ -25,7 +25,7 @@ class Mutation:
 RESOLVE, RESTORE, CHECKPOINT = "offsets/resolve.py", "offsets/restore.py", "offsets/checkpoint.py"
 WINDOWS = "stores/windows.py"
 COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offsets/parse.py", "offsets/spec.py"
-BOUNDS = "offsets/bounds.py"
+BOUNDS, LAG = "offsets/bounds.py", "offsets/lag.py"
 PLANNER, FROZEN, COMMITTING = "planner.py", "frozen_plans.py", "committing.py"
 RECORD, ASSIGN, DISCOVERY = "stores/commit_record.py", "offsets/assign.py", "offsets/discovery.py"
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
@@ -342,6 +342,10 @@ MUTATIONS = (
     Mutation("fence: look", COMMITTING, "before, cluster.committed(group_id, partitions, stable=False))", "before, before)", "a_persons_reset|the_slower_is_fenced"),
     Mutation("fence: stable", COMMITTING, "partitions, stable=False)", "partitions)", "the_slower_is_fenced"),
     Mutation("fence: reports", COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()", "begins_again_while_the_commit"),
+    Mutation("lag: limit", LAG, "self.records >= self.limits.min_records", "self.records > self.limits.min_records", "either_limit_is_enough"),
+    Mutation("lag: age", LAG, "ages and unread.start_offset < young", "ages and unread.start_offset <= young", "lag_of_a_partition|old_means"),
+    Mutation("lag: no position", LAG, "if position is None or position > log.high_watermark:", "if position is None:", "lag_of_a_partition"),
+    Mutation("lag: told", LAG, "if announced is None or announced.position != lag.position:", "if True:", "told_once|starts_two_runs"),
     Mutation("fence: read back", COMMITTING, "    _read_back(group_id, to_write, cluster)\n", "", "a_persons_reset"),
 )  # fmt: skip
 
