@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     CommitConflict,
     GroupActive,
     InvalidRequest,
+    ReadNotVerified,
 )
 from airflow_kafka_offsets.offsets.commits import compare, recreated_since, why_not_mirrored
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -30,7 +31,7 @@ from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
 from airflow_kafka_offsets.stores.commit_record import CommitRecord
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import find_plan, latest_attempts
+from airflow_kafka_offsets.stores.runs import latest_attempts, refuse_replaced, splits_left_over
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 log = logging.getLogger(__name__)
@@ -102,8 +103,9 @@ def commit_run(
     chain = chain_of(plan, store)
 
     def verify() -> None:
-        _refuse_replaced(plan, store)
+        refuse_replaced(store, plan)
         if require_report:
+            _refuse_left_over(plan, store)
             verify_reads(plan, latest_attempts(store, plan, range(plan.splits)))
 
     def look_up_record() -> CommitRecord:
@@ -143,13 +145,12 @@ def _why_not_at_all(plan: OffsetPlan, store: WorkStore, mode: CommitMode) -> str
     return f"pipeline {plan.checkpoint_id!r} has a checkpoint, and its runs move group {plan.group_id!r}"
 
 
-def _refuse_replaced(plan: OffsetPlan, store: WorkStore) -> None:
-    """A late commit of a plan that the run does not have any more: its output is being overwritten."""
-    current = find_plan(store, plan.run) if plan.run else None
-    if current is not None and current.plan.plan_id != plan.plan_id:
-        raise CommitConflict(
-            [f"plan {plan.plan_id} of run {plan.run} was replaced by plan {current.plan.plan_id}, which overwrites it"],
-            "Nothing was committed. Clear the resolve task, so that Spark and commit run with the run's plan.",
+def _refuse_left_over(plan: OffsetPlan, store: WorkStore) -> None:
+    left_over = splits_left_over(store, plan)
+    if left_over:
+        raise ReadNotVerified(
+            left_over,
+            "Nothing was committed. Clear the run's resolve task with re_plan: its new plan starts those splits too.",
         )
 
 
@@ -177,6 +178,7 @@ class _NoRecord:
 
     own = False
     newest_is_parent = False
+    gone_on = False
 
     def require_parent_or_own(self, plan: OffsetPlan) -> None:
         pass
@@ -236,7 +238,14 @@ def commit_offsets(
         if plan.window and (why := why_not_mirrored(plan, before, topic_ids)):
             return CommitOutcome({}, dry_run=dry_run, not_committed=why)
         record = look_up_record()
-        to_write, kept = compare(plan, before, topic_ids, record.own, record.newest_is_parent)
+        to_write, kept = compare(
+            plan,
+            before,
+            topic_ids,
+            own_commit_on_record=record.own,
+            parent_is_newest=record.newest_is_parent,
+            gone_on=record.gone_on,
+        )
         record.require_parent_or_own(plan)
         outcome = CommitOutcome(
             {tp: (before[tp].offset if tp in before else None, commit.offset) for tp, commit in to_write.items()},

@@ -22,6 +22,7 @@
     │   ├── WindowRepeated                    another run of the pipeline has records of this window
     │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
     │   ├── OverlappingRun                    another run of the pipeline has planned and is not over
+    │   ├── PlanReplaced                      a job or a commit of a plan that its run does not have any more
     │   ├── PlanCommitted                     a run that has committed cannot be planned anew
     │   ├── PlanLost                          a run that has committed, and whose plan is gone
     │   └── NothingToDiscover                 no topic, or no partition, matches
@@ -223,14 +224,22 @@ class OverlappingRun(RefusedError):
 
     :ivar who: who was refused, such as ``run dag/run/task``.
     :ivar by: the run whose turn it is.
+    :ivar one_run: whether both are tasks of one run.
     """
 
     who: str
     by: str
+    one_run: bool = False
 
     retriable = True
 
     def __str__(self) -> str:
+        if self.one_run:
+            return (
+                f"Two resolve tasks of one run have one checkpoint_id: {self.by} asked to plan before {self.who}, and "
+                "has not committed. Nothing was planned or written by this one.\n"
+                "Two tasks that read different topics need a checkpoint_id each."
+            )
         return (
             f"Run {self.by} of this pipeline is not over: it asked to plan before {self.who}, and has not committed. "
             "Where the next one starts is not known before that; nothing was planned or written.\n"
@@ -257,6 +266,22 @@ class WindowRepeated(RefusedError):
             f"have:\n{listed(self.rivals)}\n"
             "Nothing was planned. To write that window again, clear the run that has it: it overwrites its own output. "
             "To read the records for another purpose, give this task a checkpoint_id of its own, and another output."
+        )
+
+
+@dataclass(eq=False)
+class PlanReplaced(RefusedError):
+    """A run's task works by a plan that the run does not have any more: a job that waited for long, or a worker."""
+
+    run: str
+    plan_id: str
+    by: str
+
+    def __str__(self) -> str:
+        return (
+            f"Plan {self.plan_id} of run {self.run} was replaced by plan {self.by}, which overwrites its output. "
+            "Nothing was read or committed by the old one.\n"
+            "Clear the run's resolve task, so that Spark and commit run with the run's plan."
         )
 
 

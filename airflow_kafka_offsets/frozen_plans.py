@@ -11,21 +11,25 @@ from dataclasses import replace
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import PlanCommitted, PlanLost
 from airflow_kafka_offsets.offsets.checkpoint import checkpoint_of_starts
+from airflow_kafka_offsets.offsets.commits import CommitMark
 from airflow_kafka_offsets.offsets.late import count_late
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import PlanRequest, RunKey
 from airflow_kafka_offsets.offsets.windows import TimeClaim, claim_of
-from airflow_kafka_offsets.planner import make_on_chain, now_ms
+from airflow_kafka_offsets.planner import Made, make_on_chain, now_ms
 from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.runs import (
     StoredPlan,
     begin_read,
     begun_outputs,
+    begun_outputs_of_run,
     find_plan,
+    plans_of_run,
     receipts,
     remember_plan,
     replace_plan,
+    splits_left_over,
     store_plan,
 )
 from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
@@ -48,21 +52,24 @@ def plan_run(
     """
     kept = find_plan(store, run)
     if kept is None:
-        committed = receipts(store, run)
-        if committed:
-            raise PlanLost(str(run), sorted(committed)[0])
         made = _make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
         register = _hold_window(store, made, run, is_alive)
         made = _count_late(store, register, made)
         stored = store_plan(store, run, made)
         _release_window(store, made, stored.plan, run)  # where another try of this run was faster
         return stored
+    committed = _committed_plan(store, run, cluster)
+    if request.re_plan and committed:
+        raise PlanCommitted(str(run), committed.plan_id)
     if request.re_plan:
         return _plan_anew(request, run, kept, store, cluster, is_alive)
+    if committed and committed.plan_id != kept.plan.plan_id:
+        kept = _put_back(store, run, committed, kept.plan)
     to_read = check_replay(request, kept.plan, store, cluster, is_alive)
     _hold_window(store, to_read, run, is_alive)  # held, unless the work store was lost meanwhile
     if to_read is not kept.plan:
-        return replace_plan(store, run, to_read)
+        return _replace(store, run, kept.plan, to_read, cluster)
+    _release_others(store, kept.plan, run)
     remember_plan(store, kept.plan.plan_id, kept.name)  # a resolve that was killed may not have come that far
     log.info("Replaying plan %s of run %s", kept.plan.plan_id, run)
     return kept
@@ -73,24 +80,55 @@ def _plan_anew(
 ) -> StoredPlan:
     """Another plan in the place of the kept one. Where that has begun, each of its outputs is overwritten."""
     old = kept.plan
-    if has_committed(old, store, cluster):
-        raise PlanCommitted(str(run), old.plan_id)
-    begun = bool(begun_outputs(store, old)) or old.starts_all_splits
-    request = replace(request, splits=max(request.splits, old.splits) if begun else request.splits)
+    begun = bool(begun_outputs_of_run(store, old)) or old.starts_all_splits
+    most = max(found.plan.splits for found in plans_of_run(store, run))
+    request = replace(request, splits=max(request.splits, most) if begun else request.splits)
     made = _make_kept_plan(request, store, cluster, now_ms=now_ms(), is_alive=is_alive)
     successor = replace(made, replaces=old.plan_id, starts_all_splits=begun)
-    if successor.plan_id == old.plan_id and _made_upon(successor) == _made_upon(old):  # nothing has changed since
+    is_the_same = successor.plan_id == old.plan_id and _made_upon(successor) == _made_upon(old)
+    if is_the_same and not splits_left_over(store, old):  # nothing has changed since
         _hold_window(store, old, run, is_alive)
+        _release_others(store, old, run)
         return kept
     register = _hold_window(store, successor, run, is_alive)
     successor = _count_late(store, register, successor)
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
-    stored = replace_plan(store, run, successor)
+    stored = _replace(store, run, old, successor, cluster)
     for given_up in (old, successor):
         _release_window(store, given_up, stored.plan, run)
     return stored
+
+
+def _committed_plan(store: WorkStore, run: RunKey, cluster: OffsetReader) -> OffsetPlan | None:
+    """Which of the plans that the run has had is committed, if one is: a late commit may be of a replaced one."""
+    plans = (found.plan for found in reversed(plans_of_run(store, run)))
+    return next((plan for plan in plans if has_committed(plan, store, cluster)), None)
+
+
+def _replace(
+    store: WorkStore, run: RunKey, old: OffsetPlan, successor: OffsetPlan, cluster: OffsetReader
+) -> StoredPlan:
+    """Store ``successor`` in the place of ``old``.
+
+    :raises PlanCommitted: a late commit of ``old`` has landed while the successor was made. It stays the run's plan.
+    """
+    stored = replace_plan(store, run, successor)  # from here on a commit of the old one refuses itself
+    if successor.plan_id != old.plan_id and has_committed(old, store, cluster):
+        _put_back(store, run, old, stored.plan)
+        raise PlanCommitted(str(run), old.plan_id)
+    return stored
+
+
+def _put_back(store: WorkStore, run: RunKey, committed: OffsetPlan, instead_of: OffsetPlan) -> StoredPlan:
+    """The run has committed ``committed``, so that is its plan; its output is written anew if another was begun."""
+    log.warning("Run %s goes back to plan %s, which it has committed", run, committed.plan_id)
+    begun = bool(begun_outputs(store, instead_of))
+    for split in range(committed.splits) if begun else ():
+        begin_read(store, committed, split, None)
+    again = replace(committed, replaces=instead_of.plan_id, starts_all_splits=begun or committed.starts_all_splits)
+    return replace_plan(store, run, again)
 
 
 def _made_upon(plan: OffsetPlan) -> tuple[str | None, list[int | None]]:
@@ -130,6 +168,12 @@ def _count_late(store: WorkStore, register: WindowRegister | None, plan: OffsetP
     return plan
 
 
+def _release_others(store: WorkStore, kept: OffsetPlan, run: RunKey) -> None:
+    """Give up the windows of plans that the run does not have any more: who replaced them may have died meanwhile."""
+    for found in plans_of_run(store, run):
+        _release_window(store, found.plan, kept, run)
+
+
 def _release_window(store: WorkStore, given_up: OffsetPlan, kept: OffsetPlan, run: RunKey) -> None:
     claim = claim_of(given_up)
     if claim is not None and claim != claim_of(kept):
@@ -146,12 +190,18 @@ def _make_kept_plan(
 
     They are written before the plan is: a plan's parent must exist, and what the startup mode decided once must not be
     decided again. If another run was faster, its checkpoint is gone on from.
+
+    :raises PlanLost: the run has committed before, and that plan is gone.
     """
+    assert request.run is not None
+    known = {found.plan.plan_id for found in plans_of_run(store, request.run)}
+    _refuse_lost(request.run, receipts(store, request.run) - known)
     while True:
         made = make_on_chain(request, cluster, store, now_ms=now_ms, is_alive=is_alive)
         if made.chain is None:
             return made.plan
         restored = made.restored
+        _refuse_lost(request.run, _commits_of(request.run, made) - known)
         if restored.repaired and restored.checkpoint and not made.chain.append(restored.checkpoint):
             continue
         if not restored.starts_anew:
@@ -159,3 +209,16 @@ def _make_kept_plan(
         starts = checkpoint_of_starts(request, made.plan, made.committed, restored.checkpoint)
         if made.chain.append(starts):
             return replace(made.plan, parent=starts.id)
+
+
+def _commits_of(run: RunKey, made: Made) -> set[str]:
+    """The plans of ``run`` whose commits the newest checkpoint, or the group itself, still names."""
+    newest = made.restored.checkpoint
+    kept = {newest.plan_id} if newest and newest.plan_id and newest.run == str(run) else set()
+    marks = [CommitMark.of(commit) for commit in made.committed.values()]
+    return kept | {mark.plan_id for mark in marks if mark and mark.run == str(run)}
+
+
+def _refuse_lost(run: RunKey, committed: set[str]) -> None:
+    if committed:
+        raise PlanLost(str(run), min(committed))

@@ -30,9 +30,7 @@ def has_committed(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader) -> 
     chain = chain_of(plan, store)
     if chain is None:
         return False
-    return any(mark.plan_id == plan.plan_id for _, mark in _own_commits(plan, cluster).values()) or chain.names(
-        plan.plan_id
-    )
+    return any(mark.plan_id == plan.plan_id for _, mark in _own_commits(plan, cluster).values()) or chain.holds(plan)
 
 
 def check_replay(

@@ -35,6 +35,7 @@ from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store, saf
 from airflow_kafka_offsets.stores.runs import (
     begin_read,
     read_stored_plan,
+    refuse_replaced,
     store_report,
     stored_plan_number,
     withdraw_late,
@@ -140,10 +141,12 @@ def read_plan(spark: SparkSession, job: PlanJob | None = None, **options: Any) -
     :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
     :raises InvalidRequest: no bootstrap servers are known, or an option would change what is read.
     :raises StoreUnavailable: the attempt cannot be put on record.
+    :raises PlanReplaced: the run has another plan by now, which this job would disturb.
     """
     job = job or plan_job()
     all_options = _source_options(spark, job, options)
     attempt = begin_read(job.store, job.plan, job.split, job._output)
+    refuse_replaced(job.store, job.plan)  # after that: who replaces the plan now finds this attempt
     if job.partitions:
         frame = spark.read.format("kafka").options(**all_options).load()
     else:

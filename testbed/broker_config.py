@@ -51,6 +51,8 @@ def broker_settings(
         "transaction.state.log.num.partitions": "3",
         "group.initial.rebalance.delay.ms": "0",
         "auto.create.topics.enable": "false",
+        # Records are given times of long ago; after a week (checked every five minutes) they would be deleted.
+        "log.retention.ms": "-1",
         # After kill() the controller waits this long before it lets the broker of before in again (9 s by default).
         "broker.session.timeout.ms": "2000",
         "broker.heartbeat.interval.ms": "250",

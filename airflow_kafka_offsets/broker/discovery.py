@@ -18,6 +18,8 @@ from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, Topic
 TOPIC_CHUNK = 200
 INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
+_ZERO = "A" * 22  # the UUID of zeros, in base 64
+
 
 def discover(connection: Connection, subscription: Subscription) -> ClusterDescription:
     """What there is of the subscription, without topic ids. What is missing is absent."""
@@ -102,7 +104,7 @@ def _describe_topics(connection: Connection, names: Sequence[str]) -> dict[str, 
             leaders = {
                 p.id: p.leader.id if p.leader is not None and p.leader.id >= 0 else None for p in topic.partitions
             }
-            answers[name] = TopicDescription(str(topic.topic_id), leaders, topic.is_internal)
+            answers[name] = TopicDescription(_id_of(topic.topic_id), leaders, topic.is_internal)
         refusals.settle()
 
     if names:
@@ -132,3 +134,9 @@ def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]
             }
         case _ as never:
             assert_never(never)
+
+
+def _id_of(topic_id: object) -> str | None:
+    """``None`` where the cluster has no topic ids: an upgrade that brings them makes no other topic of it."""
+    text = str(topic_id)
+    return None if text == _ZERO else text

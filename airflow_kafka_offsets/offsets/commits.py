@@ -1,10 +1,11 @@
 """What may be committed: the mark that a commit carries, and the table that decides each partition.
 
 The table is DESIGN.md's ("Commit"); the first row that matches wins, one refusal refuses all. Row 3 differs from the
-page in two ways that walking it showed. It is only terminal where this plan's own commit is on record: otherwise a
+page in three ways that walking it showed. It is only terminal where this plan's own commit is on record: otherwise a
 plan that a named policy moves back, whose base is always beyond its end, could never be committed by row 4. It holds
 *at* the end too: an idle partition, committed again at the same offset by a later run, is no conflict for a run that
-was cleared after its own commit.
+was cleared after its own commit. And once the chain of checkpoints has gone on, such a run leaves the group as it is,
+wherever that is: expired, moved back by a later restart, or repaired by the next run after a commit landed in part.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ def decide_commit(
     *,
     own_commit_on_record: bool,
     parent_is_newest: bool = False,
+    gone_on: bool = False,
 ) -> Decision:
     """Whether the partition's end is written, or the group is left as it is.
 
@@ -91,6 +93,7 @@ def decide_commit(
     :param topic_id: the topic's id now; ``None`` where the cluster has none or the topic is gone.
     :param own_commit_on_record: a receipt, or a checkpoint in the chain, names this very plan.
     :param parent_is_newest: the newest checkpoint is the plan's parent: nobody committed since it was made.
+    :param gone_on: the newest checkpoint is another one than the plan's parent, such as the plan's own.
     :raises Refusal: rows 1, 3 and 6.
     """
     tp, end, base = partition.topic_partition, partition.end_offset, partition.base_offset
@@ -101,10 +104,8 @@ def decide_commit(
     mark = CommitMark.of(committed)
     if now == end and ((mark and mark.plan_id == plan.plan_id) or base == end):
         return "write"  # row 2: renews the expiry; also the retry after a lost answer
-    if now is not None and now >= end and own_commit_on_record:
+    if own_commit_on_record and (gone_on or (now is not None and now >= end)):
         return "keep"  # row 3
-    if now == base and own_commit_on_record and not parent_is_newest and now is not None:
-        return "keep"  # the chain went on from this commit, part of which never arrived: the next commit writes it
     if now == base and (base is None or base <= end or partition.moved_back_by is not None):
         return "write"  # row 4
     if now is None and parent_is_newest:
@@ -170,8 +171,10 @@ def compare(
     plan: OffsetPlan,
     committed: Mapping[TopicPartition, CommittedOffset],
     topic_ids: Mapping[str, str | None],
+    *,
     own_commit_on_record: bool,
-    newest_is_parent: bool,
+    parent_is_newest: bool,
+    gone_on: bool,
 ) -> tuple[dict[TopicPartition, CommittedOffset], list[TopicPartition]]:
     metadata = mark_of(plan).encode()
     to_write: dict[TopicPartition, CommittedOffset] = {}
@@ -189,7 +192,8 @@ def compare(
                     committed.get(tp),
                     topic_ids.get(tp.topic),
                     own_commit_on_record=own_commit_on_record,
-                    parent_is_newest=newest_is_parent,
+                    parent_is_newest=parent_is_newest,
+                    gone_on=gone_on,
                 )
             )
         except Refusal as refusal:

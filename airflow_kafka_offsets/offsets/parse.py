@@ -141,7 +141,7 @@ def parse_request(
         on_topic_vanished=vanished,
         on_superseded=superseded,
         re_plan=re_plan,
-        restart=restart or None,
+        restart=problems.take("restart", lambda: _word(restart), None),
         filter_restored_partitions=filter_restored_partitions,
         max_records=problems.take("max_records", lambda: _at_least_one(max_records), None),
         max_records_per_partition=problems.take(
@@ -276,6 +276,15 @@ def _one_of(value: str, allowed: tuple[Any, ...]) -> Any:
     if value not in allowed:
         raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
     return value
+
+
+def _word(value: str | None) -> str | None:
+    if not isinstance(value, str | None):
+        raise ValueError(f'is {value!r}; it must be a word, such as "2026-11-20"')
+    word = (value or "").strip()
+    if "\n" in word:
+        raise ValueError(f"is {value!r}; it must be a word, without line ends")
+    return word or None
 
 
 def _at_least_one(value: int | str | None) -> int | None:

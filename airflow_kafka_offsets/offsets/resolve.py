@@ -192,8 +192,10 @@ def refuse_below_group(request: PlanRequest, planned: Sequence[PlannedPartition]
             Refusal(
                 PlanBelowGroup,
                 f"{p.topic_partition}: the plan ends at {p.end_offset}, below the group's offset {p.base_offset}",
-                f"Committing it would move group {request.group_id!r} back. Use a group_id of its own for this read, "
-                "or give both bounds as timestamps: a window moves no group.",
+                f"Committing it would move group {request.group_id!r} back. Set "
+                'on_group_moved="keep-checkpoint" to let the group follow the checkpoint back, where the pipeline has '
+                "one; or use a group_id of its own for this read; or give both bounds as timestamps: a window moves no "
+                "group.",
             )
             for p in planned
             if p.base_offset is not None and p.end_offset < p.base_offset and p.moved_back_by is None

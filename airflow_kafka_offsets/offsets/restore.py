@@ -65,9 +65,11 @@ def restore(
     :raises TopicRecreated: a topic has another id than the checkpoint's, and ``on_recreated`` is ``fail``.
     """
     if checkpoint is None:
+        warnings = _adopting_warning(request, committed)
         if request.restart is not None:
-            return Restored(None, starts_anew=True, moved_back_by=dict.fromkeys(committed, "restart"))
-        return Restored(positions_in_group(committed), starts_anew=True)
+            moved_back_by = dict.fromkeys(committed, "restart")
+            return Restored(None, starts_anew=True, moved_back_by=moved_back_by, warnings=warnings)
+        return Restored(positions_in_group(committed), starts_anew=True, warnings=warnings)
     landed = _landed(request, checkpoint, committed, find_plan)
     current = landed or checkpoint
     recreated = _recreated(current, topic_ids)
@@ -99,13 +101,20 @@ def restore(
             **moved.moved_back_by,
             **{tp: "on_recreated" for tp in committed if tp.topic in recreated},
         },
-        warnings=(*_startup_warning(request, current), *_expired_warning(current, committed, topic_ids)),
+        warnings=(
+            *_startup_warning(request, current),
+            *_expired_warning(current, committed, topic_ids),
+            *_read_by_another_warning(current, committed, recreated),
+        ),
     )
 
 
 def _restarted(checkpoint: Checkpoint) -> dict[TopicPartition, str]:
-    """The partitions that a restart has moved back and that no run has committed since: its own run failed."""
-    if checkpoint.plan_id is not None or checkpoint.restart is None:
+    """The partitions that a restart has moved back below the group and that no commit has brought to it since.
+
+    Its own run failed, or read a part; or the pipeline leaves the group alone (``checkpoint-only``).
+    """
+    if checkpoint.restart is None:
         return {}
     kept = checkpoint.offsets.items()
     return {tp: "restart" for tp, k in kept if k.group_offset is not None and k.offset < k.group_offset}
@@ -212,7 +221,18 @@ def _moved(request: PlanRequest, checkpoint: Checkpoint, committed: Committed, r
         raise_refusals([_group_moved(request, checkpoint, tp, commit) for tp, commit in moved.items()])
     if request.on_group_moved == "adopt-group":
         return _Moved({tp: Position(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in moved.items()}, {})
-    return _Moved({}, dict.fromkeys(moved, "keep-checkpoint"))
+    if request.on_group_moved == "keep-checkpoint":
+        behind = [
+            tp for tp, commit in committed.items() if tp.topic not in recreated and _is_behind(checkpoint, tp, commit)
+        ]
+        return _Moved({}, dict.fromkeys(behind, "keep-checkpoint"))
+    return _Moved({}, {})
+
+
+def _is_behind(checkpoint: Checkpoint, tp: TopicPartition, commit: CommittedOffset) -> bool:
+    """The group is further than the checkpoint, or holds what somebody else has read of a partition new to it."""
+    kept = checkpoint.offsets.get(tp)
+    return kept is None or kept.offset < commit.offset
 
 
 def _group_moved(request: PlanRequest, checkpoint: Checkpoint, tp: TopicPartition, commit: CommittedOffset) -> Refusal:
@@ -235,12 +255,20 @@ def _marked_new(
     Not where the commit says that it is another pipeline's of the same group: what that has read, this one has not.
     """
     own = pipeline_mark(checkpoint.checkpoint_id)
-    new = {}
-    for tp, commit in committed.items():
-        mark = CommitMark.of(commit)
-        if tp not in checkpoint.offsets and tp.topic not in recreated and mark and mark.pipeline in (None, own):
-            new[tp] = commit
-    return positions_in_group(new) or {}
+    new = _marks_of_new(checkpoint, committed, recreated)
+    return positions_in_group({tp: committed[tp] for tp, mark in new.items() if mark.pipeline in (None, own)}) or {}
+
+
+def _marks_of_new(
+    checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]
+) -> dict[TopicPartition, CommitMark]:
+    """This package's commits on partitions that the checkpoint lacks."""
+    marks = {tp: CommitMark.of(commit) for tp, commit in sorted(committed.items())}
+    return {
+        tp: mark
+        for tp, mark in marks.items()
+        if tp not in checkpoint.offsets and tp.topic not in recreated and mark is not None and not mark.window
+    }
 
 
 def _startup_warning(request: PlanRequest, checkpoint: Checkpoint) -> list[str]:
@@ -264,3 +292,38 @@ def _expired_warning(checkpoint: Checkpoint, committed: Committed, topic_ids: Ma
         f"The group's commits for {len(expired)} partitions ({expired[0]} first) are gone: Kafka forgets a group "
         "without members after offsets.retention.minutes, seven days by default. The checkpoint counts.",
     ]
+
+
+def _read_by_another_warning(checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]) -> list[str]:
+    """A mapped resolve task whose list was reordered, a renamed pipeline, or two pipelines on one group."""
+    own = pipeline_mark(checkpoint.checkpoint_id)
+    new = _marks_of_new(checkpoint, committed, recreated)
+    others = {tp: mark for tp, mark in new.items() if mark.pipeline not in (None, own)}
+    if not others:
+        return []
+    first = next(iter(others))
+    return [
+        f"{len(others)} partitions ({first} first) are new to this pipeline, and group commits of another one, by run "
+        f"{others[first].run}, do not count for it: they are read from their log start. If that pipeline is this one "
+        "under another checkpoint_id (a mapped task whose list was reordered, a renamed DAG), give the task the old "
+        "checkpoint_id.",
+    ]
+
+
+def _adopting_warning(request: PlanRequest, committed: Committed) -> tuple[str, ...]:
+    """There is no checkpoint, and this package has committed: by this pipeline before it was renamed, or by another."""
+    marks = {tp: CommitMark.of(commit) for tp, commit in sorted(committed.items())}
+    runs = [mark.run for mark in marks.values() if mark is not None and not mark.window]
+    if not runs:
+        return ()
+    if request.restart is not None:
+        return (
+            f"restart {request.restart!r} is applied, and records that run {runs[0]} has committed may be read once "
+            "more: there is no checkpoint of this pipeline, so whether the word was applied before (by a renamed DAG) "
+            "is not known. Take the word out, if it was.",
+        )
+    return (
+        f"There is no checkpoint of this pipeline: it goes on from what run {runs[0]} has committed in the group. If "
+        "that was another pipeline, whose records this one has to read too, set restart to a new word (such as today's "
+        "date).",
+    )

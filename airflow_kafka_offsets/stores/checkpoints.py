@@ -79,9 +79,17 @@ class CheckpointChain:
         name = f"{self._folder}/checkpoint.{max(numbers, default=0) + 1}.json"
         return self.store.create(name, checkpoint.to_dict())
 
-    def names(self, plan_id: str) -> bool:
-        """Whether any checkpoint of the chain holds the ends of that plan. Looks through all of them."""
-        return any(found.value.get("plan_id") == plan_id for found in self.store.series(self._folder, "checkpoint"))
+    def holds(self, plan: OffsetPlan) -> bool:
+        """Whether a checkpoint was written for this very plan, with all of its ends.
+
+        One that was made good from a commit which landed in part, when the plan was lost, has some of them only.
+        """
+        ends = {p.topic_partition: p.end_offset for p in plan.partitions}
+        return any(
+            checkpoint.plan_id == plan.plan_id
+            and all(tp in checkpoint.offsets and checkpoint.offsets[tp].offset == end for tp, end in ends.items())
+            for checkpoint in self.newest_first()
+        )
 
     def _refused(self, name: str, reason: str) -> StoreUnavailable:
         return StoreUnavailable(

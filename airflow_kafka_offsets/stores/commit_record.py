@@ -24,12 +24,17 @@ class CommitRecord:
     own: bool
     newest_is_parent: bool
 
+    @property
+    def gone_on(self) -> bool:
+        """The chain is not where the plan found it any more."""
+        return self.newest is not None and not self.newest_is_parent
+
     @classmethod
     def of(cls, plan: OffsetPlan, store: WorkStore, chain: CheckpointChain | None) -> CommitRecord:
         newest = chain.newest() if chain else None
         receipt = plan.run is not None and plan.plan_id in receipts(store, plan.run)
         newest_is_parent = newest is not None and newest.id == plan.parent
-        own = receipt or (chain is not None and not newest_is_parent and chain.names(plan.plan_id))
+        own = receipt or (chain is not None and not newest_is_parent and chain.holds(plan))
         return cls(store, chain, newest, own, newest_is_parent)
 
     def require_parent_or_own(self, plan: OffsetPlan, *, checkpoint_only: bool = False) -> None:
@@ -65,8 +70,9 @@ class CommitRecord:
         if self.chain is None or self.newest is None or not self.newest_is_parent:
             return
         added = self.chain.append(checkpoint_after(plan, self.newest, group_now))
-        if not added and not self.chain.names(plan.plan_id):  # a run that found this commit may have repaired the chain
+        if not added and not self.chain.holds(plan):  # a run that found this commit may have repaired the chain
             raise CommitConflict(
                 [f"plan {plan.plan_id}: another checkpoint was written at the same moment"],
-                "The offsets are committed, and the next run will find them there or say that the group moved.",
+                "This one was not. Where the plan's offsets are in the group already, the next run finds them there or "
+                "says that the group moved; else it goes on from that other checkpoint.",
             )

@@ -13,16 +13,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.errors import InvalidRequest, PlanReplaced, StoreUnavailable
+from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import ReadReport, SplitAttempt
 from airflow_kafka_offsets.stores.objects import WorkStore, safe_name
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,12 @@ def _folder(run: RunKey) -> str:
 
 
 def _plan(store: WorkStore, name: str, value: dict[str, Any]) -> OffsetPlan:
+    return _of_known_version(store, name, plan_from_dict, value)
+
+
+def _of_known_version(store: WorkStore, name: str, read: Callable[[dict[str, Any]], T], value: dict[str, Any]) -> T:
     try:
-        return plan_from_dict(value)
+        return read(value)
     except ValueError as error:
         raise StoreUnavailable(
             f"Cannot use {name} in the work store {store.uri}",
@@ -52,7 +59,7 @@ def _plan(store: WorkStore, name: str, value: dict[str, Any]) -> OffsetPlan:
 def store_plan(store: WorkStore, run: RunKey, plan: OffsetPlan) -> StoredPlan:
     """Freeze ``plan`` for ``run``; if the run has a valid plan already, that one is returned and ``plan`` forgotten."""
     kept = store.first(_folder(run), "plan", plan_to_dict(plan))
-    stored = StoredPlan(plan_from_dict(kept.value), kept.name)
+    stored = StoredPlan(_plan(store, kept.name, kept.value), kept.name)
     remember_plan(store, stored.plan.plan_id, stored.name)
     return stored
 
@@ -65,8 +72,7 @@ def store_plan_of_no_run(store: WorkStore, plan: OffsetPlan) -> None:
 
 def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:
     """The run's frozen plan: the first valid one, or what has taken its place since."""
-    kept = store.series(_folder(run), "plan")
-    valid = [StoredPlan(_plan(store, found.name, found.value), found.name) for found in kept]
+    valid = plans_of_run(store, run)
     if not valid:
         return None
     current = valid[0]
@@ -74,6 +80,19 @@ def find_plan(store: WorkStore, run: RunKey) -> StoredPlan | None:
         if candidate.plan.replaces == current.plan.plan_id:  # the first that names it; a late rival names the same
             current = candidate
     return current
+
+
+def plans_of_run(store: WorkStore, run: RunKey) -> list[StoredPlan]:
+    """Every plan that was ever stored for the run, the oldest first; which of them counts: :func:`find_plan`."""
+    kept = store.series(_folder(run), "plan")
+    return [StoredPlan(_plan(store, found.name, found.value), found.name) for found in kept]
+
+
+def refuse_replaced(store: WorkStore, plan: OffsetPlan) -> None:
+    """:raises PlanReplaced: the run has another plan by now."""
+    current = find_plan(store, plan.run) if plan.run else None
+    if current is not None and current.plan.plan_id != plan.plan_id:
+        raise PlanReplaced(str(plan.run), plan.plan_id, current.plan.plan_id)
 
 
 def replace_plan(store: WorkStore, run: RunKey, successor: OffsetPlan) -> StoredPlan:
@@ -117,9 +136,29 @@ def begun_outputs(store: WorkStore, plan: OffsetPlan) -> list[str]:
 
 def begun_outputs_of_run(store: WorkStore, plan: OffsetPlan) -> list[str]:
     """The same of every plan that the run has had: a plan that was replaced may have left an output."""
-    kept = store.series(_folder(plan.run), "plan") if plan.run else []
-    plans = {found.plan_id: found for found in (plan, *(plan_from_dict(k.value) for k in kept))}
+    plans = {found.plan_id: found for found in (plan, *_others(store, plan))}
     return sorted({line for found in plans.values() for line in begun_outputs(store, found)})
+
+
+def splits_left_over(store: WorkStore, plan: OffsetPlan) -> list[str]:
+    """What other plans of the run have begun to write and ``plan`` does not overwrite, one line each.
+
+    A job of a plan that was replaced before it began may come late (it waited in a queue), and finds that out only
+    after it is on record.
+    """
+    started = set(started_splits(plan))
+    return [
+        f"split {split}: plan {other.plan_id}, which was replaced, has begun to write it, and plan {plan.plan_id} does "
+        "not overwrite it"
+        for other in _others(store, plan)
+        for split in range(other.splits)
+        if split not in started and store.numbers(_reads(other.plan_id, split), "begun")
+    ]
+
+
+def _others(store: WorkStore, plan: OffsetPlan) -> list[OffsetPlan]:
+    kept = plans_of_run(store, plan.run) if plan.run else []
+    return [found.plan for found in kept if found.plan.plan_id != plan.plan_id]
 
 
 def read_stored_plan(store: WorkStore, name: str, plan_id: str) -> OffsetPlan:
@@ -217,6 +256,8 @@ def latest_attempts(store: WorkStore, plan: OffsetPlan, splits: Iterable[int]) -
     for split in splits:
         numbers = store.numbers(_reads(plan.plan_id, split), "begun")
         if numbers:
-            value = store.read(f"{_reads(plan.plan_id, split)}/report.{numbers[-1]}.json")
-            attempts[split] = SplitAttempt(numbers[-1], ReadReport.from_dict(value) if value else None)
+            name = f"{_reads(plan.plan_id, split)}/report.{numbers[-1]}.json"
+            value = store.read(name)
+            report = _of_known_version(store, name, ReadReport.from_dict, value) if value else None
+            attempts[split] = SplitAttempt(numbers[-1], report)
     return attempts

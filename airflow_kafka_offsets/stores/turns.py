@@ -50,8 +50,10 @@ class Turns:
         for turn in opened:
             if is_alive is None or (own is not None and turn.number >= own.number):
                 break
-            if is_alive(_run_of(turn)):
-                raise OverlappingRun(f"run {run}" if run else "this command", str(_run_of(turn)))
+            other = _run_of(turn)
+            if is_alive(other):
+                one_run = run is not None and (run.dag_id, run.run_id) == (other.dag_id, other.run_id)
+                raise OverlappingRun(f"run {run}" if run else "this command", str(other), one_run)
             self._close(turn)
 
     def end(self, run: RunKey) -> None:

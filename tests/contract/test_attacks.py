@@ -11,6 +11,7 @@ from airflow_kafka_offsets.errors import (
     DataLoss,
     InvalidRequest,
     NothingToDiscover,
+    PlanReplaced,
     PlanSuperseded,
     ReadNotVerified,
     StoreUnavailable,
@@ -106,7 +107,7 @@ def test_5_a_replaced_plan_is_not_committed(cluster: AnyCluster, pipeline: Pipel
     pipeline.read(old)
     cluster.produce(pipeline.topic, 2)
     begin_read(pipeline.store, pipeline.plan("one", re_plan=True), 0, None)
-    with pytest.raises(CommitConflict, match="was replaced"):
+    with pytest.raises(PlanReplaced, match="was replaced"):
         pipeline.commit(old)
 
 
