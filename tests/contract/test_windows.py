@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets import frozen_plans
 from airflow_kafka_offsets.committing import commit_offsets
 from airflow_kafka_offsets.errors import (
     CommitConflict,
@@ -140,6 +141,25 @@ def test_a_run_that_is_planned_anew_with_another_window_gives_the_first_one_up(p
     with pytest.raises(WindowRepeated, match="run dag/other/resolve"):
         pipeline.plan("moved", **hours(0, 2), re_plan=True)
     assert ranges(pipeline.plan("moved"))[0] == (2, 4), "what it had before is still its plan"
+
+
+def test_a_window_given_up_by_a_re_plan_that_died_is_free_once_that_run_is_cleared(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Killed
+
+    pipeline.plan("moved", **hours(0, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(frozen_plans, "_release_window", die)
+        with pytest.raises(Killed):
+            pipeline.plan("moved", **hours(1, 2), re_plan=True)
+    assert ranges(pipeline.plan("moved"))[0] == (2, 4)
+    assert ranges(pipeline.plan("other", **hours(0, 1)))[0] == (0, 2)
+
+
+class Killed(BaseException):
+    pass
 
 
 def test_another_checkpoint_id_is_another_output(pipeline: Pipeline) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutations.__main__ import copy_project
-from tests.mutations.mutations import COMMITS, COMMITTING, FROZEN, REPLAY, RESTORE, Mutation
+from tests.mutations.mutations import COMMITS, COMMITTING, FROZEN, REPLAY, RESTORE, RUNS, Mutation
 from tests.mutations.patch import PACKAGE, apply
 
 
@@ -71,10 +71,13 @@ BROKEN = (
     _broken("the second look at the reports", (COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()")),
     _broken("the reports at all", (COMMITTING, "        if require_report:\n", "        if False:\n")),
     _broken("restore: the group moved", (RESTORE, "        and commit.offset != checkpoint.offsets[tp].group_offset\n", "        and False\n")),
-    _broken("restore: another pipeline's mark", (RESTORE, " and mark.pipeline in (None, own):", ":")),
-    _broken("a plan that was replaced", (COMMITTING, "if current is not None and current.plan.plan_id != plan.plan_id:", "if False:")),
+    _broken("restore: another pipeline's mark", (RESTORE, " if mark.pipeline in (None, own)}", "}")),
+    _broken("a plan that was replaced", (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
     _broken("replay: records that are gone", (REPLAY, "    if not gone:\n", "    if True:\n")),
-    _broken("replay: a re-plan after the commit", (FROZEN, "    if has_committed(old, store, cluster):\n", "    if False:\n")),
+    _broken("row 3: once the chain has gone on", (COMMITS, "if own_commit_on_record and (gone_on or (", "if own_commit_on_record and ((")),
+    _broken("replaced while its commit landed", (FROZEN, "    if successor.plan_id != old.plan_id and has_committed(old, store, cluster):\n", "    if False:\n"), (FROZEN, "    committed = _committed_plan(store, run, cluster)\n", "    committed = kept.plan if has_committed(kept.plan, store, cluster) else None\n")),
+    _broken("what a late job has begun", (COMMITTING, "            _refuse_left_over(plan, store)\n", ""), (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
+    _broken("replay: a re-plan after the commit", (FROZEN, "    if request.re_plan and committed:\n", "    if False:\n")),
     _broken("windows: a rival that holds it", ("stores/windows.py", "            if rivals:\n", "            if False:\n")),
     _broken("windows: no position to mirror over", (COMMITS, "    if mark is not None and not mark.window:\n        return f", "    if False:\n        return f")),
     _broken("unblock: what it skips", ("offsets/unblock.py", "                    skipped=skipped,\n", "                    skipped=0,\n")),

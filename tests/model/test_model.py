@@ -25,7 +25,14 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from airflow_kafka_offsets.errors import DataLoss, GroupMoved, OverlappingRun
+from airflow_kafka_offsets.errors import (
+    CommitConflict,
+    DataLoss,
+    GroupMoved,
+    OverlappingRun,
+    PlanSuperseded,
+    ReadNotVerified,
+)
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from tests.model.steps import Step
 from tests.model.world import GROUP, TOPICS, Run, T, World
@@ -329,6 +336,71 @@ class Model(RuleBasedStateMachine):
         else:
             self._through(old)
 
+    @rule(pipeline=PIPELINE, records=RECORDS, more=RECORDS, meanwhile=EVENT, asks=ASK, newer=st.integers(0, 2))
+    def cleared_after_its_commit(
+        self,
+        pipeline: str,
+        records: Records,
+        more: Records,
+        meanwhile: tuple[Any, ...],
+        asks: dict[str, Any],
+        newer: int,
+    ) -> None:
+        """It writes its own output anew, whatever has become of the group."""
+        self._produce(records)
+        run = self._new_run(pipeline, dict(self.ways[pipeline]))
+        if self._through(run):
+            return
+        for _ in range(newer):
+            self._produce(more)
+            self._through(self._new_run(pipeline, asks))
+        self._event(*meanwhile)
+        error = self._through(run)
+        if "lose_an_object" not in self.possible:
+            assert not isinstance(error, CommitConflict | GroupMoved | PlanSuperseded), (
+                f"{run.key} has committed: {error}"
+            )
+
+    @rule(
+        pipeline=PIPELINE,
+        records=RECORDS,
+        more=RECORDS,
+        where=st.sampled_from(COMMIT_PAUSES),
+        pauses=st.integers(1, 16),
+    )
+    def planned_anew_while_it_commits(
+        self, pipeline: str, records: Records, more: Records, where: str, pauses: int
+    ) -> None:
+        """A person clears the run with re_plan; its commit, which Airflow takes for dead, is still there."""
+        self._produce([(PLACES[0], 1, 0), *records])
+        run = self._new_run(pipeline, dict(self.ways[pipeline]))
+        if self.world.resolve(run).finish().error or self.world.read(run).finish().error:
+            return
+        commit = self.world.commit(run).advance_to(where)
+        self._produce(more)
+        anew = self.world.resolve(run, re_plan=True).advance(pauses)
+        commit.finish()
+        anew.finish()
+        if run.plan and self.world.read(run).finish().succeeded:
+            self.world.commit(run).finish()
+        self._through(run)
+
+    @rule(pipeline=PIPELINE, records=RECORDS, splits=st.tuples(st.integers(1, 3), st.integers(1, 3)), pauses=PAUSES)
+    def late_driver(self, pipeline: str, records: Records, splits: tuple[int, int], pauses: int) -> None:
+        """It waits in a queue while its run is planned anew, and comes before that plan is committed."""
+        self._produce(records)
+        run = self._new_run(pipeline, dict(self.ways[pipeline]))
+        if self.world.resolve(run, splits=splits[0]).finish().error:
+            return
+        driver = self.world.read(run).advance(1)
+        if self.world.resolve(run, splits=splits[1], re_plan=True).finish().error:
+            return
+        driver.advance(pauses)
+        if self.world.read(run).finish().succeeded:
+            self.world.commit(run).finish()
+        error = self._through(run, splits=splits[1], re_plan=True) if "lose_an_object" not in self.possible else None
+        assert not isinstance(error, ReadNotVerified), f"no way on: {error}"
+
     # ── Kafka, people and the disk: rarer than what Airflow does ──────────────────────────────────────────────────────
 
     @precondition(lambda self: self.possible)
@@ -447,7 +519,7 @@ class Model(RuleBasedStateMachine):
                 if error is None:
                     break
                 said.append(str(error))
-                ways = _named(error) | ways
+                ways |= _named(error)
             else:
                 raise AssertionError(f"no named remedy leads {pipeline} on; tried {ways}:\n" + "\n\n".join(said))
             assert run.plan is not None

@@ -27,7 +27,12 @@ WINDOWS = "stores/windows.py"
 COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offsets/parse.py", "offsets/spec.py"
 BOUNDS, LAG = "offsets/bounds.py", "offsets/lag.py"
 PLANNER, FROZEN, COMMITTING = "planner.py", "frozen_plans.py", "committing.py"
-RECORD, ASSIGN, DISCOVERY = "stores/commit_record.py", "offsets/assign.py", "offsets/discovery.py"
+RECORD, RUNS, ASSIGN, DISCOVERY = (
+    "stores/commit_record.py",
+    "stores/runs.py",
+    "offsets/assign.py",
+    "offsets/discovery.py",
+)
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
 CONFIG, CONNECTION, BROKER_DISCOVERY = "broker/config.py", "broker/connection.py", "broker/discovery.py"
 TURNS, REPLAY = "stores/turns.py", "replay.py"
@@ -246,8 +251,8 @@ MUTATIONS = (
     Mutation("commit 2", COMMITS, "or base == end):", "or False):", r"test_row_2"),
     Mutation("commit 2", COMMITS, "if now == end and ((mark and mark.plan_id == plan.plan_id) or base == end):",
              "if now == end:", r"offsets/test_commits.*\[6 "),
-    Mutation("commit 3", COMMITS, "now >= end and own_commit_on_record:", "now >= end and False:", r"offsets/test_commits.*\[3 "),
-    Mutation("commit 3", COMMITS, "now >= end and own_commit_on_record:", "now >= end:", r"offsets/test_commits.*\[3 "),
+    Mutation("commit 3", COMMITS, "now >= end)):", "False)):", r"offsets/test_commits.*\[3 "),
+    Mutation("commit 3", COMMITS, "if own_commit_on_record and (gone_on or (now is", "if (gone_on or (now is", r"offsets/test_commits.*\[3 "),
     Mutation("commit 4", COMMITS, "base is None or base <= end or", "(base or 0) < end or",
              r"offsets/test_commits.*\[4 |I4"),
     Mutation("commit 4", COMMITS, "or partition.moved_back_by is not None)", ")", r"offsets/test_commits.*\[4 "),
@@ -272,11 +277,11 @@ MUTATIONS = (
              "two_plans_that_landed"),
     Mutation("rule 2: moved", RESTORE, 'if moved and request.on_group_moved == "fail":', "if False:", "a_group_that_somebody_moved"),
     Mutation("rule 2: adopt", RESTORE, 'if request.on_group_moved == "adopt-group":', "if False:", "adopt_group_goes_on"),
-    Mutation("rule 2: keep", RESTORE, 'return _Moved({}, dict.fromkeys(moved, "keep-checkpoint"))', "return _Moved({}, {})",
+    Mutation("rule 2: keep", RESTORE, 'return _Moved({}, dict.fromkeys(behind, "keep-checkpoint"))', "return _Moved({}, {})",
              "keep_checkpoint_goes_on"),
     Mutation("rule 3: starts", CHECKPOINT, "KeptOffset(p.start_offset,", "KeptOffset(p.end_offset,", "the_first_checkpoint_holds|F11"),
-    Mutation("rule 4: marked", RESTORE, "    return positions_in_group(new) or {}\n", "    return {}\n", "test_rule_4"),
-    Mutation("rule 4: another's", RESTORE, " and mark.pipeline in (None, own):", ":", "test_rule_4_a_commit_of_another|read_by_each_of_two_pipelines"),
+    Mutation("rule 4: marked", RESTORE, "if mark.pipeline in (None, own)}) or {}", "if False}) or {}", "test_rule_4"),
+    Mutation("rule 4: another's", RESTORE, " if mark.pipeline in (None, own)}", "}", "test_rule_4_a_commit_of_another|read_by_each_of_two_pipelines"),
     Mutation("rule 4: re-created", RESOLVE, "    if tp.topic in facts.recreated:\n        return Resolved(", "    if False:\n        return Resolved(",
              "D11_E6"),
     Mutation("restart", RESTORE, "if request.restart is not None and request.restart not in applied_restarts(current):",
@@ -330,7 +335,7 @@ MUTATIONS = (
     Mutation("verify: below", VERIFY, "if read.first_offset < planned.start_offset or", "if", "the count fits, the start does not"),
     Mutation("verify: empty split", VERIFY, "if partitions or number in attempts or", "if partitions or", "a_split_without_records_that"),
     # Turns and the fence
-    Mutation("turn: living", TURNS, "if is_alive(_run_of(turn)):", "if False:", "a_living_run_that_came_first"),
+    Mutation("turn: living", TURNS, "if is_alive(other):", "if False:", "a_living_run_that_came_first"),
     Mutation("turn: order", TURNS, "or (own is not None and turn.number >= own.number):", "or own is not None:", "who_waits_keeps_the_place|never_two_at_once"),
     Mutation("turn: dead", TURNS, "            self._close(turn)\n\n    def end", "            pass\n\n    def end", "a_dead_run_holds_nobody_up"),
     Mutation("turn: ended", COMMITTING, "        chain.turns.end(plan.run)\n", "        pass\n", "plans_while_another_one_is_open"),
@@ -342,6 +347,21 @@ MUTATIONS = (
     Mutation("fence: look", COMMITTING, "before, cluster.committed(group_id, partitions, stable=False))", "before, before)", "a_persons_reset|the_slower_is_fenced"),
     Mutation("fence: stable", COMMITTING, "partitions, stable=False)", "partitions)", "the_slower_is_fenced"),
     Mutation("fence: reports", COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()", "begins_again_while_the_commit"),
+    Mutation("cleared: gone on", COMMITS, "if own_commit_on_record and (gone_on or (", "if own_commit_on_record and ((", "test_cleared_runs"),
+    Mutation("cleared: own", STORED, "            and all(tp in", "            or all(tp in", "landed_in_part_and_whose_plan_is_lost"),
+    Mutation("cleared: lost", FROZEN, "_refuse_lost(request.run, _commits_of(request.run, made) - known)", "pass", "lost_its_plan_is_not_planned_anew"),
+    Mutation("replaced: committed", FROZEN, "    if successor.plan_id != old.plan_id and has_committed(old, store, cluster):\n", "    if False:\n", "lands_during_re_plan|plan_is_advanced"),
+    Mutation("replaced: put back", FROZEN, "        kept = _put_back(store, run, committed, kept.plan)\n", "        pass\n", "becomes_the_runs_again"),
+    Mutation("replaced: output", FROZEN, "    begun = bool(begun_outputs(store, instead_of))\n", "    begun = False\n", "becomes_the_runs_again"),
+    Mutation("replaced: job", RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced", "was_replaced_reads_nothing"),
+    Mutation("late: left over", COMMITTING, "            _refuse_left_over(plan, store)\n", "", "late_job"),
+    Mutation("late: way on", FROZEN, "    if is_the_same and not splits_left_over(store, old):", "    if is_the_same:", "late_job_in_a_split_without"),
+    Mutation("late: of the run", FROZEN, "bool(begun_outputs_of_run(store, old))", "bool(begun_outputs(store, old))", "late_job"),
+    Mutation("window: given up", FROZEN, "    _release_others(store, kept.plan, run)\n", "", "given_up_by_a_re_plan_that_died"),
+    Mutation("restart: on", RESTORE, "    if checkpoint.restart is None:\n        return {}\n", "    if checkpoint.restart is None or checkpoint.plan_id:\n        return {}\n", "a_restart_goes_on"),
+    Mutation("restart: word", PARSE, '(value or "").strip()', '(value or "")', "line_end_is_the_same_word"),
+    Mutation("rule 2: behind", RESTORE, "return kept is None or kept.offset < commit.offset", "return kept is not None and kept.offset < commit.offset", "stranger_has_read_further"),
+    Mutation("rule 4: said", RESTORE, "    if not others:\n        return []\n", "    return []\n", "read_and_said"),
     Mutation("lag: limit", LAG, "self.records >= self.limits.min_records", "self.records > self.limits.min_records", "either_limit_is_enough"),
     Mutation("lag: age", LAG, "ages and unread.start_offset < young", "ages and unread.start_offset <= young", "lag_of_a_partition|old_means"),
     Mutation("lag: no position", LAG, "if position is None or position > log.high_watermark:", "if position is None:", "lag_of_a_partition"),

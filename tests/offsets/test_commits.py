@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.spec import RunKey
 from tests.offsets.builders import RUN, plan, planned
 
 OURS, SOMEBODY, ANOTHER_PLAN = "ours", "somebody", "another plan"
-ON_RECORD, PARENT_NEWEST, MAY_GO_BACK = "on record", "parent newest", "may go back"
+ON_RECORD, PARENT_NEWEST, GONE_ON, MAY_GO_BACK = "on record", "parent newest", "gone on", "may go back"
 
 
 def decide(base, end, now, *states, topic_id="id-of-orders", planned_id="id-of-orders"):
@@ -34,6 +34,7 @@ def decide(base, end, now, *states, topic_id="id-of-orders", planned_id="id-of-o
         topic_id,
         own_commit_on_record=ON_RECORD in states,
         parent_is_newest=PARENT_NEWEST in states,
+        gone_on=GONE_ON in states,
     )
 
 
@@ -46,6 +47,10 @@ def decide(base, end, now, *states, topic_id="id-of-orders", planned_id="id-of-o
         pytest.param(5, 10, (12, ANOTHER_PLAN), [ON_RECORD], "keep", id="3 beyond the end, our commit on record"),
         pytest.param(5, 10, (12, SOMEBODY), [ON_RECORD], "keep", id="3 whoever moved on from our commit"),
         pytest.param(12, 10, (12, SOMEBODY), [ON_RECORD, MAY_GO_BACK], "keep", id="3 goes back once, not twice"),
+        pytest.param(None, 10, None, [ON_RECORD, GONE_ON], "keep", id="3 gone on: absent then and expired now"),
+        pytest.param(5, 10, None, [ON_RECORD, GONE_ON], "keep", id="3 gone on: expired"),
+        pytest.param(5, 10, (5, ANOTHER_PLAN), [ON_RECORD, GONE_ON], "keep", id="3 gone on: a part never landed"),
+        pytest.param(5, 10, (3, SOMEBODY), [ON_RECORD, GONE_ON], "keep", id="3 gone on: moved back since"),
         pytest.param(5, 10, (5, SOMEBODY), [], "write", id="4 at the base: a first commit over a foreign one"),
         pytest.param(5, 10, (5, ANOTHER_PLAN), [], "write", id="4 at the base, which is the run before"),
         pytest.param(0, 10, (0, SOMEBODY), [], "write", id="4 I4 a base of 0 is a base"),
@@ -74,6 +79,7 @@ def test_a_commit_is_written_or_left(base, end, now, states, decision):
         pytest.param(0, 10, None, [], ("at 0", "at no commit", "nobody"), id="6 absent is not 0"),
         pytest.param(5, 10, None, [], ("at 5", "nobody: it expired or was deleted"), id="5 not without the parent"),
         pytest.param(5, 10, None, [ON_RECORD], ("at no commit",), id="5 a receipt is not the newest checkpoint"),
+        pytest.param(5, 10, (3, SOMEBODY), [GONE_ON], ("at 3",), id="6 gone on, and not from this plan's commit"),
         pytest.param(12, 10, (12, SOMEBODY), [], ("at 12", "ends at 10"), id="4 not back without a policy"),
         pytest.param(12, 10, (11, SOMEBODY), [MAY_GO_BACK], ("at 11",), id="6 a policy does not excuse a move"),
     ],
