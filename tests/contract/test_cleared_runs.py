@@ -256,6 +256,14 @@ def test_what_a_late_job_has_begun_is_overwritten_before_anything_is_committed(p
     pipeline.commit(newer)
 
 
+def test_the_next_re_plan_overwrites_what_a_late_job_has_begun(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    old = pipeline.plan("one", splits=3)
+    pipeline.plan("one", splits=1, re_plan=True)
+    begin_read(pipeline.store, old, 2, None)
+    produce(cluster, pipeline)
+    assert started_splits(pipeline.plan("one", splits=1, re_plan=True)) == [0, 1, 2]
+
+
 def test_a_late_job_in_a_split_without_records_leaves_a_way_on(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("first")
     cluster.produce(pipeline.topic, 2, 0)

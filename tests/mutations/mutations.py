@@ -356,7 +356,7 @@ MUTATIONS = (
     Mutation("replaced: job", RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced", "was_replaced_reads_nothing"),
     Mutation("late: left over", COMMITTING, "            _refuse_left_over(plan, store)\n", "", "late_job"),
     Mutation("late: way on", FROZEN, "    if is_the_same and not splits_left_over(store, old):", "    if is_the_same:", "late_job_in_a_split_without"),
-    Mutation("late: of the run", FROZEN, "bool(begun_outputs_of_run(store, old))", "bool(begun_outputs(store, old))", "late_job"),
+    Mutation("late: of the run", FROZEN, "bool(begun_outputs_of_run(store, old))", "bool(begun_outputs(store, old))", "next_re_plan_overwrites"),
     Mutation("window: given up", FROZEN, "    _release_others(store, kept.plan, run)\n", "", "given_up_by_a_re_plan_that_died"),
     Mutation("restart: on", RESTORE, "    if checkpoint.restart is None:\n        return {}\n", "    if checkpoint.restart is None or checkpoint.plan_id:\n        return {}\n", "a_restart_goes_on"),
     Mutation("restart: word", PARSE, '(value or "").strip()', '(value or "")', "line_end_is_the_same_word"),
