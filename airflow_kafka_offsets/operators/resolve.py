@@ -72,7 +72,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ``read_uncommitted``. Spark is told the same.
     :param on_data_loss: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the log start).
     :param on_recreated: a topic with another id than the checkpoint's: ``fail`` or ``earliest``.
-    :param on_group_moved: the group is not where the checkpoint saw it: ``fail``, ``adopt-group`` (go on from there), or
+    :param on_group_moved: the group is not where the checkpoint saw it: ``fail``, ``adopt-group`` (from there), or
         ``keep-checkpoint``, which may set the group back.
     :param on_topic_vanished: a pattern finds a topic no more that the checkpoint holds: ``fail`` or ``ignore``.
     :param on_superseded: another run has read the records of this run's plan: ``fail``, or ``skip`` this run, where no
@@ -92,7 +92,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param idle_timeout: how long after the end a partition without newer records is waited for: a ``timedelta``,
         seconds or an ISO 8601 duration; default: five minutes.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
-    :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id and task_id, and the index of
+    :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id, task_id, and the index of
         a mapped task, so one whose list may be reordered needs a checkpoint_id that goes with its topics. A window that
         another run of the same pipeline has is refused: clear that run, or give this task a checkpoint_id of its own.
     :param application_args: the Spark job's own arguments, put before the plan's in each list.
