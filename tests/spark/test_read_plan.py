@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, ReadNotVerified, StoreUnavailable
+from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, PlanReplaced, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.spark import PlanJob, plan_job, read_plan, report_read, write_options
+from airflow_kafka_offsets.stores.runs import replace_plan
 from testbed.broker import KafkaBroker
 from testbed.topics import wait_for
 from tests.spark.conftest import RUN_ID, StoredPlans
@@ -344,6 +346,17 @@ def test_a_job_that_was_given_up_and_writes_late_takes_the_verification_away(
         verify_reads(then.plan, plans.attempts(then.plan))
     report_read(then, write(read_plan(spark, then), then, tmp_path / "out"))
     verify_reads(then.plan, plans.attempts(then.plan))
+
+
+def test_a_job_whose_plan_was_replaced_while_it_waited_reads_nothing(
+    spark: SparkSession, plans: StoredPlans, filled: Filled
+) -> None:
+    job = plans.job({(filled(10), 0): (0, 10)})
+    assert job.plan.run is not None
+    replace_plan(plans.store, job.plan.run, replace(job.plan, splits=2, replaces=job.plan.plan_id))
+    with pytest.raises(PlanReplaced, match="Clear the run's resolve task"):
+        read_plan(spark, job)
+    assert plans.attempts(job.plan)[0].report is None, "it is on record: who replaces a plan looks there"
 
 
 def test_a_persisted_source_may_be_reported_where_the_sink_cannot_be_read(
