@@ -59,16 +59,17 @@ def plan_run(
         _release_window(store, made, stored.plan, run)  # where another try of this run was faster
         return stored
     committed = _committed_plan(store, run, cluster)
+    # A window's commit says that the group was moved, not where a pipeline is: its newer plan may have been read since.
+    if committed and committed.plan_id != kept.plan.plan_id and not committed.window:
+        kept = _put_back(store, run, committed, kept.plan)
     if request.re_plan and committed:
         raise PlanCommitted(str(run), committed.plan_id)
     if request.re_plan:
         return _plan_anew(request, run, kept, store, cluster, is_alive)
-    if committed and committed.plan_id != kept.plan.plan_id:
-        kept = _put_back(store, run, committed, kept.plan)
     to_read = check_replay(request, kept.plan, store, cluster, is_alive)
     _hold_window(store, to_read, run, is_alive)  # held, unless the work store was lost meanwhile
     if to_read is not kept.plan:
-        return _replace(store, run, kept.plan, to_read, cluster)
+        return _replace(store, run, to_read, cluster)
     _release_others(store, kept.plan, run)
     remember_plan(store, kept.plan.plan_id, kept.name)  # a resolve that was killed may not have come that far
     log.info("Replaying plan %s of run %s", kept.plan.plan_id, run)
@@ -95,7 +96,7 @@ def _plan_anew(
     for split in range(successor.splits) if begun_outputs(store, successor) else ():
         begin_read(store, successor, split, None)  # the run had this plan before: those reads were overwritten since
     log.warning("Run %s is planned anew: plan %s takes the place of %s", run, successor.plan_id, old.plan_id)
-    stored = _replace(store, run, old, successor, cluster)
+    stored = _replace(store, run, successor, cluster)
     for given_up in (old, successor):
         _release_window(store, given_up, stored.plan, run)
     return stored
@@ -107,28 +108,28 @@ def _committed_plan(store: WorkStore, run: RunKey, cluster: OffsetReader) -> Off
     return next((plan for plan in plans if has_committed(plan, store, cluster)), None)
 
 
-def _replace(
-    store: WorkStore, run: RunKey, old: OffsetPlan, successor: OffsetPlan, cluster: OffsetReader
-) -> StoredPlan:
-    """Store ``successor`` in the place of ``old``.
+def _replace(store: WorkStore, run: RunKey, successor: OffsetPlan, cluster: OffsetReader) -> StoredPlan:
+    """Store ``successor`` in the place of the plan that it names.
 
-    :raises PlanCommitted: a late commit of ``old`` has landed while the successor was made. It stays the run's plan.
+    :raises PlanCommitted: a late commit of a plan of this run has landed meanwhile. That is the run's plan again.
     """
-    stored = replace_plan(store, run, successor)  # from here on a commit of the old one refuses itself
-    if successor.plan_id != old.plan_id and has_committed(old, store, cluster):
-        _put_back(store, run, old, stored.plan)
-        raise PlanCommitted(str(run), old.plan_id)
+    stored = replace_plan(store, run, successor)  # from here on a commit of any other refuses itself
+    committed = _committed_plan(store, run, cluster)
+    if committed and committed.plan_id != stored.plan.plan_id:
+        if not committed.window:
+            _put_back(store, run, committed, stored.plan)
+        raise PlanCommitted(str(run), committed.plan_id)
     return stored
 
 
 def _put_back(store: WorkStore, run: RunKey, committed: OffsetPlan, instead_of: OffsetPlan) -> StoredPlan:
-    """The run has committed ``committed``, so that is its plan; its output is written anew if another was begun."""
+    """The run has committed ``committed``, so that is its plan. Others may have begun to overwrite its output, which
+    therefore does not count until it is written anew, all of it.
+    """
     log.warning("Run %s goes back to plan %s, which it has committed", run, committed.plan_id)
-    begun = bool(begun_outputs(store, instead_of))
-    for split in range(committed.splits) if begun else ():
+    for split in range(committed.splits):
         begin_read(store, committed, split, None)
-    again = replace(committed, replaces=instead_of.plan_id, starts_all_splits=begun or committed.starts_all_splits)
-    return replace_plan(store, run, again)
+    return replace_plan(store, run, replace(committed, replaces=instead_of.plan_id, starts_all_splits=True))
 
 
 def _made_upon(plan: OffsetPlan) -> tuple[str | None, list[int | None]]:
@@ -216,7 +217,7 @@ def _commits_of(run: RunKey, made: Made) -> set[str]:
     newest = made.restored.checkpoint
     kept = {newest.plan_id} if newest and newest.plan_id and newest.run == str(run) else set()
     marks = [CommitMark.of(commit) for commit in made.committed.values()]
-    return kept | {mark.plan_id for mark in marks if mark and mark.run == str(run)}
+    return kept | {mark.plan_id for mark in marks if mark and mark.is_of(run)}
 
 
 def _refuse_lost(run: RunKey, committed: set[str]) -> None:

@@ -19,7 +19,13 @@ from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicList
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import begun_outputs, begun_outputs_of_run, latest_attempts, receipts
+from airflow_kafka_offsets.stores.runs import (
+    begun_by_others,
+    begun_outputs,
+    begun_outputs_of_run,
+    latest_attempts,
+    receipts,
+)
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 
@@ -54,7 +60,7 @@ def check_replay(
                 chain.turns.end(plan.run)
             raise
     _refuse_recreated(plan, cluster)
-    _refuse_cut(plan, cluster, committed)
+    _refuse_cut(plan, store, cluster, committed)
     gone = _gone(plan, cluster)
     if not gone:
         return plan
@@ -68,7 +74,7 @@ def check_replay(
             ],
             "The records were deleted after the plan was made. "
             + (
-                "The run has committed, so its output already holds them: leave it as it is."
+                _of_committed(store, plan)
                 if committed
                 else 'Set on_data_loss="advance" to read what is left, or re_plan to plan this run anew.'
             ),
@@ -134,7 +140,16 @@ def _refuse_recreated(plan: OffsetPlan, cluster: OffsetReader) -> None:
         )
 
 
-def _refuse_cut(plan: OffsetPlan, cluster: OffsetReader, committed: bool) -> None:
+def _of_committed(store: WorkStore, plan: OffsetPlan) -> str:
+    if begun_by_others(store, plan):
+        return (
+            "The run has committed them as read, and another plan of it has begun to overwrite its output: restore "
+            "that output from a copy, or the records in Kafka."
+        )
+    return "The run has committed, so its output already holds them: leave it as it is."
+
+
+def _refuse_cut(plan: OffsetPlan, store: WorkStore, cluster: OffsetReader, committed: bool) -> None:
     to_read = {p.topic_partition: p.end_offset for p in plan.to_read()}
     ends = cluster.end_offsets(list(to_read), "read_uncommitted") if to_read else {}
     cut = [
@@ -143,7 +158,7 @@ def _refuse_cut(plan: OffsetPlan, cluster: OffsetReader, committed: bool) -> Non
         if ends[tp].offset < end
     ]
     if cut:
-        way_on = "Its output holds them: leave it as it is." if committed else "Use re_plan to plan this run anew."
+        way_on = _of_committed(store, plan) if committed else "Use re_plan to plan this run anew."
         raise DataLoss(cut, f"The log was truncated after the plan was made. {way_on}")
 
 

@@ -33,9 +33,8 @@ from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store, safe_name
 from airflow_kafka_offsets.stores.runs import (
-    begin_read,
+    begin_read_unless_replaced,
     read_stored_plan,
-    refuse_replaced,
     store_report,
     stored_plan_number,
     withdraw_late,
@@ -145,8 +144,7 @@ def read_plan(spark: SparkSession, job: PlanJob | None = None, **options: Any) -
     """
     job = job or plan_job()
     all_options = _source_options(spark, job, options)
-    attempt = begin_read(job.store, job.plan, job.split, job._output)
-    refuse_replaced(job.store, job.plan)  # after that: who replaces the plan now finds this attempt
+    attempt = begin_read_unless_replaced(job.store, job.plan, job.split, job._output)
     if job.partitions:
         frame = spark.read.format("kafka").options(**all_options).load()
     else:

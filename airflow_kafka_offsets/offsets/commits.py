@@ -20,7 +20,9 @@ from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated, listed
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.spec import RunKey
 
+_CUT_RUN = 200  # characters of a run's name that does not fit
 METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which counts towards the broker's 4,096
 
 
@@ -47,8 +49,12 @@ class CommitMark:
             fields["window"] = True
         text = json.dumps(fields, separators=(",", ":"))
         if len(text.encode()) > METADATA_LIMIT_BYTES and self.run is not None:
-            return replace(self, run=self.run[:200]).encode()
+            return replace(self, run=self.run[:_CUT_RUN]).encode()
         return text
+
+    def is_of(self, run: RunKey) -> bool:
+        """Whether ``run`` has made this commit."""
+        return self.run == str(run) or (self.run is not None and self.run == str(run)[:_CUT_RUN])
 
     @classmethod
     def of(cls, committed: CommittedOffset | None) -> CommitMark | None:

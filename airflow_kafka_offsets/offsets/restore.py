@@ -220,13 +220,21 @@ def _moved(request: PlanRequest, checkpoint: Checkpoint, committed: Committed, r
     if moved and request.on_group_moved == "fail":
         raise_refusals([_group_moved(request, checkpoint, tp, commit) for tp, commit in moved.items()])
     if request.on_group_moved == "adopt-group":
-        return _Moved({tp: Position(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in moved.items()}, {})
+        adopted = {tp: c for tp, c in moved.items() if not _is_window(c)}  # whose mark is never a position
+        return _Moved(
+            {tp: Position(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in adopted.items()}, {}
+        )
     if request.on_group_moved == "keep-checkpoint":
         behind = [
             tp for tp, commit in committed.items() if tp.topic not in recreated and _is_behind(checkpoint, tp, commit)
         ]
         return _Moved({}, dict.fromkeys(behind, "keep-checkpoint"))
     return _Moved({}, {})
+
+
+def _is_window(commit: CommittedOffset) -> bool:
+    mark = CommitMark.of(commit)
+    return mark is not None and mark.window
 
 
 def _is_behind(checkpoint: Checkpoint, tp: TopicPartition, commit: CommittedOffset) -> bool:
@@ -318,9 +326,9 @@ def _adopting_warning(request: PlanRequest, committed: Committed) -> tuple[str, 
         return ()
     if request.restart is not None:
         return (
-            f"restart {request.restart!r} is applied, and records that run {runs[0]} has committed may be read once "
-            "more: there is no checkpoint of this pipeline, so whether the word was applied before (by a renamed DAG) "
-            "is not known. Take the word out, if it was.",
+            f"restart {request.restart!r} is applied, and the commits of run {runs[0]} do not count: records may be "
+            "read once more, or skipped, as the startup mode says. There is no checkpoint of this pipeline, so it is "
+            "not known whether the word was applied before (by a renamed DAG). Take the word out, if it was.",
         )
     return (
         f"There is no checkpoint of this pipeline: it goes on from what run {runs[0]} has committed in the group. If "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from airflow_kafka_offsets.errors import NoPosition, StoreUnavailable
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
@@ -85,10 +86,11 @@ class CheckpointChain:
         One that was made good from a commit which landed in part, when the plan was lost, has some of them only.
         """
         ends = {p.topic_partition: p.end_offset for p in plan.partitions}
+        since = takewhile(lambda checkpoint: checkpoint.id != plan.parent, self.newest_first())
         return any(
             checkpoint.plan_id == plan.plan_id
             and all(tp in checkpoint.offsets and checkpoint.offsets[tp].offset == end for tp, end in ends.items())
-            for checkpoint in self.newest_first()
+            for checkpoint in since
         )
 
     def _refused(self, name: str, reason: str) -> StoreUnavailable:

@@ -7,6 +7,7 @@
     plans-of-no-run/<plan_id>/plan.1.json                             what `unblock` made
     reads/<plan_id>/plan.1.json                                       where the plan is kept
     reads/<plan_id>/<split>/begun.<attempt>.json                      before a split is read
+    reads/<plan_id>/<split>/refused.<attempt>.json                    it came too late, and has read nothing
     reads/<plan_id>/<split>/report.<attempt>.json                     after its sink has succeeded
     outputs/<output>/owner.1.json                                     the task instance that writes there, and no other
 """
@@ -122,7 +123,11 @@ def find_plan_by_id(store: WorkStore, plan_id: str) -> OffsetPlan | None:
     where = store.read(f"{folder_of_reads(plan_id)}/plan.1.json")
     value = store.read(str(where["stored_as"])) if where else None
     plan = _plan(store, str(where["stored_as"]), value) if where and value else None
-    return plan if plan and plan.plan_id == plan_id else None
+    if plan is None or plan.plan_id != plan_id:
+        return None
+    # A run that was planned anew to the same records has the plan more than once, upon another parent each time.
+    stored = plans_of_run(store, plan.run) if plan.run else []
+    return next((found.plan for found in reversed(stored) if found.plan.plan_id == plan_id), plan)
 
 
 def begun_outputs(store: WorkStore, plan: OffsetPlan) -> list[str]:
@@ -130,7 +135,7 @@ def begun_outputs(store: WorkStore, plan: OffsetPlan) -> list[str]:
     return [
         f"split {split}: {begun.value.get('output') or 'the job did not say where'}"
         for split in range(plan.splits)
-        for begun in store.series(_reads(plan.plan_id, split), "begun")[-1:]
+        for begun in store.series(_reads(plan.plan_id, split), "begun", without=_refused(store, plan, split))[-1:]
     ]
 
 
@@ -152,8 +157,13 @@ def splits_left_over(store: WorkStore, plan: OffsetPlan) -> list[str]:
         "not overwrite it"
         for other in _others(store, plan)
         for split in range(other.splits)
-        if split not in started and store.numbers(_reads(other.plan_id, split), "begun")
+        if split not in started and set(_begun(store, other, split)) - _refused(store, other, split)
     ]
+
+
+def begun_by_others(store: WorkStore, plan: OffsetPlan) -> bool:
+    """Whether another plan of the run has begun to write, so that the output may not be this plan's any more."""
+    return any(begun_outputs(store, other) for other in _others(store, plan))
 
 
 def _others(store: WorkStore, plan: OffsetPlan) -> list[OffsetPlan]:
@@ -214,6 +224,31 @@ def begin_read(store: WorkStore, plan: OffsetPlan, split: int, output: str | Non
     return store.append(_reads(plan.plan_id, split), "begun", value).number
 
 
+def begin_read_unless_replaced(store: WorkStore, plan: OffsetPlan, split: int, output: str | None) -> int:
+    """As :func:`begin_read`, for a job: nobody knows how long it has waited.
+
+    It goes on record before it looks, so that who replaces the plan after that look finds it there. Where it has to
+    give up, that goes on record too: it has written nothing.
+
+    :raises PlanReplaced: the run has another plan by now.
+    """
+    attempt = begin_read(store, plan, split, output)
+    try:
+        refuse_replaced(store, plan)
+    except PlanReplaced:
+        store.create(f"{_reads(plan.plan_id, split)}/refused.{attempt}.json", {"version": 1})
+        raise
+    return attempt
+
+
+def _begun(store: WorkStore, plan: OffsetPlan, split: int) -> list[int]:
+    return store.numbers(_reads(plan.plan_id, split), "begun")
+
+
+def _refused(store: WorkStore, plan: OffsetPlan, split: int) -> set[int]:
+    return set(store.numbers(_reads(plan.plan_id, split), "refused"))
+
+
 def store_report(store: WorkStore, report: ReadReport) -> None:
     """Record what an attempt wrote. Once: a second report of one attempt would have to be another truth.
 
@@ -235,7 +270,7 @@ def withdraw_late(store: WorkStore, plan: OffsetPlan, split: int, attempt: int) 
     with it no report of this output counts, until the split is written anew.
     """
     current = (find_plan(store, plan.run) if plan.run else None) or StoredPlan(plan, "")
-    numbers = store.numbers(_reads(plan.plan_id, split), "begun")
+    numbers = _begun(store, plan, split)
     if current.plan.plan_id != plan.plan_id:
         by = f"plan {current.plan.plan_id}"
     elif numbers and numbers[-1] != attempt:
@@ -254,7 +289,7 @@ def latest_attempts(store: WorkStore, plan: OffsetPlan, splits: Iterable[int]) -
     """
     attempts = {}
     for split in splits:
-        numbers = store.numbers(_reads(plan.plan_id, split), "begun")
+        numbers = _begun(store, plan, split)
         if numbers:
             name = f"{_reads(plan.plan_id, split)}/report.{numbers[-1]}.json"
             value = store.read(name)

@@ -75,7 +75,7 @@ BROKEN = (
     _broken("a plan that was replaced", (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
     _broken("replay: records that are gone", (REPLAY, "    if not gone:\n", "    if True:\n")),
     _broken("row 3: once the chain has gone on", (COMMITS, "if own_commit_on_record and (gone_on or (", "if own_commit_on_record and ((")),
-    _broken("replaced while its commit landed", (FROZEN, "    if successor.plan_id != old.plan_id and has_committed(old, store, cluster):\n", "    if False:\n"), (FROZEN, "    committed = _committed_plan(store, run, cluster)\n", "    committed = kept.plan if has_committed(kept.plan, store, cluster) else None\n")),
+    _broken("replaced while its commit landed", (FROZEN, "    if committed and committed.plan_id != stored.plan.plan_id:\n", "    if False:\n"), (FROZEN, "    committed = _committed_plan(store, run, cluster)\n    # A window", "    committed = kept.plan if has_committed(kept.plan, store, cluster) else None\n    # A window")),
     _broken("what a late job has begun", (COMMITTING, "            _refuse_left_over(plan, store)\n", ""), (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
     _broken("replay: a re-plan after the commit", (FROZEN, "    if request.re_plan and committed:\n", "    if False:\n")),
     _broken("windows: a rival that holds it", ("stores/windows.py", "            if rivals:\n", "            if False:\n")),

@@ -41,7 +41,7 @@ from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore, decode
-from airflow_kafka_offsets.stores.runs import begin_read, find_plan, refuse_replaced, store_plan, store_report
+from airflow_kafka_offsets.stores.runs import begin_read_unless_replaced, find_plan, store_plan, store_report
 from airflow_kafka_offsets.unblocking import unblock
 from tests.cluster.memory import InMemoryCluster
 from tests.model.steps import Place, Step, SteppedCluster, current_step
@@ -214,8 +214,7 @@ class World:
 
         def call() -> None:
             for split in started_splits(plan):
-                attempt = begin_read(self.store, plan, split, None)
-                refuse_replaced(self.store, plan)
+                attempt = begin_read_unless_replaced(self.store, plan, split, None)
                 reads = {}
                 for p in split_plan(plan)[split]:
                     self._require_records(plan, p)
