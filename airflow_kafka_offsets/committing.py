@@ -31,7 +31,8 @@ from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
 from airflow_kafka_offsets.stores.commit_record import CommitRecord
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import latest_attempts, refuse_replaced, splits_left_over
+from airflow_kafka_offsets.stores.reads import latest_attempts, splits_left_over
+from airflow_kafka_offsets.stores.runs import refuse_replaced
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 log = logging.getLogger(__name__)

@@ -19,17 +19,14 @@ from airflow_kafka_offsets.offsets.windows import TimeClaim, claim_of
 from airflow_kafka_offsets.planner import Made, make_on_chain, now_ms
 from airflow_kafka_offsets.replay import check_replay, has_committed
 from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.stores.reads import begin_read, begun_outputs, begun_outputs_of_run, splits_left_over
 from airflow_kafka_offsets.stores.runs import (
     StoredPlan,
-    begin_read,
-    begun_outputs,
-    begun_outputs_of_run,
     find_plan,
     plans_of_run,
     receipts,
     remember_plan,
     replace_plan,
-    splits_left_over,
     store_plan,
 )
 from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives

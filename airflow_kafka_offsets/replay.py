@@ -19,13 +19,8 @@ from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicList
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import (
-    begun_by_others,
-    begun_outputs,
-    begun_outputs_of_run,
-    latest_attempts,
-    receipts,
-)
+from airflow_kafka_offsets.stores.reads import begun_by_others, begun_outputs, begun_outputs_of_run, latest_attempts
+from airflow_kafka_offsets.stores.runs import receipts
 from airflow_kafka_offsets.stores.turns import IsAlive
 
 

@@ -32,13 +32,8 @@ from airflow_kafka_offsets.offsets.output import Attempt, TableFormat, WriteMode
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store, safe_name
-from airflow_kafka_offsets.stores.runs import (
-    begin_read_unless_replaced,
-    read_stored_plan,
-    store_report,
-    stored_plan_number,
-    withdraw_late,
-)
+from airflow_kafka_offsets.stores.reads import begin_read_unless_replaced, store_report, withdraw_late
+from airflow_kafka_offsets.stores.runs import read_stored_plan, stored_plan_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

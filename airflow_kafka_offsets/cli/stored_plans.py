@@ -10,7 +10,7 @@ from airflow_kafka_offsets.cli.render import Table, render
 from airflow_kafka_offsets.committing import commit_run, parse_commit_mode, parse_fencing
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.offsets.verify import verify_reads
-from airflow_kafka_offsets.stores.runs import latest_attempts
+from airflow_kafka_offsets.stores.reads import latest_attempts
 
 
 def verify(options: Options) -> int:

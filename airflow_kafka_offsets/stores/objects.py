@@ -13,16 +13,17 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from airflow_kafka_offsets.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 _DIGEST = re.compile(r',"sha256":"([0-9a-f]{64})"}$')
 _LONGEST_NAME = 200  # bytes; most file systems end at 255
 
@@ -275,4 +276,19 @@ def open_work_store(uri: str) -> WorkStore:
             f"Cannot open the work store {uri}",
             f"{type(error).__name__}: {error}",
             f"Install universal-pathlib and fsspec's package for {scheme}:// where the Spark driver runs.",
+        ) from error
+
+
+def of_known_version(store: WorkStore, name: str, read: Callable[[dict[str, Any]], T], value: dict[str, Any]) -> T:
+    """``value`` as ``read`` understands it.
+
+    :raises StoreUnavailable: another version of this package has written it.
+    """
+    try:
+        return read(value)
+    except ValueError as error:
+        raise StoreUnavailable(
+            f"Cannot use {name} in the work store {store.uri}",
+            str(error),
+            "Use the version of airflow-kafka-offsets that wrote it, here and where the Spark driver runs.",
         ) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.stores.runs import begin_read
+from airflow_kafka_offsets.stores.reads import begin_read
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from tests.cli.conftest import Say

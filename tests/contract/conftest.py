@@ -18,6 +18,7 @@ from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
 from testbed.broker import KafkaBroker
 from tests.cluster.memory import InMemoryCluster
 from tests.cluster.real import Hands, RealHands, Transaction
+from tests.contract.pipeline import Pipeline
 
 NOW_MS = 1_795_168_800_000
 
@@ -101,3 +102,11 @@ def orders(cluster: AnyCluster) -> str:
 @pytest.fixture
 def store(tmp_path: Path) -> WorkStore:
     return open_work_store(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
+    """Three partitions of four records."""
+    for partition in range(3):
+        cluster.produce(orders, 4, partition)
+    return Pipeline(cluster.reader, store, orders, group)

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import begin_read, store_report
+from airflow_kafka_offsets.stores.reads import begin_read, store_report
 from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
 
 CHECKPOINT = "pipeline"

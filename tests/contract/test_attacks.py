@@ -22,27 +22,14 @@ from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.stores import runs
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
-from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
-from airflow_kafka_offsets.stores.runs import begin_read, store_plan
+from airflow_kafka_offsets.stores.objects import open_work_store
+from airflow_kafka_offsets.stores.reads import begin_read
+from airflow_kafka_offsets.stores.runs import store_plan
 from tests.cluster.commits import commit
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
-
-
-@pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
-    for partition in range(3):
-        cluster.produce(orders, 4, partition)
-    return Pipeline(cluster.reader, store, orders, group)
-
-
-class Killed(BaseException):
-    pass
-
-
-def die(*_: object) -> None:
-    raise Killed
+from tests.contract.troubles import Killed, die
 
 
 def land_first(cluster: AnyCluster, pipeline: Pipeline, plan: OffsetPlan) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,69 +15,22 @@ from airflow_kafka_offsets.errors import (
     PlanReplaced,
     ReadNotVerified,
 )
-from airflow_kafka_offsets.offsets.assign import split_plan, started_splits
+from airflow_kafka_offsets.offsets.assign import started_splits
 from airflow_kafka_offsets.offsets.commits import mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.stores import commit_record
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
-from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import (
-    begin_read,
-    find_plan,
-    refuse_replaced,
-    store_plan,
-    store_report,
-    withdraw_late,
-)
+from airflow_kafka_offsets.stores.reads import begin_read, withdraw_late
+from airflow_kafka_offsets.stores.runs import find_plan, refuse_replaced, store_plan
 from tests.cluster.commits import commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
-
-
-@pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
-    for partition in range(3):
-        cluster.produce(orders, 4, partition)
-    return Pipeline(cluster.reader, store, orders, group)
-
-
-class Killed(BaseException):
-    pass
-
-
-def die(*_: object, **__: object) -> None:
-    raise Killed
-
-
-def produce(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    for partition in range(3):
-        cluster.produce(pipeline.topic, 2, partition)
+from tests.contract.troubles import Killed, Meanwhile, clear, die, forget_plan, land, produce, read
 
 
 def held(pipeline: Pipeline) -> list[int]:
     partitions = [TopicPartition(pipeline.topic, number) for number in range(3)]
     return [commit.offset for commit in pipeline.cluster.committed(pipeline.group, partitions).values()]
-
-
-def clear(pipeline: Pipeline, plan: OffsetPlan, **parameters: Any) -> None:
-    """All three tasks of a run."""
-    assert plan.run is not None
-    assert pipeline.plan(plan.run.run_id, **parameters).plan_id == plan.plan_id
-    pipeline.read(plan)
-    pipeline.commit(plan)
-
-
-def read(pipeline: Pipeline, plan: OffsetPlan) -> None:
-    """Every split that is started."""
-    for split in started_splits(plan):
-        attempt = begin_read(pipeline.store, plan, split, None)
-        reads = {
-            p.topic_partition: PartitionRead(p.range.size, p.start_offset, p.end_offset - 1)
-            for p in split_plan(plan)[split]
-        }
-        store_report(pipeline.store, ReadReport(plan.plan_id, split, attempt, "counts", reads))
 
 
 # ── cleared after its own commit ──────────────────────────────────────────────────────────────────────────────────────
@@ -136,13 +88,6 @@ def test_a_commit_that_landed_in_part_and_whose_plan_is_lost_is_not_this_runs_co
         pipeline.commit(part)
 
 
-def forget_plan(pipeline: Pipeline, plan: OffsetPlan) -> None:
-    assert plan.run is not None
-    stored = find_plan(pipeline.store, plan.run)
-    assert stored is not None
-    pipeline.store.remove(stored.name)
-
-
 @pytest.mark.parametrize("killed_before", [(CheckpointChain, "append"), (commit_record, "store_receipt")])
 def test_a_run_that_has_committed_and_lost_its_plan_is_not_planned_anew(
     cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, killed_before: tuple[Any, str]
@@ -161,21 +106,6 @@ def test_a_run_that_has_committed_and_lost_its_plan_is_not_planned_anew(
 
 
 # ── a commit that lands while its run is planned anew ─────────────────────────────────────────────────────────────────
-
-
-@dataclass
-class Meanwhile:
-    """A cluster where something happens, once, when ``name`` is asked."""
-
-    cluster: Any
-    name: str
-    happens: Callable[[], Any] | None
-
-    def __getattr__(self, name: str) -> Any:
-        if name == self.name and self.happens:
-            happens, self.happens = self.happens, None
-            happens()
-        return getattr(self.cluster, name)
 
 
 def test_a_commit_that_lands_during_re_plan_keeps_its_plan(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -213,12 +143,7 @@ def test_a_replaced_plan_whose_commit_landed_at_the_last_moment_becomes_the_runs
         patch.setattr(frozen_plans, "has_committed", lambda *_: False)
         new = pipeline.plan("one", re_plan=True)
     begin_read(pipeline.store, new, 0, None)
-    mark = mark_of(old).encode()
-    commit(
-        pipeline.cluster,
-        pipeline.group,
-        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in old.partitions},
-    )
+    land(pipeline, old)
     with pytest.raises(PlanCommitted, match=old.plan_id):
         pipeline.plan("one", re_plan=True)
     again = pipeline.plan("one")

@@ -29,11 +29,12 @@ from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import begin_read
+from airflow_kafka_offsets.stores.reads import begin_read
 from testbed.broker import KafkaBroker
 from tests.cluster.commits import Interrupted, commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
+from tests.contract.troubles import Killed, die
 
 MOMENTS = ("before_second_look", "before_commit", "after_commit")
 
@@ -259,14 +260,6 @@ def test_a_spark_task_that_begins_again_while_the_commit_is_prepared_is_seen(
 
 
 # ── a crash at every step ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Killed(BaseException):
-    pass
-
-
-def die() -> None:
-    raise Killed
 
 
 @pytest.mark.parametrize("then", ["retry", "next run"])

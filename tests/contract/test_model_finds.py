@@ -9,21 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import PlanSuperseded, ReadNotVerified
-from airflow_kafka_offsets.offsets.commits import mark_of
-from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
-from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import begin_read
-from tests.cluster.commits import commit
+from airflow_kafka_offsets.stores.reads import begin_read
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
-
-
-@pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
-    for partition in range(3):
-        cluster.produce(orders, 4, partition)
-    return Pipeline(cluster.reader, store, orders, group)
+from tests.contract.troubles import land
 
 
 def test_a_new_topic_is_read_by_each_of_two_pipelines_on_one_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -69,12 +59,7 @@ def test_a_commit_whose_plan_is_lost_is_completed_in_the_name_of_its_own_run(pip
     old = pipeline.plan("old")
     lost = replace(pipeline.plan("lost"), partitions=old.partitions)
     lost = replace(lost, splits=lost.splits + 1)  # another plan, which no store has
-    mark = mark_of(lost).encode()
-    commit(
-        pipeline.cluster,
-        pipeline.group,
-        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in lost.partitions},
-    )
+    land(pipeline, lost)
     pipeline.plan("next")
     newest = CheckpointChain(pipeline.store, lost.cluster_id, CHECKPOINT).newest()
     assert newest is not None

@@ -17,43 +17,20 @@ from airflow_kafka_offsets.errors import (
     PlanSuperseded,
     ReadNotVerified,
 )
-from airflow_kafka_offsets.offsets.commits import mark_of
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.output import Attempt, table_options
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.unblock import parse_unblock
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import (
-    begin_read,
-    begin_read_unless_replaced,
-    find_plan,
-    find_plan_by_id,
-    stored_plan_number,
-)
+from airflow_kafka_offsets.stores.reads import begin_read, begin_read_unless_replaced
+from airflow_kafka_offsets.stores.runs import find_plan, find_plan_by_id, stored_plan_number
 from airflow_kafka_offsets.unblocking import unblock
-from tests.cluster.commits import Interrupted, commit
+from tests.cluster.commits import Interrupted
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
-from tests.contract.test_cleared_runs import Meanwhile, produce, read
 from tests.contract.test_windows import HOUR, T, hours
-
-
-@pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
-    for partition in range(3):
-        cluster.produce(orders, 4, partition)
-    return Pipeline(cluster.reader, store, orders, group)
-
-
-def land(pipeline: Pipeline, plan: OffsetPlan) -> None:
-    """The commit of ``plan`` arrives, and its worker dies before the checkpoint."""
-    mark = mark_of(plan).encode()
-    commit(
-        pipeline.cluster,
-        pipeline.group,
-        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in plan.partitions},
-    )
+from tests.contract.troubles import Meanwhile, forget_plan, land, produce, read
 
 
 def late_job(pipeline: Pipeline, plan: OffsetPlan, split: int) -> None:
@@ -223,10 +200,7 @@ def test_a_run_with_a_very_long_name_that_lost_its_plan_is_not_planned_anew(
     lost = pipeline.plan(name)
     pipeline.read(lost)
     land(pipeline, lost)
-    assert lost.run is not None
-    stored = find_plan(pipeline.store, lost.run)
-    assert stored is not None
-    pipeline.store.remove(stored.name)
+    forget_plan(pipeline, lost)
     produce(cluster, pipeline)
     with pytest.raises(PlanLost):
         pipeline.plan(name)

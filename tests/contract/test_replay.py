@@ -19,7 +19,8 @@ from airflow_kafka_offsets.offsets.commits import mark_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import begin_read, replace_plan
+from airflow_kafka_offsets.stores.reads import begin_read
+from airflow_kafka_offsets.stores.runs import replace_plan
 from tests.cluster.commits import commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.stores.objects import WorkStore
 from tests.cluster.commits import Interrupted, commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
+from tests.contract.troubles import Killed, die
 
 HOUR = 3_600_000
 T = 1_795_132_800_000 - 2 * HOUR  # two hours before a midnight, so that windows lie on both sides of it
@@ -146,9 +147,6 @@ def test_a_run_that_is_planned_anew_with_another_window_gives_the_first_one_up(p
 def test_a_window_given_up_by_a_re_plan_that_died_is_free_once_that_run_is_cleared(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object) -> None:
-        raise Killed
-
     pipeline.plan("moved", **hours(0, 1))
     with monkeypatch.context() as patch:
         patch.setattr(frozen_plans, "_release_window", die)
@@ -156,10 +154,6 @@ def test_a_window_given_up_by_a_re_plan_that_died_is_free_once_that_run_is_clear
             pipeline.plan("moved", **hours(1, 2), re_plan=True)
     assert ranges(pipeline.plan("moved"))[0] == (2, 4)
     assert ranges(pipeline.plan("other", **hours(0, 1)))[0] == (0, 2)
-
-
-class Killed(BaseException):
-    pass
 
 
 def test_another_checkpoint_id_is_another_output(pipeline: Pipeline) -> None:

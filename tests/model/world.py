@@ -41,7 +41,8 @@ from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore, decode
-from airflow_kafka_offsets.stores.runs import begin_read_unless_replaced, find_plan, store_plan, store_report
+from airflow_kafka_offsets.stores.reads import begin_read_unless_replaced, store_report
+from airflow_kafka_offsets.stores.runs import find_plan, store_plan
 from airflow_kafka_offsets.unblocking import unblock
 from tests.cluster.memory import InMemoryCluster
 from tests.model.steps import Place, Step, SteppedCluster, current_step

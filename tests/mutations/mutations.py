@@ -27,12 +27,8 @@ WINDOWS = "stores/windows.py"
 COMMITS, VERIFY, PARSE, SPEC = "offsets/commits.py", "offsets/verify.py", "offsets/parse.py", "offsets/spec.py"
 BOUNDS, LAG = "offsets/bounds.py", "offsets/lag.py"
 PLANNER, FROZEN, COMMITTING = "planner.py", "frozen_plans.py", "committing.py"
-RECORD, RUNS, ASSIGN, DISCOVERY = (
-    "stores/commit_record.py",
-    "stores/runs.py",
-    "offsets/assign.py",
-    "offsets/discovery.py",
-)
+RUNS, READS = "stores/runs.py", "stores/reads.py"
+RECORD, ASSIGN, DISCOVERY = "stores/commit_record.py", "offsets/assign.py", "offsets/discovery.py"
 TIMES, PLAN, MAPS, STORED = "offsets/times.py", "offsets/plan.py", "offsets/offset_maps.py", "stores/checkpoints.py"
 CONFIG, CONNECTION, BROKER_DISCOVERY = "broker/config.py", "broker/connection.py", "broker/discovery.py"
 TURNS, REPLAY = "stores/turns.py", "replay.py"
@@ -355,7 +351,7 @@ MUTATIONS = (
     Mutation("replaced: put back", FROZEN, "        kept = _put_back(store, run, committed, kept.plan)\n", "        pass\n", "becomes_the_runs_again"),
     Mutation("replaced: output", FROZEN, "    for split in range(committed.splits):\n", "    for split in ():\n", "becomes_the_runs_again|read_again_if_any_other"),
     Mutation("replaced: append", FROZEN, "replaces=instead_of.plan_id, starts_all_splits=True", "replaces=instead_of.plan_id", "not_appended_a_second_time"),
-    Mutation("replaced: job refused", RUNS, '        store.create(f"{_reads(plan.plan_id, split)}/refused.{attempt}.json", {"version": 1})\n', "", "late_job_that_was_refused"),
+    Mutation("replaced: job refused", READS, '        store.create(f"{_reads(plan.plan_id, split)}/refused.{attempt}.json", {"version": 1})\n', "", "late_job_that_was_refused"),
     Mutation("replaced: found", RUNS, "for found in reversed(stored)", "for found in stored", "found_by_its_id_as_the_run_has_it"),
     Mutation("adopt: window", RESTORE, "if not _is_window(c)}", "}", "mirrored_window_is_no_position"),
     Mutation("replaced: job", RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced", "was_replaced_reads_nothing"),

@@ -16,7 +16,8 @@ from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import SplitAttempt
 from airflow_kafka_offsets.spark import PlanJob, plan_job
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
-from airflow_kafka_offsets.stores.runs import latest_attempts, store_plan
+from airflow_kafka_offsets.stores.reads import latest_attempts
+from airflow_kafka_offsets.stores.runs import store_plan
 from testbed.broker import KafkaBroker
 
 RUN_ID = "scheduled__2026-11-20T10:00:00+00:00"

@@ -20,18 +20,16 @@ from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+from airflow_kafka_offsets.stores.reads import begin_read, latest_attempts, store_report
 from airflow_kafka_offsets.stores.retention import find_old, remove
 from airflow_kafka_offsets.stores.runs import (
-    begin_read,
     find_plan,
     find_plan_by_id,
-    latest_attempts,
     receipts,
     replace_plan,
     store_plan,
     store_plan_of_no_run,
     store_receipt,
-    store_report,
 )
 from tests.cluster.memory import InMemoryCluster
 from tests.offsets.builders import plan, planned

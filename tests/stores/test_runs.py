@@ -11,17 +11,14 @@ from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import RunKey
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport, SplitAttempt
 from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+from airflow_kafka_offsets.stores.reads import begin_read, latest_attempts, store_report, withdraw_late
 from airflow_kafka_offsets.stores.runs import (
-    begin_read,
     find_plan,
-    latest_attempts,
     read_stored_plan,
     receipts,
     replace_plan,
     store_plan,
     store_receipt,
-    store_report,
-    withdraw_late,
 )
 
 RUN = RunKey("dag", "scheduled__2026-11-20T10:00:00+00:00", "group.resolve")

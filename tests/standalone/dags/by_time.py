@@ -18,7 +18,8 @@ from airflow_kafka_offsets.offsets.assign import split_plan
 from airflow_kafka_offsets.offsets.job import parse_job_arguments
 from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.stores.objects import open_work_store, safe_name
-from airflow_kafka_offsets.stores.runs import begin_read, read_stored_plan, store_report
+from airflow_kafka_offsets.stores.reads import begin_read, store_report
+from airflow_kafka_offsets.stores.runs import read_stored_plan
 
 TOPIC = "{{ params.topic or var.value.get('by_time_topic', '') }}"
 GROUP = TOPIC + "-group"
