@@ -83,7 +83,7 @@ def _connections(proxy: KafkaProxy) -> dict[str, str]:
     """One for each task, so that its requests can be told from the others' by their client id."""
     known = airflow_home.connections({}, spark_master="local[1]")
     known["AIRFLOW_CONN_SPARK_EXECUTORS"] = json.dumps({"conn_type": "spark", "host": "local-cluster[1,1,640]"})
-    for task in ("wait_for_partitions", RESOLVE, COMMIT):
+    for task in ("wait_for_partitions", "wait_for_window", RESOLVE, COMMIT):
         extra = {"bootstrap.servers": proxy.bootstrap_servers, "client.id": task}
         known[f"AIRFLOW_CONN_KAFKA_{task.upper()}"] = json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
     return known
