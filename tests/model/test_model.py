@@ -597,7 +597,7 @@ def _named(error: Exception) -> dict[str, str]:
 
 TestModel = Model.TestCase
 TestModel.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "300")),
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "200")),
     stateful_step_count=int(os.environ.get("MODEL_STEPS", "40")),
     deadline=None,
     print_blob=True,

@@ -345,6 +345,7 @@ MUTATIONS = (
     Mutation("fence: reports", COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()", "begins_again_while_the_commit"),
     Mutation("cleared: gone on", COMMITS, "if own_commit_on_record and (gone_on or (", "if own_commit_on_record and ((", "test_cleared_runs"),
     Mutation("cleared: own", STORED, "            and all(tp in", "            and any(tp in", "landed_in_part_and_whose_plan_is_lost"),
+    Mutation("cleared: chain", STORED, "takewhile(lambda checkpoint: checkpoint.id != plan.parent, self.newest_first())", "self.newest_first()", "does_not_read_the_whole_chain"),
     Mutation("cleared: lost", FROZEN, "_refuse_lost(request.run, _commits_of(request.run, made) - known)", "pass", "lost_its_plan_is_not_planned_anew"),
     Mutation("replaced: committed", FROZEN, "    if committed and committed.plan_id != stored.plan.plan_id:\n", "    if False:\n", "lands_during_re_plan|plan_is_advanced"),
     Mutation("replaced: window", FROZEN, " and not committed.window:\n        kept", ":\n        kept", "not_put_back_by_a_late_mirror"),
