@@ -12,12 +12,14 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Fencing, OffsetCommitter, OffsetReader
 from airflow_kafka_offsets.errors import (
     CommitConflict,
+    CommitUnsettled,
     GroupActive,
     InvalidRequest,
     ReadNotVerified,
@@ -230,6 +232,33 @@ def commit_offsets(
     :param verify: raises if the plan is not, or no longer, shown to have been read: a cleared Spark task may have begun
         to write again since the first look.
     """
+    once = partial(
+        _commit_once,
+        plan,
+        cluster,
+        fencing=fencing,
+        mirror=mirror,
+        dry_run=dry_run,
+        look_up_record=look_up_record,
+        verify=verify,
+    )
+    try:
+        return once()
+    except CommitUnsettled as unsettled:
+        log.warning("%s (%s). Comparing once more tells whether it arrived.", unsettled.what, unsettled.reason)
+        return once()
+
+
+def _commit_once(
+    plan: OffsetPlan,
+    cluster: Cluster,
+    *,
+    fencing: Fencing,
+    mirror: bool,
+    dry_run: bool,
+    look_up_record: Callable[[], CommitRecord | _NoRecord],
+    verify: Callable[[], None],
+) -> CommitOutcome:
     group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)

@@ -28,7 +28,8 @@
     │   └── NothingToDiscover                 no topic, or no partition, matches
     └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
-        │   └── NotAuthorized                 the cluster answers, and an ACL is missing
+        │   ├── NotAuthorized                 the cluster answers, and an ACL is missing
+        │   └── CommitUnsettled               the answer to a commit leaves open whether it arrived
         └── StoreUnavailable                  the work store cannot be read or written
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
@@ -340,6 +341,10 @@ class ClusterUnavailable(UnavailableError):
 
 class NotAuthorized(ClusterUnavailable):
     """The cluster answers, and does not let this client do that; names the right that is missing."""
+
+
+class CommitUnsettled(ClusterUnavailable):
+    """The answer to a commit was an error that leaves open whether it arrived. To compare once more finds out."""
 
 
 class StoreUnavailable(UnavailableError):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_LEADER_OR_FOLLOWER = 6
+UNKNOWN_SERVER_ERROR = -1
 
 Change = Callable[[int, bytes], bytes]
 
@@ -40,6 +41,17 @@ def offset_fetch_error(code: int) -> Change:
         if version < 8:
             raise ValueError(f"OffsetFetch v{version} is not known here")
         return answer[:-4] + struct.pack(">h", code) + answer[-2:]  # then the group's tags, and the answer's
+
+    return change
+
+
+def end_txn_error(code: int) -> Change:
+    """EndTxn, versions 0 to 2: a whole answer, of which only the correlation id was there before."""
+
+    def change(version: int, answer: bytes) -> bytes:
+        if version > 2:
+            raise ValueError(f"EndTxn v{version} is not known here")
+        return answer[:4] + struct.pack(">ih", 0, code)  # throttle time, error
 
     return change
 

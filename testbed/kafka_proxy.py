@@ -311,6 +311,15 @@ def changed(change: Callable[[int, bytes], bytes]) -> Deed:
     return deed
 
 
+def instead(answer: Callable[[int, bytes], bytes]) -> Deed:
+    """Answer `answer(api version, correlation id)` in the broker's place, which never sees the request."""
+
+    def deed(exchange: Exchange) -> bytes:
+        return answer(exchange.version, exchange.request[4:8])
+
+    return deed
+
+
 def _kill(process: psutil.Process, signal_number: int) -> None:
     process.send_signal(signal_number)
     if signal_number == signal.SIGKILL:

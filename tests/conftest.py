@@ -19,6 +19,8 @@ from testbed import airflow_home, jars
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.java import Java, find_java
+from testbed.kafka_proxy import KafkaProxy
+from testbed.ports import free_ports
 from testbed.spark import spark_conf, spark_env
 
 pytest_plugins = ["tests.airflow.fixtures"]
@@ -74,10 +76,26 @@ def spark_settings(spark_jars: list[Path]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def broker(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+def proxied(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaBroker, KafkaProxy]]:
+    port = free_ports(1)[0]
+    with (
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), proxy_port=port, java=java, say=say) as running,
+        KafkaProxy(port, lambda: running.proxied_address) as proxy,
+    ):
+        yield running, proxy
+
+
+@pytest.fixture(scope="session")
+def broker(proxied: tuple[KafkaBroker, KafkaProxy]) -> KafkaBroker:
     """The session's broker. A test that stops, kills or pauses one makes its own: `KafkaBroker(tmp_path / "kafka")`."""
-    with KafkaBroker(tmp_path_factory.mktemp("kafka"), java=java, say=say) as running:
-        yield running
+    return proxied[0]
+
+
+@pytest.fixture
+def proxy(proxied: tuple[KafkaBroker, KafkaProxy]) -> Iterator[KafkaProxy]:
+    """A proxy in front of `broker`, for faults of its answers."""
+    yield proxied[1]
+    proxied[1].disarm()
 
 
 @pytest.fixture

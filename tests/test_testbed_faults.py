@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,56 +13,43 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
 from testbed.hanging_file import HangingFile
-from testbed.java import Java
 from testbed.kafka_proxy import LIST_OFFSETS, METADATA, KafkaProxy, Moment, NotFired
 from testbed.leash import Leashed
-from testbed.ports import free_ports
 from testbed.raw_offsets import RawOffsets
 from testbed.topics import quiet, wait_for
 
 
-@pytest.fixture(scope="module")
-def proxied(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaBroker, KafkaProxy]]:
-    port = free_ports(1)[0]
-    with (
-        KafkaBroker(tmp_path_factory.mktemp("kafka"), proxy_port=port, java=java) as broker,
-        KafkaProxy(port, lambda: broker.proxied_address) as proxy,
-    ):
-        broker.create_topic("t", 2)
-        broker.produce_many("t", 10, partitions=2)
-        yield broker, proxy
-
-
 @pytest.fixture
-def proxy(proxied: tuple[KafkaBroker, KafkaProxy]) -> Iterator[KafkaProxy]:
-    yield proxied[1]
-    proxied[1].disarm()
+def t(broker: KafkaBroker, topic: Callable[..., str]) -> str:
+    name = topic(2)
+    broker.produce_many(name, 10, partitions=2)
+    return name
 
 
-def _ends(proxy: KafkaProxy, client_id: str = "me") -> list[int]:
+def _ends(proxy: KafkaProxy, t: str, client_id: str = "me") -> list[int]:
     admin = AdminClient({"bootstrap.servers": proxy.bootstrap_servers, "client.id": client_id}, logger=quiet)
     admin.list_topics(timeout=10)
-    asked = {TopicPartition("t", p): OffsetSpec.latest() for p in (0, 1)}
+    asked = {TopicPartition(t, p): OffsetSpec.latest() for p in (0, 1)}
     return [future.result(20).offset for future in admin.list_offsets(asked, request_timeout=10).values()]
 
 
-def test_a_client_of_the_proxy_speaks_to_the_broker_through_it_alone(proxy: KafkaProxy) -> None:
+def test_a_client_of_the_proxy_speaks_to_the_broker_through_it_alone(proxy: KafkaProxy, t: str) -> None:
     rule = proxy.arm("seen", Moment("me", LIST_OFFSETS), kafka_proxy.before(lambda: None))
-    assert _ends(proxy) == [5, 5]
+    assert _ends(proxy, t) == [5, 5]
     assert "api key 2 by client 'me'" in rule.proof()
 
 
-def test_a_rule_is_for_one_client_and_one_request(proxy: KafkaProxy) -> None:
+def test_a_rule_is_for_one_client_and_one_request(proxy: KafkaProxy, t: str) -> None:
     rule = proxy.arm("seen", Moment("me", LIST_OFFSETS, 2), kafka_proxy.before(lambda: None))
-    _ends(proxy, "somebody")
-    _ends(proxy)
+    _ends(proxy, t, "somebody")
+    _ends(proxy, t)
     with pytest.raises(NotFired, match="1 came"):
         rule.proof()
-    _ends(proxy)
+    _ends(proxy, t)
     assert rule.proof()
 
 
-def test_the_client_process_of_a_request_is_found(proxy: KafkaProxy) -> None:
+def test_the_client_process_of_a_request_is_found(proxy: KafkaProxy, t: str) -> None:
     pids: list[int] = []
 
     def who(exchange: kafka_proxy.Exchange) -> bytes:
@@ -70,31 +57,30 @@ def test_the_client_process_of_a_request_is_found(proxy: KafkaProxy) -> None:
         return exchange.forward()
 
     proxy.arm("who", Moment("me", METADATA), who)
-    _ends(proxy)
+    _ends(proxy, t)
     assert pids == [os.getpid()]
 
 
-def test_a_changed_error_code_is_what_the_client_sees(proxy: KafkaProxy) -> None:
+def test_a_changed_error_code_is_what_the_client_sees(proxy: KafkaProxy, t: str) -> None:
     """librdkafka asks again where it is told of another leader, and then gets the broker's own answer."""
     change = kafka_answers.list_offsets_error(kafka_answers.NOT_LEADER_OR_FOLLOWER)
     rule = proxy.arm("no leader", Moment("me", LIST_OFFSETS), kafka_proxy.changed(change))
     seen: list[object] = []
     try:
-        seen.append(_ends(proxy))
+        seen.append(_ends(proxy, t))
     except Exception as error:
         seen.append(str(error))
     assert rule.proof()
     assert "NOT_LEADER" in str(seen) or seen == [[5, 5]]
 
 
-def test_the_raw_look_sees_what_the_admin_client_wrote(proxied: tuple[KafkaBroker, KafkaProxy]) -> None:
-    broker, _ = proxied
+def test_the_raw_look_sees_what_the_admin_client_wrote(broker: KafkaBroker, t: str, group: str) -> None:
     admin = broker.admin()
-    partition = TopicPartition("t", 1, 4, metadata="said")
-    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("g", [partition])])["g"].result(30)
+    partition = TopicPartition(t, 1, 4, metadata="said")
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [partition])])[group].result(30)
     with RawOffsets(broker.bootstrap_servers) as raw:
-        assert raw.read("g", "t", [0, 1]) == {1: (4, "said")}
-        assert raw.read("nobody", "t", [0, 1]) == {}
+        assert raw.read(group, t, [0, 1]) == {1: (4, "said")}
+        assert raw.read("nobody", t, [0, 1]) == {}
 
 
 def test_a_reader_waits_until_the_file_is_given_back(tmp_path: Path) -> None:

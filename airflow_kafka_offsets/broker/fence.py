@@ -22,7 +22,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from airflow_kafka_offsets.broker.answers import to_kafka
 from airflow_kafka_offsets.broker.config import transactional_settings
 from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection, in_words
-from airflow_kafka_offsets.errors import ClusterUnavailable, CommitConflict, KafkaOffsetsError, NotAuthorized
+from airflow_kafka_offsets.errors import (
+    ClusterUnavailable,
+    CommitConflict,
+    CommitUnsettled,
+    KafkaOffsetsError,
+    NotAuthorized,
+)
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 
 T = TypeVar("T")
@@ -45,6 +51,7 @@ class TransactionalCommit:
         self._transactional_id = TRANSACTIONAL_ID_PREFIX + group_id
         self._producer: Producer | None = None
         self._pending = False
+        self._committing = False
 
     def __enter__(self) -> TransactionalCommit:
         self._connection.contact()
@@ -86,10 +93,14 @@ class TransactionalCommit:
         """All of them arrive now.
 
         :raises CommitConflict: a younger committer has opened the fence; nothing was committed.
+        :raises CommitUnsettled: an error that does not tell whether they arrived. A 4.1 broker answers UNKNOWN where a
+            younger committer opens the fence at the same moment (its log: "Preparing transaction state transition to
+            PREPARE_COMMIT while it already a pending state PREPARE_EPOCH_FENCE").
         :raises ClusterUnavailable: no answer: whether they arrived is not known, and a repeat finds out.
         """
         if not self._pending:
             return
+        self._committing = True
         self._call("commit to", lambda producer, left_s: producer.commit_transaction(left_s))
         self._pending = False
 
@@ -135,7 +146,8 @@ class TransactionalCommit:
             return NotAuthorized(
                 f"Not allowed to {what} {where}", in_words(error), f"Give this client's principal the right: {right}."
             )
-        return ClusterUnavailable(
+        unsettled = self._committing and error.txn_requires_abort()
+        return (CommitUnsettled if unsettled else ClusterUnavailable)(
             f"Cannot {what} {where}",
             in_words(error) + self._connection.told(),
             "Retry; a repeat is safe, also if this commit arrived after all. Where the cluster has no transactions, "

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.errors import (
     CommitConflict,
+    CommitUnsettled,
     GroupActive,
     InvalidRequest,
     KafkaOffsetsError,
@@ -30,7 +31,9 @@ from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.reads import begin_read
+from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
+from testbed.kafka_proxy import KafkaProxy, Moment
 from tests.cluster.commits import Interrupted, commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
@@ -308,6 +311,41 @@ def test_what_a_killed_committer_left_pending_is_aborted_by_the_next_one(
         opened.send({tp: CommittedOffset(1)})
         opened.commit()
         assert cluster.committed(group, [tp]) == {tp: CommittedOffset(1)}
+
+
+@pytest.mark.parametrize("arrived", [True, False], ids=["arrived", "did not arrive"])
+def test_an_answer_that_does_not_tell_whether_the_commit_arrived_is_looked_into(
+    broker: KafkaBroker, proxy: KafkaProxy, topic: Callable[..., str], group: str, store: WorkStore, arrived: bool
+) -> None:
+    """UNKNOWN: a 4.1 broker's answer to a commit while a younger committer opens the fence."""
+    orders = topic(3)
+    broker.produce(orders, [(partition, None, "x", 1) for partition in range(3)])
+    unknown = kafka_answers.end_txn_error(kafka_answers.UNKNOWN_SERVER_ERROR)
+    with KafkaCluster({"bootstrap.servers": proxy.bootstrap_servers, "client.id": "committer"}) as cluster:
+        pipeline = Pipeline(cluster, store, orders, group)
+        plan = planned(pipeline, "one")
+        rule = proxy.arm(
+            "EndTxn answered with UNKNOWN",
+            Moment("committer", kafka_proxy.END_TXN),
+            (kafka_proxy.changed if arrived else kafka_proxy.instead)(unknown),
+        )
+        pipeline.commit(plan)
+        assert rule.proof()
+        assert held(pipeline) == ends(plan)
+        assert newest_plan(pipeline, plan) == plan.plan_id
+
+
+def test_an_unsettled_commit_gives_way_to_the_one_that_fenced_it_off(pipeline: Pipeline) -> None:
+    slow, fast = planned(pipeline, "slow"), planned(pipeline, "fast", max_records=6)
+
+    def overtake() -> None:
+        pipeline.commit(fast)
+        raise CommitUnsettled("Cannot commit", "UNKNOWN", "Retry.", retriable=True)
+
+    with pytest.raises(CommitConflict):
+        commit_while(pipeline, slow, "before_commit", overtake)
+    assert held(pipeline) == ends(fast)
+    assert newest_plan(pipeline, fast) == fast.plan_id
 
 
 # ── the fence itself, over both clusters ──────────────────────────────────────────────────────────────────────────────
