@@ -180,7 +180,7 @@ class _NoRecord:
     """There is no work store: nothing is known of a plan, and nothing is kept."""
 
     own = False
-    newest_is_parent = False
+    parent_is_newest = False
     gone_on = False
 
     def require_parent_or_own(self, plan: OffsetPlan) -> None:
@@ -273,7 +273,7 @@ def _commit_once(
             before,
             topic_ids,
             own_commit_on_record=record.own,
-            parent_is_newest=record.newest_is_parent,
+            parent_is_newest=record.parent_is_newest,
             gone_on=record.gone_on,
         )
         record.require_parent_or_own(plan)

@@ -49,9 +49,7 @@ from airflow_kafka_offsets.offsets.spec import (
 from airflow_kafka_offsets.offsets.times import iso
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import (
-    find_plan_by_id,
-)
+from airflow_kafka_offsets.stores.runs import find_plan_by_id
 from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import DataLoss, PlanSuperseded, ReadNotVerified, TopicRecreated
-from airflow_kafka_offsets.offsets.commits import CommitMark
+from airflow_kafka_offsets.offsets.commits import CommitMark, marks_of_positions
 from airflow_kafka_offsets.offsets.model import OffsetRange, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.spec import PlanRequest, TopicList
@@ -95,8 +95,7 @@ def _own_commits(plan: OffsetPlan, cluster: OffsetReader) -> dict[TopicPartition
     if plan.group_id is None:
         return {}
     committed = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions])
-    marks = {tp: CommitMark.of(commit) for tp, commit in committed.items()}
-    return {tp: (committed[tp].offset, mark) for tp, mark in marks.items() if mark is not None and not mark.window}
+    return {tp: (committed[tp].offset, mark) for tp, mark in marks_of_positions(committed).items()}
 
 
 def _refuse_superseded(plan: OffsetPlan, chain: CheckpointChain, store: WorkStore, cluster: OffsetReader) -> None:

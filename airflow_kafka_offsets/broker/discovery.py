@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, Topic
 TOPIC_CHUNK = 200
 INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
-_ZERO = "A" * 22  # the UUID of zeros, in base 64
+_ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
 def discover(connection: Connection, subscription: Subscription) -> ClusterDescription:
@@ -139,4 +139,4 @@ def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]
 def _id_of(topic_id: object) -> str | None:
     """``None`` where the cluster has no topic ids: an upgrade that brings them makes no other topic of it."""
     text = str(topic_id)
-    return None if text == _ZERO else text
+    return None if text == _ZERO_UUID else text

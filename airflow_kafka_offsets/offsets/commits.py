@@ -70,6 +70,12 @@ class CommitMark:
             return None
 
 
+def marks_of_positions(committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, CommitMark]:
+    """The marks of this package's commits that are positions, by partition, sorted; a mirrored window's is none."""
+    marks = {tp: CommitMark.of(commit) for tp, commit in sorted(committed.items())}
+    return {tp: mark for tp, mark in marks.items() if mark is not None and not mark.window}
+
+
 def mark_of(plan: OffsetPlan) -> CommitMark:
     run = str(plan.run) if plan.run else None
     return CommitMark(plan.plan_id, run, plan.parent, pipeline_mark(plan.checkpoint_id), plan.window)

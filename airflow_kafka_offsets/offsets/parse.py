@@ -175,6 +175,11 @@ def parse_request(
     return request
 
 
+def subscription_of(asker: object) -> dict[str, Any]:
+    """The four parameters that say what to read, of an operator, a sensor or a trigger that has them as attributes."""
+    return {name: getattr(asker, name) for name in ("topics", "topic_pattern", "partitions", "include_internal_topics")}
+
+
 def parse_subscription(
     topics: Sequence[str] | str | None,
     topic_pattern: str | None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.errors import GroupMoved, TopicRecreated
 from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, applied_restarts, checkpoint_after
-from airflow_kafka_offsets.offsets.commits import CommitMark, pipeline_mark, writer_of
+from airflow_kafka_offsets.offsets.commits import CommitMark, marks_of_positions, pipeline_mark, writer_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.resolve import Position, Refusal, raise_refusals
@@ -85,6 +85,7 @@ def restore(
     if recreated and request.on_recreated == "fail":
         raise _topics_recreated(current, topic_ids, recreated)
     moved = _moved(request, current, committed, recreated)
+    new = _new(current, committed, recreated)
     reason = f"committed by plan {current.plan_id}" if landed else "checkpoint"
     positions = {
         tp: Position(kept.offset, reason, kept.leader_epoch)
@@ -92,7 +93,7 @@ def restore(
         if tp.topic not in recreated
     }
     return Restored(
-        {**positions, **_marked_new(current, committed, recreated), **moved.adopted},
+        {**positions, **new.own, **moved.adopted},
         current,
         repaired=landed is not None,
         recreated=recreated,
@@ -104,7 +105,7 @@ def restore(
         warnings=(
             *_startup_warning(request, current),
             *_expired_warning(current, committed, topic_ids),
-            *_read_by_another_warning(current, committed, recreated),
+            *_read_by_another_warning(new.of_others),
         ),
     )
 
@@ -122,11 +123,10 @@ def _restarted(checkpoint: Checkpoint) -> dict[TopicPartition, str]:
 
 def positions_in_group(committed: Committed) -> dict[TopicPartition, Position] | None:
     """Rule 1 without a checkpoint: a commit that names any plan of this package is the position of its partition."""
-    positions = {}
-    for tp, commit in committed.items():
-        mark = CommitMark.of(commit)
-        if mark and not mark.window:
-            positions[tp] = Position(commit.offset, f"committed by plan {mark.plan_id}", commit.leader_epoch)
+    positions = {
+        tp: Position(committed[tp].offset, f"committed by plan {mark.plan_id}", committed[tp].leader_epoch)
+        for tp, mark in marks_of_positions(committed).items()
+    }
     return positions or None
 
 
@@ -137,11 +137,7 @@ def _landed(
     find_plan: Callable[[str], OffsetPlan | None],
 ) -> Checkpoint | None:
     """The checkpoint that a commit should have left, where marks in the group name this one as their parent."""
-    marked = {}
-    for tp, commit in committed.items():
-        mark = CommitMark.of(commit)
-        if mark and mark.parent == checkpoint.id and not mark.window:
-            marked[tp] = mark
+    marked = {tp: mark for tp, mark in marks_of_positions(committed).items() if mark.parent == checkpoint.id}
     plan_ids = sorted({mark.plan_id for mark in marked.values()})
     if not plan_ids:
         return None
@@ -255,28 +251,26 @@ def _group_moved(request: PlanRequest, checkpoint: Checkpoint, tp: TopicPartitio
     )
 
 
-def _marked_new(
-    checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]
-) -> dict[TopicPartition, Position]:
-    """Rule 4: a partition that the checkpoint lacks starts at the group's commit if this package made it.
+@dataclass(frozen=True, slots=True)
+class _New:
+    """This package's commits on partitions that the checkpoint lacks (rule 4).
 
-    Not where the commit says that it is another pipeline's of the same group: what that has read, this one has not.
+    A commit that says it is another pipeline's of the same group is no position: what that has read, this one has not.
     """
-    own = pipeline_mark(checkpoint.checkpoint_id)
-    new = _marks_of_new(checkpoint, committed, recreated)
-    return positions_in_group({tp: committed[tp] for tp, mark in new.items() if mark.pipeline in (None, own)}) or {}
+
+    own: Mapping[TopicPartition, Position]
+    of_others: Mapping[TopicPartition, CommitMark]
 
 
-def _marks_of_new(
-    checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]
-) -> dict[TopicPartition, CommitMark]:
-    """This package's commits on partitions that the checkpoint lacks."""
-    marks = {tp: CommitMark.of(commit) for tp, commit in sorted(committed.items())}
-    return {
+def _new(checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]) -> _New:
+    here = (None, pipeline_mark(checkpoint.checkpoint_id))
+    marks = {
         tp: mark
-        for tp, mark in marks.items()
-        if tp not in checkpoint.offsets and tp.topic not in recreated and mark is not None and not mark.window
+        for tp, mark in marks_of_positions(committed).items()
+        if tp not in checkpoint.offsets and tp.topic not in recreated
     }
+    own = {tp: committed[tp] for tp, mark in marks.items() if mark.pipeline in here}
+    return _New(positions_in_group(own) or {}, {tp: mark for tp, mark in marks.items() if tp not in own})
 
 
 def _startup_warning(request: PlanRequest, checkpoint: Checkpoint) -> list[str]:
@@ -302,11 +296,8 @@ def _expired_warning(checkpoint: Checkpoint, committed: Committed, topic_ids: Ma
     ]
 
 
-def _read_by_another_warning(checkpoint: Checkpoint, committed: Committed, recreated: frozenset[str]) -> list[str]:
+def _read_by_another_warning(others: Mapping[TopicPartition, CommitMark]) -> list[str]:
     """A mapped resolve task whose list was reordered, a renamed pipeline, or two pipelines on one group."""
-    own = pipeline_mark(checkpoint.checkpoint_id)
-    new = _marks_of_new(checkpoint, committed, recreated)
-    others = {tp: mark for tp, mark in new.items() if mark.pipeline not in (None, own)}
     if not others:
         return []
     first = next(iter(others))
@@ -320,8 +311,7 @@ def _read_by_another_warning(checkpoint: Checkpoint, committed: Committed, recre
 
 def _adopting_warning(request: PlanRequest, committed: Committed) -> tuple[str, ...]:
     """There is no checkpoint, and this package has committed: by this pipeline before it was renamed, or by another."""
-    marks = {tp: CommitMark.of(commit) for tp, commit in sorted(committed.items())}
-    runs = [mark.run for mark in marks.values() if mark is not None and not mark.window]
+    runs = [mark.run for mark in marks_of_positions(committed).values()]
     if not runs:
         return ()
     if request.restart is not None:

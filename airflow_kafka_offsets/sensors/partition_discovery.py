@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.offsets.discovery import new_since
+from airflow_kafka_offsets.offsets.parse import subscription_of
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
@@ -70,10 +71,7 @@ class PartitionDiscoverySensor(WaitingSensor):
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         return PartitionDiscoveryTrigger(
             kafka_config_id=self.kafka_config_id,
-            topics=self.topics,
-            topic_pattern=self.topic_pattern,
-            partitions=self.partitions,
-            include_internal_topics=self.include_internal_topics,
+            **subscription_of(self),
             min_partitions=self.min_partitions,
             poke_interval=self.poke_interval,
         )

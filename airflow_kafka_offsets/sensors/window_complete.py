@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_offsets.hooks.run_context import times_of_run
+from airflow_kafka_offsets.offsets.parse import subscription_of
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
@@ -83,12 +84,7 @@ class WindowCompleteSensor(WaitingSensor):
             self._watching = wait_until(
                 self.end,
                 kafka_config_id=self.kafka_config_id,
-                subscription={
-                    "topics": self.topics,
-                    "topic_pattern": self.topic_pattern,
-                    "partitions": self.partitions,
-                    "include_internal_topics": self.include_internal_topics,
-                },
+                subscription=subscription_of(self),
                 clock_skew=self.clock_skew,
                 poke_interval=self.poke_interval,
                 isolation_level=self.isolation_level,

@@ -22,20 +22,20 @@ class CommitRecord:
     chain: CheckpointChain | None
     newest: Checkpoint | None
     own: bool
-    newest_is_parent: bool
+    parent_is_newest: bool
 
     @property
     def gone_on(self) -> bool:
         """The chain is not where the plan found it any more."""
-        return self.newest is not None and not self.newest_is_parent
+        return self.newest is not None and not self.parent_is_newest
 
     @classmethod
     def of(cls, plan: OffsetPlan, store: WorkStore, chain: CheckpointChain | None) -> CommitRecord:
         newest = chain.newest() if chain else None
         receipt = plan.run is not None and plan.plan_id in receipts(store, plan.run)
-        newest_is_parent = newest is not None and newest.id == plan.parent
-        own = receipt or (chain is not None and not newest_is_parent and chain.holds(plan))
-        return cls(store, chain, newest, own, newest_is_parent)
+        parent_is_newest = newest is not None and newest.id == plan.parent
+        own = receipt or (chain is not None and not parent_is_newest and chain.holds(plan))
+        return cls(store, chain, newest, own, parent_is_newest)
 
     def require_parent_or_own(self, plan: OffsetPlan, *, checkpoint_only: bool = False) -> None:
         """The chain must still be where the plan found it: else another run of this pipeline has gone on.
@@ -48,7 +48,7 @@ class CommitRecord:
                 f"plan {plan.plan_id} goes on from checkpoint {plan.parent}, and there is none of this pipeline",
                 "Use the work store that the plan was made in, or restore its checkpoints folder.",
             )
-        if self.newest is None or self.newest_is_parent or self.own:
+        if self.newest is None or self.parent_is_newest or self.own:
             return
         raise CommitConflict(
             [f"plan {plan.plan_id} goes on from checkpoint {plan.parent}; the newest is of {self.newest.writer}"],
@@ -67,7 +67,7 @@ class CommitRecord:
             store_receipt(self.store, plan.run, plan)
 
     def _keep_checkpoint(self, plan: OffsetPlan, group_now: Mapping[TopicPartition, int | None]) -> None:
-        if self.chain is None or self.newest is None or not self.newest_is_parent:
+        if self.chain is None or self.newest is None or not self.parent_is_newest:
             return
         added = self.chain.append(checkpoint_after(plan, self.newest, group_now))
         if not added and not self.chain.holds(plan):  # a run that found this commit may have repaired the chain

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
-from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
 from airflow_kafka_offsets.offsets.spec import EarliestOffset
 from airflow_kafka_offsets.overview import look_at_lag
 from airflow_kafka_offsets.planner import now_ms, request_for
@@ -62,10 +62,14 @@ class LagWatch:
         """
         limits = parse_limits(self.min_records, self.max_age)
         hook = KafkaOffsetsHook(self.kafka_config_id)
-        asked = ("topics", "topic_pattern", "partitions", "include_internal_topics")
-        about = ("group_id", "checkpoint_id", "isolation_level")
-        parameters = {name: getattr(self, name) for name in (*asked, *about)}
-        request = request_for(hook.client_config, {**parameters, "startup_mode": EarliestOffset.name})
+        asked = {
+            **subscription_of(self),
+            "group_id": self.group_id,
+            "checkpoint_id": self.checkpoint_id,
+            "isolation_level": self.isolation_level,
+            "startup_mode": EarliestOffset.name,
+        }
+        request = request_for(hook.client_config, asked)
         store = configured_work_store(self.work_store) if self.checkpoint_id else None
         with hook.open_cluster() as cluster:
             description = cluster.discover(request.subscription)
@@ -116,12 +120,7 @@ class KafkaLagEventTrigger(WatchingTrigger):
         try:
             self._remind_after_ms = None if self.remind_after is None else parse_age_ms(self.remind_after)
             parse_limits(self.watch.min_records, self.watch.max_age)
-            parse_subscription(
-                self.watch.topics,
-                self.watch.topic_pattern,
-                self.watch.partitions,
-                self.watch.include_internal_topics,
-            )
+            parse_subscription(**subscription_of(self.watch))
         except (ValueError, InvalidRequest) as error:
             # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
             raise TypeError(f"KafkaLagEventTrigger: {error}") from error

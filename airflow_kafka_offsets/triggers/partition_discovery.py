@@ -9,7 +9,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.discovery import missing_for
 from airflow_kafka_offsets.offsets.model import by_topic
-from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
 from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
 
 
@@ -40,10 +40,7 @@ class PartitionDiscoveryTrigger(WaitingTrigger):
             "airflow_kafka_offsets.triggers.partition_discovery.PartitionDiscoveryTrigger",
             {
                 "kafka_config_id": self.kafka_config_id,
-                "topics": self.topics,
-                "topic_pattern": self.topic_pattern,
-                "partitions": self.partitions,
-                "include_internal_topics": self.include_internal_topics,
+                **subscription_of(self),
                 "min_partitions": self.min_partitions,
                 "poke_interval": self.poke_interval,
             },
@@ -53,9 +50,7 @@ class PartitionDiscoveryTrigger(WaitingTrigger):
         """``{"cluster_id": …, "topics": {"orders": [0, 1]}}``, or ``None`` while that is too little."""
         if self.min_partitions < 1:
             raise InvalidRequest((f"min_partitions is {self.min_partitions}; it must be at least 1.",))
-        subscription = parse_subscription(
-            self.topics, self.topic_pattern, self.partitions, self.include_internal_topics
-        )
+        subscription = parse_subscription(**subscription_of(self))
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
             found = cluster.discover(subscription)
         missing = missing_for(subscription, found.topics, self.min_partitions)

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.complete import (
 )
 from airflow_kafka_offsets.offsets.discovery import missing_for
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
-from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
 from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
 from airflow_kafka_offsets.planner import now_ms, request_for
 from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
@@ -75,10 +75,7 @@ class WindowCompleteTrigger(WaitingTrigger):
             "airflow_kafka_offsets.triggers.window_complete.WindowCompleteTrigger",
             {
                 "kafka_config_id": self.kafka_config_id,
-                "topics": self.topics,
-                "topic_pattern": self.topic_pattern,
-                "partitions": self.partitions,
-                "include_internal_topics": self.include_internal_topics,
+                **subscription_of(self),
                 "isolation_level": self.isolation_level,
                 "end_ms": self.end_ms,
                 "idle_timeout_ms": self.idle_timeout_ms,
@@ -115,9 +112,7 @@ class WindowCompleteTrigger(WaitingTrigger):
         return _report(judged, self._found)
 
     def _discover(self, cluster: KafkaCluster) -> bool:
-        subscription = parse_subscription(
-            self.topics, self.topic_pattern, self.partitions, self.include_internal_topics
-        )
+        subscription = parse_subscription(**subscription_of(self))
         topics = cluster.discover(subscription).topics
         missing = missing_for(subscription, topics, 1)
         if missing:

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.complete import parse_wait_ms
 from airflow_kafka_offsets.offsets.lag import parse_age_ms
-from airflow_kafka_offsets.offsets.parse import parse_subscription
+from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
 from airflow_kafka_offsets.planner import now_ms
 from airflow_kafka_offsets.triggers.watching import WatchingTrigger
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
@@ -79,9 +79,8 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         )
 
     def watched(self) -> dict[str, Any]:
-        names = ("width", "kafka_config_id", "topics", "topic_pattern", "partitions", "include_internal_topics")
-        rules = ("isolation_level", "idle_timeout", "clock_skew")
-        return {name: getattr(self, name) for name in (*names, *rules)}
+        others = ("width", "kafka_config_id", "isolation_level", "idle_timeout", "clock_skew")
+        return {**subscription_of(self), **{name: getattr(self, name) for name in others}}
 
     def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
         """:param told: the end of the last window that was told, or of the last one before the watcher was started."""
@@ -94,12 +93,7 @@ class KafkaWindowEventTrigger(WatchingTrigger):
             self._waiting = wait_until(
                 end_ms,
                 kafka_config_id=self.kafka_config_id,
-                subscription={
-                    "topics": self.topics,
-                    "topic_pattern": self.topic_pattern,
-                    "partitions": self.partitions,
-                    "include_internal_topics": self.include_internal_topics,
-                },
+                subscription=subscription_of(self),
                 clock_skew=self.clock_skew,
                 poke_interval=self.poke_interval,
                 isolation_level=self.isolation_level,

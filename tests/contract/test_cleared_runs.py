@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets import frozen_plans
 from airflow_kafka_offsets.errors import (
     CommitConflict,
     PlanCommitted,
@@ -25,7 +24,7 @@ from airflow_kafka_offsets.stores.runs import find_plan, refuse_replaced, store_
 from tests.cluster.commits import commit
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
-from tests.contract.troubles import Killed, Meanwhile, clear, die, forget_plan, land, produce, read
+from tests.contract.troubles import Killed, Meanwhile, clear, die, forget_plan, land, planned_anew, produce, read
 
 
 def held(pipeline: Pipeline) -> list[int]:
@@ -133,15 +132,10 @@ def test_a_commit_that_lands_while_its_plan_is_advanced_keeps_its_plan(cluster: 
 
 
 def test_a_replaced_plan_whose_commit_landed_at_the_last_moment_becomes_the_runs_again(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     """It had been verified before it was replaced, and was sent to the group after that had been asked."""
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    with monkeypatch.context() as patch:
-        patch.setattr(frozen_plans, "has_committed", lambda *_: False)
-        new = pipeline.plan("one", re_plan=True)
+    old, new = planned_anew(cluster, pipeline)
     begin_read(pipeline.store, new, 0, None)
     land(pipeline, old)
     with pytest.raises(PlanCommitted, match=old.plan_id):

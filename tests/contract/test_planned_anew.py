@@ -30,7 +30,7 @@ from tests.cluster.commits import Interrupted
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
 from tests.contract.test_windows import HOUR, T, hours
-from tests.contract.troubles import Meanwhile, forget_plan, land, produce, read
+from tests.contract.troubles import Meanwhile, forget_plan, land, planned_anew, produce, read
 
 
 def late_job(pipeline: Pipeline, plan: OffsetPlan, split: int) -> None:
@@ -53,10 +53,7 @@ def test_a_late_job_that_was_refused_does_not_bar_a_committed_run_for_ever(pipel
 def test_a_commit_of_an_older_plan_that_lands_during_a_second_re_plan_keeps_its_plan(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    pipeline.plan("one", re_plan=True)  # killed before it has looked for the commit; then retried
+    old, _ = planned_anew(cluster, pipeline)  # killed before it has looked for the commit; then retried
     produce(cluster, pipeline)
     looking = replace(pipeline, cluster=Meanwhile(pipeline.cluster, "describe", lambda: land(pipeline, old)))
     with pytest.raises(PlanCommitted, match=old.plan_id):
@@ -67,10 +64,7 @@ def test_a_commit_of_an_older_plan_that_lands_during_a_second_re_plan_keeps_its_
 def test_a_plan_that_is_put_back_is_read_again_if_any_other_plan_had_begun(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    second = pipeline.plan("one", re_plan=True)
+    old, second = planned_anew(cluster, pipeline)
     begin_read(pipeline.store, second, 0, None)
     produce(cluster, pipeline)
     third = pipeline.plan("one", re_plan=True)
@@ -85,10 +79,7 @@ def test_a_plan_that_is_put_back_is_read_again_if_any_other_plan_had_begun(
 def test_a_job_that_begins_while_its_plan_is_replaced_by_the_committed_one_is_seen(
     cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    second = pipeline.plan("one", re_plan=True)
+    old, second = planned_anew(cluster, pipeline)
     land(pipeline, old)
     real = frozen_plans.replace_plan
 
@@ -180,10 +171,7 @@ def test_a_restart_word_that_may_skip_records_after_a_rename_says_so(cluster: An
 def test_a_plan_that_is_put_back_and_cannot_be_read_any_more_does_not_claim_that_its_output_is_whole(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    second = pipeline.plan("one", re_plan=True)
+    old, second = planned_anew(cluster, pipeline)
     begin_read(pipeline.store, second, 0, "lake/run=one/split=0")
     land(pipeline, old)
     for n in range(3):
@@ -234,10 +222,7 @@ def test_a_retry_does_not_read_the_whole_chain(cluster: AnyCluster, pipeline: Pi
 
 def test_a_re_plan_that_is_refused_puts_the_committed_plan_back(cluster: AnyCluster, pipeline: Pipeline) -> None:
     """With re_plan=True in the DAG every clear is one."""
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    pipeline.plan("one", re_plan=True)
+    old, _ = planned_anew(cluster, pipeline)
     land(pipeline, old)
     with pytest.raises(PlanCommitted):
         pipeline.plan("one", re_plan=True)
@@ -256,11 +241,9 @@ def test_a_plan_that_is_put_back_is_not_appended_a_second_time(cluster: AnyClust
         attempt = Attempt(stored.plan, 0, stored_plan_number(stored.name), 1)
         return table_options(attempt, "delta", "append")["txnVersion"]
 
-    old = pipeline.plan("one")
+    pipeline.plan("one")
     assert version() == "1"
-    pipeline.read(old)  # its rows are in the table
-    produce(cluster, pipeline)
-    pipeline.plan("one", re_plan=True)
+    old, _ = planned_anew(cluster, pipeline)  # the old one's rows are in the table
     land(pipeline, old)
     assert pipeline.plan("one").plan_id == old.plan_id
     with pytest.raises(InvalidRequest, match="append"):

@@ -39,6 +39,14 @@ def clear(pipeline: Pipeline, plan: OffsetPlan, **parameters: Any) -> None:
     pipeline.commit(plan)
 
 
+def planned_anew(cluster: AnyCluster, pipeline: Pipeline) -> tuple[OffsetPlan, OffsetPlan]:
+    """Run ``one``, planned and read, then planned anew with what has come since; its older plan and its newer."""
+    old = pipeline.plan("one")
+    pipeline.read(old)
+    produce(cluster, pipeline)
+    return old, pipeline.plan("one", re_plan=True)
+
+
 def read(pipeline: Pipeline, plan: OffsetPlan) -> None:
     """Every split that is started."""
     for split in started_splits(plan):

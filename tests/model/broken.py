@@ -71,7 +71,7 @@ BROKEN = (
     _broken("the second look at the reports", (COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()")),
     _broken("the reports at all", (COMMITTING, "        if require_report:\n", "        if False:\n")),
     _broken("restore: the group moved", (RESTORE, "        and commit.offset != checkpoint.offsets[tp].group_offset\n", "        and False\n")),
-    _broken("restore: another pipeline's mark", (RESTORE, " if mark.pipeline in (None, own)}", "}")),
+    _broken("restore: another pipeline's mark", (RESTORE, " if mark.pipeline in here}", "}")),
     _broken("a plan that was replaced", (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
     _broken("replay: records that are gone", (REPLAY, "    if not gone:\n", "    if True:\n")),
     _broken("row 3: once the chain has gone on", (COMMITS, "if own_commit_on_record and (gone_on or (", "if own_commit_on_record and ((")),
