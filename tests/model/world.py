@@ -392,7 +392,7 @@ class World:
             for p in plan.partitions:
                 if p.topic_partition in landed:
                     self._require_base(step, plan, p, before.get(p.topic_partition))
-                    self._require_not_back(plan, p)
+                    self._require_not_back(plan, p, before.get(p.topic_partition))
             self._on_landed(self.plans[plan_id])
         self.forget()
 
@@ -412,8 +412,13 @@ class World:
         moved = plan.window and mark is not None and not mark.window
         assert not moved, f"window {plan.run} replaces the position {before} of {tp}"
 
-    def _require_not_back(self, plan: OffsetPlan, p: PlannedPartition) -> None:
-        """A run that is cleared after the pipeline has gone on does not set the group back."""
+    def _require_not_back(self, plan: OffsetPlan, p: PlannedPartition, before: CommittedOffset | None) -> None:
+        """A run that is cleared after the pipeline has gone on does not set the group back.
+
+        It may renew its own commit: a restart moves the checkpoint, and the group only when its run has committed.
+        """
+        if before is not None and before.offset == p.end_offset:
+            return
         newest = self.newest_checkpoint(plan.checkpoint_id or "")
         if plan.window or newest is None or newest.id == plan.parent or self.fencing == "compare":
             return
