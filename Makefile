@@ -50,12 +50,16 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 # What needs a whole Airflow or a Spark cluster as processes, minutes each.
 SYSTEM := tests/faults tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_table_output.py
 
+# Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
+PROCESSES := 3
+
 test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM))
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM)) --numprocesses=$(PROCESSES) --dist=loadfile \
+	  --no-loadscope-reorder
 
 test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix
 	$(BIN)/python -m pytest $(SYSTEM)

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0  # against hanging, on a machine that is busy
 _CHUNK = 500  # librdkafka's cost of one call grows with the square of its partitions
 
 # Without a logger librdkafka writes to standard error, a line for each attempt at a broker that is not up yet.

@@ -32,6 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+LONGEST = {"test_demo.py", "test_dags.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes are begun first, so that of several processes none is waited for at the end."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 TopicFactory = Callable[..., str]
 
 # Airflow reads its settings when it is first imported, by whichever test that is: they are set before any of them.
