@@ -49,9 +49,11 @@ def main(arguments: Sequence[str]) -> int:
         def attempt(mutation: Mutation) -> str:
             copy = copies.get()
             try:
-                return _outcome(copy, mutation, tests_of(mutation, test_ids))
+                outcome = _outcome(copy, mutation, tests_of(mutation, test_ids))
             finally:
                 copies.put(copy)
+            print(f"{mutation.rule:22} {mutation.file:22} {outcome}", flush=True)
+            return outcome
 
         selected = sorted({test_id for mutation in chosen for test_id in tests_of(mutation, test_ids)})
         print(f"{len(selected)} tests, {len(chosen)} patches", flush=True)
@@ -111,8 +113,6 @@ def _run(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _report(outcomes: dict[Mutation, str], seconds: float) -> int:
-    for mutation, outcome in outcomes.items():
-        print(f"{mutation.rule:22} {mutation.file:22} {outcome}")
     bad = [mutation for mutation, outcome in outcomes.items() if not outcome.startswith("noticed")]
     print(f"\n{len(outcomes) - len(bad)} of {len(outcomes)} patches were noticed, in {seconds:.0f} s")
     for mutation in bad:
