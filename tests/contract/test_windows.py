@@ -133,6 +133,13 @@ def test_a_run_is_never_in_its_own_way(cluster: AnyCluster, pipeline: Pipeline) 
     assert pipeline.plan("run", **window) == successor
 
 
+def test_a_run_may_be_planned_anew_with_a_window_that_overlaps_its_own(pipeline: Pipeline) -> None:
+    pipeline.plan("run", **hours(0, 1))
+    assert ranges(pipeline.plan("run", **hours(0, 2), re_plan=True))[0] == (0, 4)
+    with pytest.raises(WindowRepeated, match="run dag/run/resolve"):
+        pipeline.plan("other", **hours(1, 2))
+
+
 def test_a_run_that_is_planned_anew_with_another_window_gives_the_first_one_up(pipeline: Pipeline) -> None:
     pipeline.plan("moved", **hours(0, 1))
     assert ranges(pipeline.plan("moved", **hours(1, 2), re_plan=True))[0] == (2, 4)

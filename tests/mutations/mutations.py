@@ -294,7 +294,7 @@ MUTATIONS = (
     Mutation("window: the slow", WINDOWS, "            self._settle(entry.ticket, held=False)\n", "", "wrong_answer_about_who_is_alive"),
     Mutation("window: refused", WINDOWS, "                self._settle(ticket, held=False)\n", "", "refused_or_died"),
     Mutation("window: alive", WINDOWS, 'if state == "open" and not self.is_alive(entry.run):', 'if state == "open":', "about_to_plan_is_waited_for"),
-    Mutation("window: its own", WINDOWS, "entry.run == self.run or not", "not", "never_in_its_own_way"),
+    Mutation("window: its own", WINDOWS, "entry.run == self.run or not", "not", "a_window_that_overlaps_its_own"),
     Mutation("window: given up", WINDOWS, 'and self._state(entry.ticket) == "held":\n                self.store', 'and False:\n                self.store', "gives_the_first_one_up"),
     Mutation("window: replayed", FROZEN, "    _hold_window(store, to_read, run, is_alive)", "    pass", "lost_work_store_is_held_again"),
     Mutation("mirror: start", COMMITS, "    if now != start:\n", "    if now is None:\n", "elsewhere_a_window"),
