@@ -6,8 +6,9 @@ Words after the command choose patches by their names. It takes some minutes, so
 
 Where a rule is covered by another, the two are broken together, and their names say so. Not noticed so far, and left
 out: row 5 (a moved parent is refused anyway), a landed commit that is not seen (the next run is refused, and asks a
-person), the splits of a re-plan, and that the lowest turn goes on. Plain tests claim those. The fence alone, records that
-are gone and the partitions that a plan lacks are noticed with some seeds only.
+person), the splits of a re-plan, and that the lowest turn goes on. Plain tests claim those. Rare ones (row 1, row 3 once
+the chain has gone on, a re-plan after the commit, the position to mirror over, the fence alone, records that are gone, the
+partitions that a plan lacks) take more examples than CI's: ``MODEL_EXAMPLES=3000``.
 """
 
 # ruff: noqa: E501 - what is searched for is as long as the lines of the code are
