@@ -2,7 +2,7 @@
 
 Each patch breaks one rule in a copy of the package, and the model explores the copy as it does in CI. What is noticed
 depends on what is explored: by default the seed is fixed; ``SEED=7 python -m tests.model.broken`` explores otherwise.
-Words after the command choose patches by their names. It takes some minutes, so it is no part of ``make mutants``.
+Words after the command choose patches by their names. It takes some minutes, so it is no part of ``make mutate``.
 
 Where a rule is covered by another, the two are broken together, and their names say so. Not noticed so far, and left
 out: row 5 (a moved parent is refused anyway), a landed commit that is not seen (the next run is refused, and asks a
