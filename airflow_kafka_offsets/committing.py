@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, Protocol, get_args
+from functools import wraps
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Fencing, OffsetCommitter, OffsetReader
@@ -27,7 +27,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.commits import compare, recreated_since, why_not_mirrored
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.resolve import raise_refusals
+from airflow_kafka_offsets.offsets.refusals import raise_refusals
 from airflow_kafka_offsets.offsets.verify import verify_reads
 from airflow_kafka_offsets.overview import describe_present
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain, chain_of
@@ -39,7 +39,8 @@ from airflow_kafka_offsets.stores.turns import IsAlive
 
 log = logging.getLogger(__name__)
 
-
+P = ParamSpec("P")
+T = TypeVar("T")
 CommitMode = Literal["on-success", "checkpoint-only", "never"]
 
 
@@ -215,6 +216,21 @@ def parse_fencing(value: str) -> Fencing:
     return value  # type: ignore[return-value]  # narrowed by the lines above
 
 
+def _once_more_if_unsettled(commit: Callable[P, T]) -> Callable[P, T]:
+    """To compare once more tells whether a commit arrived whose answer leaves it open."""
+
+    @wraps(commit)
+    def settled(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return commit(*args, **kwargs)
+        except CommitUnsettled as unsettled:
+            log.warning("%s (%s). Comparing once more tells whether it arrived.", unsettled.what, unsettled.reason)
+            return commit(*args, **kwargs)
+
+    return settled
+
+
+@_once_more_if_unsettled
 def commit_offsets(
     plan: OffsetPlan,
     cluster: Cluster,
@@ -232,33 +248,6 @@ def commit_offsets(
     :param verify: raises if the plan is not, or no longer, shown to have been read: a cleared Spark task may have begun
         to write again since the first look.
     """
-    once = partial(
-        _commit_once,
-        plan,
-        cluster,
-        fencing=fencing,
-        mirror=mirror,
-        dry_run=dry_run,
-        look_up_record=look_up_record,
-        verify=verify,
-    )
-    try:
-        return once()
-    except CommitUnsettled as unsettled:
-        log.warning("%s (%s). Comparing once more tells whether it arrived.", unsettled.what, unsettled.reason)
-        return once()
-
-
-def _commit_once(
-    plan: OffsetPlan,
-    cluster: Cluster,
-    *,
-    fencing: Fencing,
-    mirror: bool,
-    dry_run: bool,
-    look_up_record: Callable[[], CommitRecord | _NoRecord],
-    verify: Callable[[], None],
-) -> CommitOutcome:
     group_id = _group_of(plan, mirror)
     partitions = [p.topic_partition for p in plan.partitions]
     topic_ids = _topic_ids(plan, cluster)

@@ -51,7 +51,6 @@ class TransactionalCommit:
         self._transactional_id = TRANSACTIONAL_ID_PREFIX + group_id
         self._producer: Producer | None = None
         self._pending = False
-        self._committing = False
 
     def __enter__(self) -> TransactionalCommit:
         self._connection.contact()
@@ -100,8 +99,7 @@ class TransactionalCommit:
         """
         if not self._pending:
             return
-        self._committing = True
-        self._call("commit to", lambda producer, left_s: producer.commit_transaction(left_s))
+        self._call("commit to", lambda producer, left_s: producer.commit_transaction(left_s), CommitUnsettled)
         self._pending = False
 
     def _group(self) -> Any:
@@ -112,8 +110,13 @@ class TransactionalCommit:
         finally:
             consumer.close()
 
-    def _call(self, what: str, call: Callable[[Producer, float], T]) -> T:
-        """``call``, repeated while librdkafka says that the same call may be repeated."""
+    def _call(
+        self, what: str, call: Callable[[Producer, float], T], aborted: type[ClusterUnavailable] = ClusterUnavailable
+    ) -> T:
+        """``call``, repeated while librdkafka says that the same call may be repeated.
+
+        :param aborted: what it is called where the transaction must be aborted, for another reason than fence or right.
+        """
         assert self._producer is not None  # between __enter__ and __exit__
         end = time.monotonic() + self._connection.deadline_s
         while True:
@@ -124,9 +127,9 @@ class TransactionalCommit:
                 with suppress(KafkaException):  # what was heard meanwhile; after a fatal error it raises that once more
                     self._producer.poll(0)
                 if not error.retriable() or time.monotonic() >= end:
-                    raise self._refusal(what, error) from None
+                    raise self._refusal(what, error, aborted) from None
 
-    def _refusal(self, what: str, error: KafkaError) -> KafkaOffsetsError:
+    def _refusal(self, what: str, error: KafkaError, aborted: type[ClusterUnavailable]) -> KafkaOffsetsError:
         where = f"group {self._group_id!r} at {self._connection.address}"
         if error.code() in _FENCED:
             return CommitConflict(
@@ -146,8 +149,7 @@ class TransactionalCommit:
             return NotAuthorized(
                 f"Not allowed to {what} {where}", in_words(error), f"Give this client's principal the right: {right}."
             )
-        unsettled = self._committing and error.txn_requires_abort()
-        return (CommitUnsettled if unsettled else ClusterUnavailable)(
+        return (aborted if error.txn_requires_abort() else ClusterUnavailable)(
             f"Cannot {what} {where}",
             in_words(error) + self._connection.told(),
             "Retry; a repeat is safe, also if this commit arrived after all. Where the cluster has no transactions, "

@@ -19,7 +19,7 @@ from typing import Literal
 from airflow_kafka_offsets.errors import CommitConflict, TopicRecreated, listed
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.resolve import Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.refusals import Refusal, decide_each
 from airflow_kafka_offsets.offsets.spec import RunKey
 
 _CUT_RUN = 200  # characters of a run's name that does not fit
@@ -164,18 +164,11 @@ def why_not_mirrored(
     plan: OffsetPlan, committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, str | None]
 ) -> str | None:
     """Why the group is left alone; one partition that speaks against it is enough, and all of them are named."""
-    reasons: list[str] = []
-    refusals: list[Refusal] = []
-    for p in plan.partitions:
-        tp = p.topic_partition
-        try:
-            reason = decide_mirror(plan, p, committed.get(tp), topic_ids.get(tp.topic))
-        except Refusal as refusal:
-            refusals.append(refusal)
-            continue
-        if reason:
-            reasons.append(reason)
-    raise_refusals(refusals)
+
+    def reason(p: PlannedPartition) -> str | None:
+        return decide_mirror(plan, p, committed.get(p.topic_partition), topic_ids.get(p.topic_partition.topic))
+
+    reasons = [line for line in decide_each(plan.partitions, reason) if line]
     return f"group {plan.group_id!r} does not stand at this window's start:\n{listed(reasons)}" if reasons else None
 
 
@@ -188,34 +181,32 @@ def compare(
     parent_is_newest: bool,
     gone_on: bool,
 ) -> tuple[dict[TopicPartition, CommittedOffset], list[TopicPartition]]:
+    """What is written to the group, and which partitions are left as they are; see :func:`decide_commit`.
+
+    :raises PartitionsRefused: one partition or more is refused, and so nothing is written.
+    """
+
+    def decide(p: PlannedPartition) -> Decision:
+        if plan.window:
+            return "write"  # decide_mirror has spoken
+        return decide_commit(
+            plan,
+            p,
+            committed.get(p.topic_partition),
+            topic_ids.get(p.topic_partition.topic),
+            own_commit_on_record=own_commit_on_record,
+            parent_is_newest=parent_is_newest,
+            gone_on=gone_on,
+        )
+
     metadata = mark_of(plan).encode()
     to_write: dict[TopicPartition, CommittedOffset] = {}
     kept: list[TopicPartition] = []
-    refusals: list[Refusal] = []
-    for p in plan.partitions:
-        tp = p.topic_partition
-        try:
-            decision: Decision = (
-                "write"  # decide_mirror has spoken
-                if plan.window
-                else decide_commit(
-                    plan,
-                    p,
-                    committed.get(tp),
-                    topic_ids.get(tp.topic),
-                    own_commit_on_record=own_commit_on_record,
-                    parent_is_newest=parent_is_newest,
-                    gone_on=gone_on,
-                )
-            )
-        except Refusal as refusal:
-            refusals.append(refusal)
-            continue
+    for p, decision in zip(plan.partitions, decide_each(plan.partitions, decide), strict=True):
         if decision == "write":
-            to_write[tp] = CommittedOffset(p.end_offset, p.leader_epoch, metadata)
+            to_write[p.topic_partition] = CommittedOffset(p.end_offset, p.leader_epoch, metadata)
         else:
-            kept.append(tp)
-    raise_refusals(refusals)
+            kept.append(p.topic_partition)
     return to_write, kept
 
 

@@ -18,11 +18,11 @@ from airflow_kafka_offsets.errors import (
     DataLoss,
     EndBeforeStart,
     NoCommittedOffset,
-    PartitionsRefused,
     PlanBelowGroup,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.offsets.plan import Continuity, PlannedPartition
+from airflow_kafka_offsets.offsets.refusals import Refusal, decide_each, raise_refusals
 from airflow_kafka_offsets.offsets.spec import (
     EarliestOffset,
     FromTimestamp,
@@ -106,35 +106,12 @@ class Resolved:
     moved_back_by: str | None = None
 
 
-class Refusal(Exception):
-    """Why one partition cannot be planned; :func:`resolve` collects them."""
-
-    def __init__(self, error: type[PartitionsRefused], line: str, remedy: str) -> None:
-        super().__init__(line)
-        self.error, self.line, self.remedy = error, line, remedy
-
-
 def resolve(request: PlanRequest, facts: Facts) -> list[PlannedPartition]:
     """The planned partitions, sorted.
 
     :raises PartitionsRefused: one of its kinds, with every bad partition in it; nothing is planned then.
     """
-    planned: list[PlannedPartition] = []
-    refusals: list[Refusal] = []
-    for tp in sorted(facts.snapshots):
-        try:
-            planned.append(_resolve_partition(request, facts, tp))
-        except Refusal as refusal:
-            refusals.append(refusal)
-    raise_refusals(refusals)
-    return planned
-
-
-def raise_refusals(refusals: Sequence[Refusal]) -> None:
-    """Raise all of them as one error of the first one's kind, with each remedy once."""
-    if refusals:
-        remedies = dict.fromkeys(refusal.remedy for refusal in refusals)
-        raise refusals[0].error([refusal.line for refusal in refusals], "\n".join(remedies))
+    return decide_each(sorted(facts.snapshots), lambda tp: _resolve_partition(request, facts, tp))
 
 
 def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedPartition:

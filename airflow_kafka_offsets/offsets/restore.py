@@ -14,7 +14,8 @@ from airflow_kafka_offsets.offsets.checkpoint import Checkpoint, KeptOffset, app
 from airflow_kafka_offsets.offsets.commits import CommitMark, marks_of_positions, pipeline_mark, writer_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.resolve import Position, Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.refusals import Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.resolve import Position
 from airflow_kafka_offsets.offsets.spec import PlanRequest
 
 

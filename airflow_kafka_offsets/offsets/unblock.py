@@ -22,7 +22,8 @@ from airflow_kafka_offsets.offsets.model import (
 from airflow_kafka_offsets.offsets.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.offsets.parse import parse_request
 from airflow_kafka_offsets.offsets.plan import PlannedPartition
-from airflow_kafka_offsets.offsets.resolve import Refusal, Resolved, jumped_over, raise_refusals
+from airflow_kafka_offsets.offsets.refusals import Refusal, raise_refusals
+from airflow_kafka_offsets.offsets.resolve import Resolved, jumped_over
 from airflow_kafka_offsets.offsets.restore import Restored
 from airflow_kafka_offsets.offsets.spec import EarliestOffset, PlanRequest, UntilSpecificOffsets
 

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.commits import (
     pipeline_mark,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset
-from airflow_kafka_offsets.offsets.resolve import Refusal
+from airflow_kafka_offsets.offsets.refusals import Refusal
 from airflow_kafka_offsets.offsets.spec import RunKey
 from tests.offsets.builders import RUN, plan, planned
 
