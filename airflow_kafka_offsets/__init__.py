@@ -1,4 +1,4 @@
-"""Flink's Kafka offset rules for Airflow: frozen plans, verified reads and safe commits around Spark batches.
+"""Exactly-once batches from Kafka to Spark, scheduled by Airflow.
 
 Airflow imports this package while it is itself half imported (provider discovery), and a Spark driver imports it where
 there is no Airflow: so nothing is imported here, and the public names are loaded when they are first used (PEP 562).
@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.committing import commit_plan as commit_plan
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
-    from airflow_kafka_offsets.many_windows import plan_windows as plan_windows
     from airflow_kafka_offsets.operators.batch import kafka_spark_batch as kafka_spark_batch
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
-    from airflow_kafka_offsets.planner import plan_offsets as plan_offsets
+    from airflow_kafka_offsets.pipeline.preview import plan_offsets as plan_offsets
     from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
     from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor as WindowCompleteSensor
@@ -30,10 +28,8 @@ _PUBLIC = {
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "WindowCompleteSensor": "sensors.window_complete",
-    "commit_plan": "committing",
     "kafka_spark_batch": "operators.batch",
-    "plan_offsets": "planner",
-    "plan_windows": "many_windows",
+    "plan_offsets": "pipeline.preview",
 }
 
 __all__ = [*_PUBLIC, "__version__"]

@@ -7,30 +7,36 @@
     │   └── InvalidRequest                    one or more problems, all of them at once
     ├── RefusedError                      1   the data's or the group's owner
     │   ├── DataLoss                          records that the plan would have to read are gone
-    │   ├── NoCommittedOffset                 a commit is needed, there is none, and the reset is "none"
-    │   ├── NoPosition                        a pipeline, or a partition of it, has no position that could be moved
-    │   ├── GroupMoved                        the group is not where the pipeline's checkpoint saw it
-    │   ├── TopicVanished                     a pattern does not match a topic any more that the checkpoint holds
-    │   ├── TopicRecreated                    a topic has another id than the one that offsets were kept for
+    │   ├── NoCommittedOffset                 a commit is needed, there is none, and nobody says what that means
     │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
-    │   ├── PlanBelowGroup                    the plan ends below what the group has committed
+    │   ├── NothingToDiscover                 no topic, or no partition, matches
+    │   ├── TopicVanished                     a pattern does not match a topic any more that the pipeline has read
+    │   ├── TopicRecreated                    a topic has another id than the one that the position is of
+    │   ├── ClusterChanged                    another cluster answers than the one that the position is of
+    │   ├── NoPosition                        a pipeline has no position yet
+    │   ├── GroupMoved                        somebody else wrote offsets to the group
     │   ├── GroupActive                       the group has live members
-    │   ├── CommitConflict                    the group is not where the plan found it
-    │   ├── ReadNotVerified                   the reports do not show that the plan was read
-    │   ├── LateAttempt                       a Spark job has written after another one took its place
+    │   ├── AnotherPipeline                   the group is the one of another pipeline
+    │   ├── AnotherAirflow                    another Airflow works on this pipeline
+    │   ├── WorkStoreLost                     Airflow knows earlier runs, and the work store does not
+    │   ├── StoreBehindGroup                  the group knows a later batch than the work store
+    │   ├── OverlappingRun                    another run is at work on the batch
+    │   ├── BatchClosed                       a committed batch cannot be planned anew, nor one that is not the newest
+    │   ├── BatchGone                         a run's batch was cleaned away, or passed by
+    │   ├── WindowOverlaps                    another window of the pipeline has records of this one
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
-    │   ├── WindowRepeated                    another run of the pipeline has records of this window
-    │   ├── PlanSuperseded                    another run has read the records of a plan that is to be read again
-    │   ├── OverlappingRun                    another run of the pipeline has planned and is not over
-    │   ├── PlanReplaced                      a job or a commit of a plan that its run does not have any more
-    │   ├── PlanCommitted                     a run that has committed cannot be planned anew
-    │   ├── PlanLost                          a run that has committed, and whose plan is gone
-    │   └── NothingToDiscover                 no topic, or no partition, matches
+    │   ├── OutputTaken                       the output is the one of another pipeline
+    │   ├── UnknownOutput                     the output holds batches that the log does not know
+    │   ├── PlanReplaced                      a job or a commit of a plan that its batch does not have any more
+    │   ├── LateAttempt                       a Spark job has written after another one took its place
+    │   ├── ReadNotVerified                   the reports do not show that the batch was read
+    │   └── CommitConflict                    another commit to the group fenced this one off
     └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   ├── NotAuthorized                 the cluster answers, and an ACL is missing
         │   └── CommitUnsettled               the answer to a commit leaves open whether it arrived
         └── StoreUnavailable                  the work store cannot be read or written
+            └── StoreDamaged                  an object of it is not what was written
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
 (Airflow sends exceptions between processes) and never holds a client's configuration.
@@ -108,35 +114,33 @@ class NoCommittedOffset(PartitionsRefused):
 
 
 class NoPosition(PartitionsRefused):
-    """A pipeline has no checkpoint, or its checkpoint lacks a partition: there is nothing to show or to move."""
+    """A pipeline has no position yet, or its position lacks a partition."""
 
 
 class GroupMoved(PartitionsRefused):
-    """The group is not where this pipeline's checkpoint saw it: somebody reset it, or a consumer used it."""
-
-
-class TopicVanished(PartitionsRefused):
-    """A pattern no longer matches a topic that the checkpoint holds: deleted, or no longer authorised."""
+    """The group holds what this pipeline did not write: somebody reset it, or a consumer used it."""
 
 
 class TopicRecreated(PartitionsRefused):
     """A topic's id is not the one that its offsets were kept for: the same name, another log."""
 
 
-class EndBeforeStart(PartitionsRefused):
-    """A requested end lies below the start, or beyond the end of the log."""
-
-
-class PlanBelowGroup(PartitionsRefused):
-    """The plan ends below the group's committed offset and no policy was named that may move it back."""
+class ReadNotVerified(PartitionsRefused):
+    """The read reports do not show that exactly this batch was read; nothing was committed."""
 
 
 class CommitConflict(PartitionsRefused):
-    """The group's offset is neither where the plan found it nor where it ends; nothing was committed."""
+    """Another commit to the group began while this one was under way (``fencing="transaction"``)."""
+
+    retriable = True
 
 
-class ReadNotVerified(PartitionsRefused):
-    """The read reports do not show that exactly this plan was read; nothing was committed."""
+class TopicVanished(PartitionsRefused):
+    """A pattern no longer matches a topic that the checkpoint holds: deleted, or no longer authorised."""
+
+
+class EndBeforeStart(PartitionsRefused):
+    """A requested end lies below the start, or beyond the end of the log."""
 
 
 class WindowIncomplete(PartitionsRefused):
@@ -145,27 +149,6 @@ class WindowIncomplete(PartitionsRefused):
 
 class NothingToDiscover(PartitionsRefused):
     """No topic or partition matches; a sensor waits for it, an operator says so."""
-
-
-@dataclass(eq=False)
-class LateAttempt(RefusedError):
-    """A Spark job that was given up for lost has written into an output that is another attempt's by now.
-
-    :ivar what: the attempt that is late.
-    :ivar by: what has taken its place.
-    :ivar output: where both write.
-    """
-
-    what: str
-    by: str
-    output: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.what} comes too late: {self.by} has taken its place, and {self.output} may hold records of both. "
-            "No report was made, and that output does not count as verified any more.\n"
-            "Clear the Spark task of the run: it writes the output anew."
-        )
 
 
 @dataclass(eq=False)
@@ -188,130 +171,258 @@ class GroupActive(RefusedError):
 
 
 @dataclass(eq=False)
-class PlanSuperseded(RefusedError):
-    """The pipeline has gone on since this plan was made: its records are in another run's output.
+class ClusterChanged(RefusedError):
+    """The connection leads to another cluster than the pipeline's position is of."""
 
-    :ivar by: the run that has gone on from where the plan starts; with ``unblocked``, the plan that has.
-    :ivar outputs: what splits of this plan have begun to write.
-    :ivar unblocked: nobody has read the records: ``kafka-offsets unblock`` has stepped over some of them.
-    """
-
-    run: str
-    plan_id: str
-    by: str
-    outputs: Sequence[str]
-    unblocked: bool = False
+    pipeline: str
+    was: str
+    now: str
 
     def __str__(self) -> str:
-        written = f"\nThis plan's splits have begun to write:\n{listed(self.outputs)}" if self.outputs else ""
-        if self.unblocked:
-            return (
-                f"Plan {self.plan_id} of run {self.run} is superseded: kafka-offsets unblock (plan {self.by}) has "
-                f"moved the position since it was made.{written}\n"
-                'Clear this run with re_plan, in its conf {"kafka_offsets": {"re_plan": true}}, to read on from there; '
-                "or leave it: the next run does."
-            )
         return (
-            f"Plan {self.plan_id} of run {self.run} is superseded: run {self.by} has gone on from where it starts, so "
-            f"its records are in that run's output, and reading them again would put them into two.{written}\n"
-            "Mark this run as failed or successful and leave it. To skip such runs by themselves, set "
-            'on_superseded="skip"; to read records once more on purpose, use a window plan.'
+            f"Pipeline {self.pipeline!r} has read cluster {self.was}, and the connection leads to cluster {self.now}. "
+            "Offsets of one cluster mean nothing in another.\n"
+            'Correct the connection. If the cluster was replaced: on_cluster_changed="earliest" reads the new one from '
+            'its log starts; "adopt-group" goes on from the group\'s offsets there, which mirroring tools translate.'
+        )
+
+
+@dataclass(eq=False)
+class AnotherPipeline(RefusedError):
+    """The group carries the marks of another pipeline; usually this one under an earlier name.
+
+    :ivar writers: one line a partition: where, and whose mark.
+    """
+
+    pipeline: str
+    group_id: str
+    writers: Sequence[str]
+    other: str
+
+    def __str__(self) -> str:
+        return (
+            f"Pipeline {self.pipeline!r} has no batch yet, and group {self.group_id!r} follows another pipeline:\n"
+            f"{listed(self.writers)}\n"
+            f"If the DAG was renamed, give the resolve task checkpoint_id={self.other!r}. If these are two pipelines, "
+            "give this one a group_id of its own."
+        )
+
+
+@dataclass(eq=False)
+class AnotherAirflow(RefusedError):
+    """Another Airflow writes this pipeline's log or marks: staging and production on one bucket, or a move."""
+
+    pipeline: str
+    mine: str
+    other: str
+    where: str
+
+    def __str__(self) -> str:
+        return (
+            f"Pipeline {self.pipeline!r} is the one of Airflow {self.other} ({self.where}); this is Airflow {self.mine}. "
+            "Two would do each other's batches. Nothing was planned.\n"
+            "Give this Airflow a work store and a group_id of its own. If it takes the other's place: "
+            'on_another_airflow="take-over", once. ([kafka_offsets] instance names an Airflow; default: its base URL.)'
+        )
+
+
+@dataclass(eq=False)
+class WorkStoreLost(RefusedError):
+    """Airflow knows that this task has succeeded before, and neither work store nor group know of a batch."""
+
+    pipeline: str
+    store: str
+    task: str
+
+    def __str__(self) -> str:
+        return (
+            f"Pipeline {self.pipeline!r} has no batch in work store {self.store}, but task {self.task} has succeeded "
+            "before. Its position is lost: to apply the startup mode again would skip records, or read them twice.\n"
+            "If checkpoint_id or work_store was changed, set it back. Else restore the work store; or trigger a run with "
+            'the conf {"kafka_offsets": {"restart": true}}, which applies the startup mode once more.'
+        )
+
+
+@dataclass(eq=False)
+class StoreBehindGroup(RefusedError):
+    """The group carries a mark of a later batch than the log has: the work store is an older copy."""
+
+    pipeline: str
+    store: str
+    newest: int
+    marked: int
+
+    def __str__(self) -> str:
+        return (
+            f"The newest committed batch of pipeline {self.pipeline!r} in work store {self.store} is number "
+            f"{self.newest}, and the group carries the mark of batch {self.marked}: the work store is an older copy.\n"
+            'Restore the newest copy. If there is none: on_group_moved="adopt-group" goes on from the group, so nothing '
+            'is read twice; "keep-checkpoint" goes on from the work store, and reads again what the lost batches read.'
         )
 
 
 @dataclass(eq=False)
 class OverlappingRun(RefusedError):
-    """Another run of this pipeline has planned, has not committed, and lives: where this one starts is not known yet.
+    """Another run that is running has the batch; nothing was planned or written.
 
-    :ivar who: who was refused, such as ``run dag/run/task``.
-    :ivar by: the run whose turn it is.
-    :ivar one_run: whether both are tasks of one run.
+    :ivar holder: who has it, in words; ``dag_id`` and ``run_id``: of its DAG run.
+    :ivar batch: which batch it is.
+    :ivar next_entry: the name of the object in the work store that the next change of the batch's log creates.
     """
 
-    who: str
-    by: str
-    one_run: bool = False
+    holder: str
+    batch: str
+    dag_id: str
+    run_id: str
+    next_entry: str
 
     retriable = True
 
     def __str__(self) -> str:
-        if self.one_run:
-            return (
-                f"Two resolve tasks of one run have one checkpoint_id: {self.by} asked to plan before {self.who}, and "
-                "has not committed. Nothing was planned or written by this one.\n"
-                "Two tasks that read different topics need a checkpoint_id each."
-            )
         return (
-            f"Run {self.by} of this pipeline is not over: it asked to plan before {self.who}, and has not committed. "
-            "Where the next one starts is not known before that; nothing was planned or written.\n"
-            "Wait for it: give the task retries, or the DAG max_active_runs=1. If that run is stuck, mark it failed; "
-            "a run that is over holds nobody up."
+            f"{self.batch} is being done by {self.holder}, which is running. Nothing was planned or written.\n"
+            "It ends when that run ends: wait for it, or mark it failed if it is stuck; the next try then takes over."
         )
 
 
 @dataclass(eq=False)
-class WindowRepeated(RefusedError):
-    """Another run of the same pipeline has records of this window, so they would be in two outputs.
+class BatchClosed(RefusedError):
+    """A person's word names a batch that it cannot change."""
 
-    :ivar rivals: one line a run: who, and which window it has.
-    """
-
-    run: str
-    window: str
-    checkpoint_id: str
-    rivals: Sequence[str]
+    word: str
+    batch: str
+    why: str
 
     def __str__(self) -> str:
         return (
-            f"The {self.window} of run {self.run} overlaps what other runs of checkpoint_id {self.checkpoint_id!r} "
-            f"have:\n{listed(self.rivals)}\n"
-            "Nothing was planned. To write that window again, clear the run that has it: it overwrites its own output. "
-            "To read the records for another purpose, give this task a checkpoint_id of its own, and another output."
+            f"{self.word} cannot change {self.batch}: {self.why}.\n"
+            "Only the newest batch of a log, as long as nobody has committed it, can be planned anew or skipped; a "
+            "window can be planned anew at any time. To write a committed batch again, clear its run."
+        )
+
+
+@dataclass(eq=False)
+class BatchGone(RefusedError):
+    """A run's own batch is not there to be done again.
+
+    :ivar why: what became of it.
+    :ivar output: where its rows are, as far as that is known.
+    """
+
+    run: str
+    batch: str
+    why: str
+    output: str | None = None
+
+    def __str__(self) -> str:
+        where = f" Its rows are in {self.output}." if self.output else ""
+        return (
+            f"Run {self.run} did {self.batch}, which {self.why}.{where} It was left as it is.\n"
+            "Mark this run as successful. To read the records once more, use a window (both bounds as times) with an "
+            "output of its own."
+        )
+
+
+@dataclass(eq=False)
+class WindowOverlaps(RefusedError):
+    """Another window of the same pipeline has records of this one, so they would be in two outputs.
+
+    :ivar others: one line for each window in the way.
+    :ivar withdrawn: whether this window was given up again, so that it blocks nobody.
+    """
+
+    window: str
+    pipeline: str
+    others: Sequence[str]
+    withdrawn: bool
+
+    def __str__(self) -> str:
+        own = (
+            "This window was withdrawn and blocks nobody."
+            if self.withdrawn
+            else "A Spark job has begun to write this window, so it stays: if it is the one to go, kafka-offsets skip "
+            "--window empties it."
+        )
+        return (
+            f"The {self.window} overlaps other windows of pipeline {self.pipeline!r}:\n{listed(self.others)}\n{own}\n"
+            "To write one of those again, clear its run: the same window goes to the same place. To do without it, "
+            "kafka-offsets skip --window. For a second purpose, use a checkpoint_id and an output of its own. Two runs "
+            "that planned in the same moment may both be refused: try again."
+        )
+
+
+@dataclass(eq=False)
+class OutputTaken(RefusedError):
+    """The output is the one of another pipeline, or of the other kind of batches of this one."""
+
+    output: str
+    owner: str
+    asker: str
+
+    def __str__(self) -> str:
+        return (
+            f"Output {self.output} is the one of {self.owner}, and {self.asker} would write there too: its readers would "
+            "find records twice.\n"
+            "Give each an output of its own. If the owner is no longer used: kafka-offsets release-output --execute."
+        )
+
+
+@dataclass(eq=False)
+class UnknownOutput(RefusedError):
+    """The output holds batches that the log does not know: a lost log wrote them, and this one would repeat them.
+
+    :ivar keys: of those batches.
+    """
+
+    output: str
+    batch: str
+    keys: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f"Output {self.output} holds batches that {self.batch} does not know of, and whose records it may repeat:\n"
+            f"{listed(self.keys)}\n"
+            "Nothing was written. They were written under a log that is lost or older: remove them from the output "
+            "(kafka_batch=<key>), or give this pipeline another output."
         )
 
 
 @dataclass(eq=False)
 class PlanReplaced(RefusedError):
-    """A run's task works by a plan that the run does not have any more: a job that waited for long, or a worker."""
+    """A job or a commit works by a plan that its batch does not have any more: it waited for long, or was taken for dead."""
 
-    run: str
+    batch: str
     plan_id: str
     by: str
 
     def __str__(self) -> str:
         return (
-            f"Plan {self.plan_id} of run {self.run} was replaced by plan {self.by}, which overwrites its output. "
+            f"Plan {self.plan_id} of {self.batch} was replaced by plan {self.by}, which overwrites its output. "
             "Nothing was read or committed by the old one.\n"
-            "Clear the run's resolve task, so that Spark and commit run with the run's plan."
+            "Clear the run's resolve task, so that Spark and commit run with the batch's plan."
         )
 
 
 @dataclass(eq=False)
-class PlanCommitted(RefusedError):
-    """A run that has committed its plan was asked to plan anew."""
+class LateAttempt(RefusedError):
+    """A Spark job finds that another one has taken its place at the same split.
 
-    run: str
-    plan_id: str
+    :ivar what: the attempt that is late.
+    :ivar wrote: whether it may have written already.
+    """
 
-    def __str__(self) -> str:
-        return (
-            f"Run {self.run} has committed plan {self.plan_id}: with another plan its output would lose the records "
-            "that were committed as read.\nClear it without re_plan to write the same records again."
-        )
-
-
-@dataclass(eq=False)
-class PlanLost(RefusedError):
-    """This run has committed (there is a receipt), and its plan is not in the work store any more."""
-
-    run: str
-    plan_id: str
+    what: str
+    by: str
+    output: str
+    wrote: bool
 
     def __str__(self) -> str:
+        if not self.wrote:
+            return f"{self.what} stops before it writes: {self.by} has taken its place.\nThere is nothing to do."
         return (
-            f"Run {self.run} has committed plan {self.plan_id}, but that plan is no longer in the work store, so it "
-            "cannot be replayed, and planning anew would read other records into the same output.\n"
-            "Restore the plan object, or read the records with a window plan in a run of its own."
+            f"{self.what} comes too late: {self.by} has taken its place, and {self.output} may hold rows of both. No "
+            "report was made, and that split does not count as verified any more.\n"
+            "Clear the run from its Spark task on: Spark writes the split anew."
         )
 
 
@@ -349,3 +460,7 @@ class CommitUnsettled(ClusterUnavailable):
 
 class StoreUnavailable(UnavailableError):
     """The work store could not be read or written."""
+
+
+class StoreDamaged(StoreUnavailable):
+    """An object of the work store is torn, altered, missing or of an unknown version; it is named."""

@@ -37,6 +37,7 @@ with DAG(
         topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
         startup_mode="timestamp",
         bounded_mode="timestamp",
+        output="{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}",
         application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
         application_args=[
             "--output",

@@ -1,6 +1,9 @@
-"""Every hour: what came since the last successful run → Parquet, then the group's offsets.
+"""Every hour: what came since the last committed batch → Parquet, then the group's offsets.
 
-The first run starts at the log start; each later one where the last successful run ended, whatever happened in between.
+The first run starts at the log start; each later one where the last committed batch ended, whatever happened in
+between. Between Spark and the commit stands a check, here one that anybody can make fail (the parameter ``reject``). A
+batch that it rejects is not committed: the next run does the same batch again, into the same place.
+
 Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
 variables (or their defaults):
 
@@ -13,12 +16,21 @@ variables (or their defaults):
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders")
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+
+@task
+def check(rejected: str) -> None:
+    """Stands for yours: row counts, null rates, whatever has to hold before the batch counts."""
+    if rejected == "True":
+        raise AirflowFailException("This batch was rejected, by the run's parameter 'reject'.")
+
 
 with DAG(
     "kafka_hourly_batch",
@@ -28,7 +40,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     default_args={"retries": 2},
-    params={"splits": 1, "min_partitions": 1},
+    params={"splits": 1, "min_partitions": 1, "reject": False},
     tags=["kafka", "spark"],
     doc_md=__doc__,
 ):
@@ -38,6 +50,7 @@ with DAG(
         group_id="{{ var.value.get('kafka_offsets_group', 'hourly-batch') }}",
         startup_mode="earliest-offset",
         splits="{{ params.splits }}",
+        output="{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}",
         application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
         application_args=[
             "--output",
@@ -46,4 +59,5 @@ with DAG(
             "{{ params.min_partitions }}",
         ],
         spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
+        before_commit=[check("{{ params.reject }}")],
     )

@@ -63,6 +63,7 @@ with DAG(
         topics=TOPICS,
         group_id=GROUP,
         startup_mode="earliest-offset",
+        output="{{ var.value.get('kafka_offsets_micro_batch_output', '" + OUTPUT + "') }}",
         application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
         application_args=[
             "--output",

@@ -1,7 +1,6 @@
 """The truth, from the output files and from Kafka itself, without the package under test."""
 
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -11,25 +10,32 @@ from testbed.topics import Topics
 
 
 def _files(output: Path) -> list[Path]:
-    """The Parquet files that count: not what an unfinished job left in `_temporary`."""
-    return [file for file in sorted(output.rglob("*.parquet")) if "_temporary" not in file.parts]
+    """The Parquet files that a reader of the base folder sees: not what a job that has not ended has staged."""
+    hidden = ("_", ".")
+    return [
+        file
+        for file in sorted(output.rglob("*.parquet"))
+        if not any(part.startswith(hidden) for part in file.relative_to(output).parts)
+    ]
 
 
-def _run_of(file: Path) -> str:
-    return next(unquote(part.removeprefix("run=")) for part in file.parts if part.startswith("run="))
+def _batch_of(file: Path) -> str:
+    return next(part.removeprefix("kafka_batch=") for part in file.parts if part.startswith("kafka_batch="))
 
 
-def rows_by_run(output: Path) -> dict[str, int]:
-    """How many rows there are under each `run=…`."""
+def rows_by_batch(output: Path) -> dict[str, int]:
+    """How many rows there are under each `kafka_batch=…`."""
     rows: dict[str, int] = {}
     for file in _files(output):
-        rows[_run_of(file)] = rows.get(_run_of(file), 0) + ds.dataset(str(file)).count_rows()
+        rows[_batch_of(file)] = rows.get(_batch_of(file), 0) + ds.dataset(str(file)).count_rows()
     return rows
 
 
-def partition_files(output: Path, run_id: str) -> int:
-    """How many files a run's Spark tasks wrote."""
-    return sum(_run_of(file) == run_id for file in _files(output))
+def files_of_newest_batch(output: Path) -> int:
+    """How many files Spark's tasks wrote for the batch with the highest number."""
+    files = _files(output)
+    newest = max(map(_batch_of, files), default="")
+    return sum(_batch_of(file) == newest for file in files)
 
 
 def duplicated_or_missing(output: Path, produced: int) -> tuple[int, int]:
@@ -50,7 +56,8 @@ def committed_offsets(kafka: Topics, group: str, topic: str) -> dict[int, int]:
 
 
 def most_attempts(work_store: Path) -> tuple[str, int]:
-    """The plan of which one split was begun most often, and how often."""
-    begun = [(len(list(split.glob("begun.*.json"))), split.parent.name) for split in work_store.glob("reads/*/*")]
-    attempts, plan_id = max(begun)
-    return plan_id, attempts
+    """The batch of which one split was begun most often, and how often."""
+    splits = work_store.glob("pipelines/*/batches/*/*/reads/*")
+    begun = [(len(list(split.glob("*.begun.json"))), split.parent.parent.name) for split in splits]
+    attempts, number = max(begun)
+    return f"batch {int(number)}", attempts

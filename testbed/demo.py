@@ -21,9 +21,9 @@ from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.checks import (
     committed_offsets,
     duplicated_or_missing,
+    files_of_newest_batch,
     most_attempts,
-    partition_files,
-    rows_by_run,
+    rows_by_batch,
 )
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
 from testbed.java import Java, JavaMissing, find_java
@@ -33,7 +33,7 @@ from testbed.topics import Topics
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTITIONS, FILLED = 6, 5  # the sixth partition stays empty
-FIRST, MORE, LAST = 60_000, 20_000, 24_000
+FIRST, MORE, KILLED, REJECTED, LATER = 60_000, 20_000, 24_000, 12_000, 8_000
 
 
 class DemoFailed(Exception):
@@ -62,8 +62,13 @@ class Demo:
         self._produce(MORE)
         self._plain_run("2: what is new, in two splits", expected=MORE, conf={"splits": 2}, jobs=2)
         self._plain_run("3: nothing new", expected=0, jobs=0)
-        self._produce(LAST)
+        self._produce(KILLED)
         self._killed_run("4: Spark killed half-way, retried")
+        self._produce(REJECTED)
+        self._rejected_run("5: a check after Spark fails", expected=REJECTED)
+        self._produce(LATER)
+        self._plain_run("6: does that batch again", expected=0)
+        self._plain_run("7: what has come since", expected=LATER)
         self._conclude()
 
     def _clean_up(self) -> None:
@@ -103,18 +108,34 @@ class Demo:
             return run_dag(load_dag(ROOT / "dags" / "hourly_batch.py", "kafka_hourly_batch"), conf=conf)
 
     def _plain_run(self, title: str, *, expected: int, conf: Mapping[str, object] | None = None, jobs: int = 1) -> None:
+        before = sum(rows_by_batch(self.output).values())
         result = self._airflow_run(title, conf or {})
         if result.state != "success":
             raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
-        self._row(title, result)
+        rows = self._row(title, result, before)
         started = result.states("orders.spark").count("success")
-        rows = rows_by_run(self.output).get(result.run_id, 0)
         if (started, rows) != (jobs, expected):
             raise DemoFailed(
-                f"run {title}: {started} Spark jobs and {rows} rows, expected {jobs} and {expected}; see {self.log}"
+                f"run {title}: {started} Spark jobs and {rows} rows more, expected {jobs} and {expected}; see {self.log}"
             )
 
+    def _rejected_run(self, title: str, *, expected: int) -> None:
+        committed, before = self._committed(), sum(rows_by_batch(self.output).values())
+        result = self._airflow_run(title, {"reject": True})
+        if result.state != "failed" or result.states("check") != ["failed"]:
+            raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
+        if self._committed() != committed:
+            raise DemoFailed(f"run {title}: the group moved although the check failed")
+        rows = self._row(title, result, before)
+        if rows != expected:
+            raise DemoFailed(f"run {title}: {rows} rows more, expected {expected}; see {self.log}")
+        step("  its rows are in the output and nothing was committed; the next run does that batch again")
+
+    def _committed(self) -> dict[int, int]:
+        return committed_offsets(self.kafka, self.name, self.name)
+
     def _killed_run(self, title: str) -> None:
+        rows_before = sum(rows_by_batch(self.output).values())
         before = committed_offsets(self.kafka, self.name, self.name)
         killer = SparkKiller(self.output, on_kill=lambda: committed_offsets(self.kafka, self.name, self.name))
         with killer:
@@ -122,7 +143,7 @@ class Demo:
         kill = killer.kill
         if kill is None:
             raise DemoFailed(f"run {title}: Spark had finished before it could be killed; see {self.log}")
-        files = partition_files(self.output, result.run_id)
+        files = files_of_newest_batch(self.output)
         step(f"  killed when its first task had written {kill.first_file}, {kill.files} of {files} files in all")
         if not 1 <= kill.files < files:
             raise DemoFailed(f"run {title}: killed after {kill.files} of {files} files, which shows nothing")
@@ -131,28 +152,38 @@ class Demo:
         spark = next(task for task in result.tasks if task.task_id == "orders.spark")
         if result.state != "success" or spark.tries != 2:
             raise DemoFailed(f"run {title} ended as {result.state} after {spark.tries} tries; see {self.log}")
-        plan_id, attempts = most_attempts(self.folder / "airflow" / "kafka_offsets")
+        batch, attempts = most_attempts(self.folder / "airflow" / "kafka_offsets")
         if attempts != 2:
-            raise DemoFailed(f"run {title}: plan {plan_id} was begun {attempts} times, expected 2; see {self.log}")
-        step(f"  nothing was committed; Airflow's retry read plan {plan_id} again, the same ranges")
-        self._row(title, result)
+            raise DemoFailed(f"run {title}: {batch} was begun {attempts} times, expected 2; see {self.log}")
+        step(f"  nothing was committed; Airflow's retry did {batch} again, the same ranges")
+        self._row(title, result, rows_before)
 
-    def _row(self, title: str, result: RunResult) -> None:
+    def _row(self, title: str, result: RunResult, before: int) -> int:
+        """How many rows a reader of the whole output folder finds more than ``before`` the run."""
         spark = [task for task in result.tasks if task.task_id == "orders.spark" and task.state == "success"]
-        rows = rows_by_run(self.output).get(result.run_id, 0)
-        committed = sum(committed_offsets(self.kafka, self.name, self.name).values())
+        total = sum(rows_by_batch(self.output).values())
         tries = sum(task.tries for task in spark)
-        self.rows.append((title, str(len(spark)), str(tries), f"{rows:,}", f"{committed:,}", f"{self.produced:,}"))
+        committed = sum(self._committed().values())
+        cells = (
+            str(len(spark)),
+            str(tries),
+            f"{total - before:,}",
+            f"{total:,}",
+            f"{committed:,}",
+            f"{self.produced:,}",
+        )
+        self.rows.append((title, *cells))
+        return total - before
 
     def _conclude(self) -> None:
-        headings = ("run", "splits", "Spark jobs", "rows written", "committed", "produced")
+        headings = ("run", "splits", "Spark jobs", "rows more", "rows in all", "committed", "produced")
         print()
         print_table([headings, *self.rows])
         print()
         missing, duplicated = duplicated_or_missing(self.output, self.produced)
         ends = {number: end for number, (_, end) in self.kafka.offset_bounds(self.name).items()}
         committed = committed_offsets(self.kafka, self.name, self.name)
-        check(f"every one of {self.produced:,} records is in the output", not missing, f"{missing} are missing")
+        check(f"every one of {self.produced:,} records is in the output folder", not missing, f"{missing} are missing")
         check("none is there twice", not duplicated, f"{duplicated} are")
         check(f"the group's committed offsets are the log's ends {ends}", committed == ends, f"they are {committed}")
 

@@ -95,6 +95,14 @@ def iceberg_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "iceberg-1.10.0", pinned("iceberg"), "Iceberg 1.10.0 (47 MB, once)", say=say)
 
 
+def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
+    """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "postgresql-42.7.14", pinned("postgresql"), "PostgreSQL's driver 42.7.14 (1 MB, once)", say=say)
+
+
 @cache
 def pinned(section: str, lock: Path = LOCK) -> tuple[Artifact, ...]:
     """The artifacts that a section of the lock file names."""

@@ -61,9 +61,9 @@ class SparkKiller:
             return
 
     def _finished_files(self) -> list[Path]:
-        """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/part-*`."""
+        """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/…/part-*`."""
         with suppress(OSError):  # a folder went away while it was listed
-            return sorted(self._output.glob("run=*/split=*/_temporary/0/task_*/part-*.parquet"))
+            return sorted(self._output.rglob("_temporary/0/task_*/**/part-*.parquet"))
         return []
 
 

@@ -69,6 +69,6 @@ def test_a_cluster_of_ones_own_is_used_and_left_as_it_was(tmp_path: Path, broker
     demo = start(tmp_path / "demo", KAFKA_BOOTSTRAP_SERVERS=broker.bootstrap_servers)
     output, _ = demo.communicate(timeout=600)
     assert demo.returncode == 0, output
-    assert "every one of 104,000 records is in the output" in output
+    assert "every one of 124,000 records is in the output folder" in output
     kafkas_own = {"__consumer_offsets", "__transaction_state"}
     assert set(broker.admin().list_topics(timeout=10).topics) == before | kafkas_own

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.model import (
     TimestampType,
     TopicPartition,
 )
-from airflow_kafka_offsets.offsets.spec import Subscription, TopicList
+from airflow_kafka_offsets.offsets.request.scope import Subscription, TopicList
 
 
 class KafkaCluster:

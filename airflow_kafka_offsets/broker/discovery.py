@@ -13,7 +13,7 @@ from airflow_kafka_offsets.broker.answers import Refusals, chunks
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.errors import NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
-from airflow_kafka_offsets.offsets.spec import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
 
 TOPIC_CHUNK = 200
 INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
@@ -137,6 +137,9 @@ def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]
 
 
 def _id_of(topic_id: object) -> str | None:
-    """``None`` where the cluster has no topic ids: an upgrade that brings them makes no other topic of it."""
-    text = str(topic_id)
+    """As Kafka's own tools write it; ``None`` where the cluster has no ids: an upgrade that brings them makes no other topic.
+
+    librdkafka writes an id in plain base 64, Java's client, which Spark has, in the one for URLs.
+    """
+    text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
     return None if text == _ZERO_UUID else text

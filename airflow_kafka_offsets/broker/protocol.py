@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
@@ -19,7 +19,8 @@ from airflow_kafka_offsets.offsets.model import (
     TimestampType,
     TopicPartition,
 )
-from airflow_kafka_offsets.offsets.spec import Subscription
+from airflow_kafka_offsets.offsets.request.policies import Fencing as Fencing
+from airflow_kafka_offsets.offsets.request.scope import Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,6 @@ class OffsetReader(Protocol):
 
         :param stable: whether a pending transactional commit is waited for, or passed over.
         """
-
-
-Fencing = Literal["transaction", "compare"]
 
 
 class GroupCommit(Protocol):

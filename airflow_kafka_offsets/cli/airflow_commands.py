@@ -9,7 +9,7 @@ from functools import partial
 from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
 
 from airflow_kafka_offsets.cli.options import COMMANDS, Command
-from airflow_kafka_offsets.offsets.spec import RunKey
+from airflow_kafka_offsets.offsets.request.modes import RunKey
 
 
 def get_cli_commands() -> list[GroupCommand]:

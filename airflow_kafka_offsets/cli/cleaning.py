@@ -8,7 +8,7 @@ from contextlib import suppress
 from airflow_kafka_offsets.cli.inputs import Options, work_store
 from airflow_kafka_offsets.cli.render import Table, render
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.times import iso, parse_duration_ms
+from airflow_kafka_offsets.offsets.request.times import iso, parse_duration_ms
 from airflow_kafka_offsets.planner import now_ms
 from airflow_kafka_offsets.stores.retention import KINDS, find_old, remove
 

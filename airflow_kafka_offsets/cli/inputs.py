@@ -1,20 +1,25 @@
-"""What the commands are given: a cluster's settings, a work store, a stored plan, from a terminal's words."""
+"""What the commands are given, from a terminal's words: a cluster's settings, a work store, a pipeline, a batch."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
-from airflow_kafka_offsets.stores.runs import find_plan, find_plan_by_id
+from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
+from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
+from airflow_kafka_offsets.offsets.batch.log import Actor
+from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.request.offset_maps import mapping
+from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.stores.store import Store
 
 Options = Mapping[str, Any]
-"""By the options' names. Under ``airflow`` there is ``is_alive`` too: whether a run is queued or running."""
+"""By the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow."""
+
+# ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def client_config(options: Options) -> dict[str, Any]:
@@ -46,10 +51,9 @@ def _from_file(file: Path) -> dict[str, Any]:
     text = text_of(file, option="--client-config")
     if text.lstrip().startswith("{"):
         try:
-            settings: dict[str, Any] = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidRequest((f"--client-config {file} is not valid JSON: {error}.",)) from None
-        return settings
+            return dict(mapping(text, '{"bootstrap.servers": "host:9092"}'))
+        except ValueError as error:
+            raise InvalidRequest((f"--client-config {file} {error}.",)) from None
     lines = [line.strip() for line in text.splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
     # The line itself may hold a password: it is named by its number only.
@@ -62,16 +66,13 @@ def _from_file(file: Path) -> dict[str, Any]:
 def text_of(file: Path, *, option: str) -> str:
     try:
         return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidRequest((f"{option} {file} cannot be read: {error}.",)) from None
 
 
-def text_or_file(options: Options, name: str) -> str | None:
+def text_or_file(value: str, *, option: str) -> str:
     """An option whose value may be ``@FILE``."""
-    value = options.get(name)
-    if value is None or not str(value).startswith("@"):
-        return value
-    return text_of(Path(value[1:]), option="--" + name.replace("_", "-"))
+    return text_of(Path(value[1:]), option=option) if value.startswith("@") else value
 
 
 def required(options: Options, *names: str) -> None:
@@ -81,46 +82,108 @@ def required(options: Options, *names: str) -> None:
         raise InvalidRequest(tuple(f"{flag} is missing." for flag in missing))
 
 
-def work_store(options: Options) -> WorkStore:
+def me(options: Options) -> Actor:
+    """Who acts: a person, of an Airflow if the command is one of ``airflow``'s."""
+    return Actor(None, options.get("instance"))
+
+
+# ── the work store, and what is in it ─────────────────────────────────────────────────────────────────────────────────
+
+
+def work_store(options: Options) -> Store:
     """The work store at ``--work-store``, else the one that Airflow is configured with.
 
     :raises InvalidRequest: none is given, and there is no Airflow to ask.
     """
     uri = options.get("work_store")
     if uri and ("://" not in uri or uri.startswith("file://")):
-        return open_work_store(uri)
+        return open_store(uri)
     try:
         from airflow_kafka_offsets.hooks.kafka_offsets import configured_work_store
     except ImportError as error:
         if uri:
-            return open_work_store(uri)
+            return open_store(uri)
         raise InvalidRequest(
             (f"--work-store is missing, and Airflow, whose configuration names it, cannot be imported: {error}.",)
         ) from None
     return configured_work_store(uri)
 
 
-def stored_plan(options: Options, store: WorkStore) -> OffsetPlan:
-    """The plan of ``--dag-id --run-id --task-id [--map-index]``, or the one with ``--plan-id``.
+def pipeline_asked_for(options: Options) -> PipelineLog:
+    """The pipeline of ``--checkpoint-id``, or by its default name that of ``--group-id``, ``--dag-id``, ``--task-id``.
 
-    :raises InvalidRequest: neither way, or both, or there is no such plan.
+    :raises InvalidRequest: neither is given.
+    :raises NoPosition: the work store does not have it.
     """
-    plan_id = options.get("plan_id")
-    of_run = [name for name in ("dag_id", "run_id", "task_id") if options.get(name) is not None]
-    if (plan_id is not None) == bool(of_run) or len(of_run) in (1, 2):
-        raise InvalidRequest(("Which plan? Give --dag-id, --run-id and --task-id of its run, or --plan-id alone.",))
-    if plan_id is not None:
-        what, found = f"plan {plan_id}", find_plan_by_id(store, plan_id)
-    else:
-        index = options.get("map_index")
-        run = RunKey(*(options[name] for name in of_run), *(() if index is None else (index,)))
-        kept = find_plan(store, run)
-        what, found = f"plan of run {run}", kept.plan if kept else None
-    if found is None:
+    name = options.get("checkpoint_id")
+    parts = [options.get(part) for part in ("group_id", "dag_id", "task_id")]
+    if name is None and all(parts):
+        name = "/".join(map(str, parts))  # as hooks.kafka_offsets.default_checkpoint_id, which needs Airflow
+    if name is None:
+        derived = " (or --group-id, --dag-id and --task-id, which make its default name)" * ("group_id" in options)
+        raise InvalidRequest((f"Which pipeline? Give --checkpoint-id{derived}. kafka-offsets pipelines lists them.",))
+    pipeline = PipelineLog(work_store(options), name)
+    if not pipeline.store.list(pipeline.root):
+        raise NoPosition(
+            [f"The work store {pipeline.store.uri} has no pipeline {name!r}"],
+            "Correct the name (kafka-offsets pipelines lists those that there are), or name the store that the pipeline "
+            "uses with --work-store.",
+        )
+    return pipeline
+
+
+def batch_asked_for(options: Options, pipeline: PipelineLog) -> StoredBatch | None:
+    """The batch of ``--batch``, or the one that a run did; ``None`` where that run had nothing to do.
+
+    :raises InvalidRequest: it is not clear which.
+    :raises NoPosition: there is no such batch.
+    :raises BatchGone: it was cleaned away.
+    """
+    named = options.get("batch")
+    of_run = [options[name] for name in ("dag_id", "run_id", "task_id") if options.get(name) is not None]
+    index = options.get("map_index")
+    by_default_name = options.get("checkpoint_id") is None and options.get("run_id") is None and index is None
+    if named is not None and (by_default_name or not of_run) and index is None:
+        return find_batch(pipeline, named)
+    if named is not None or len(of_run) < 3:
         raise InvalidRequest(
-            (
-                f"There is no {what} in the work store {store.uri}. Correct the names (the task is the resolve task, "
-                "with its task group), or name the store that the run used with --work-store.",
-            )
+            ("Which batch? Give --batch alone, or --dag-id, --run-id and --task-id of the run that did it.",)
+        )
+    run = RunKey(*of_run, *(() if index is None else (index,)))
+    taken = pipeline.batch_of_run(run)
+    if taken is None:
+        raise NoPosition(
+            [f"Run {run} has taken no batch of pipeline {pipeline.checkpoint_id!r}"],
+            "Correct the names: the task is the resolve task, with its task group; a mapped one needs --map-index.",
+        )
+    found = pipeline.read(taken.folder) if taken.folder else None
+    if taken.folder and found is None:
+        raise BatchGone(str(run), f"batch {taken.key}", "was cleaned away", taken.output)
+    return found
+
+
+def find_batch(pipeline: PipelineLog, named: str) -> StoredBatch:
+    """The batch, or the window, of a number, a key or a name.
+
+    :raises NoPosition: there is none.
+    """
+    number = int(named) if named.isascii() and named.isdigit() and len(named) <= len(str(HIGHEST)) else number_of(named)
+    found = pipeline.batch(number) if number else find_window(pipeline, named)
+    key = found.log.plan.batch.key if found and found.log.plan.batch else None
+    if found is None or (number_of(named) and key != named):
+        raise NoPosition(
+            [f"Pipeline {pipeline.checkpoint_id!r} has no batch and no window {named!r}"],
+            "kafka-offsets show --history 10 lists its last batches, and --windows its windows.",
         )
     return found
+
+
+def find_window(pipeline: PipelineLog, named: str) -> StoredBatch | None:
+    """The window of a name or a key. It is looked for among the names that there are: none of them leads elsewhere."""
+    for name in pipeline.windows():
+        bounds = time_claim_of_name(name)
+        may_be_key = named.startswith(f"{bounds.words if bounds else name}-")
+        window = pipeline.window(name) if named == name or may_be_key else None
+        if window is not None and (named == name or (window.log.plan.batch and window.log.plan.batch.key == named)):
+            return window
+    return None

@@ -13,8 +13,8 @@ from airflow_kafka_offsets.cli.options import REQUEST
 from airflow_kafka_offsets.cli.render import Table, render, render_plan
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.many_windows import WindowsOutlook, plan_windows
-from airflow_kafka_offsets.offsets.widths import parse_zone
-from airflow_kafka_offsets.offsets.window_outlook import WindowOutlook
+from airflow_kafka_offsets.offsets.request.widths import parse_zone
+from airflow_kafka_offsets.offsets.window.outlook import WindowOutlook
 from airflow_kafka_offsets.planner import plan_offsets
 
 

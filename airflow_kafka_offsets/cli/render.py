@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.offsets.manifest import plan_to_dict
-from airflow_kafka_offsets.offsets.offset_maps import to_csv, to_flink
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
+from airflow_kafka_offsets.offsets.request.offset_maps import to_csv, to_flink
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from airflow_kafka_offsets.cli.render import Table, render
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.commits import CommitMark, writer_of
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicPartition
-from airflow_kafka_offsets.offsets.spec import EarliestOffset, PlanRequest
+from airflow_kafka_offsets.offsets.request.modes import EarliestOffset, PlanRequest
 from airflow_kafka_offsets.overview import describe_present, partition_states
 from airflow_kafka_offsets.planner import request_for
 from airflow_kafka_offsets.stores.checkpoints import CheckpointChain

@@ -9,12 +9,12 @@ from typing import Any
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.store import Store
 
 
 class KafkaOffsetsHook(KafkaBaseHook):
@@ -56,15 +56,13 @@ class KafkaOffsetsHook(KafkaBaseHook):
         return KafkaCluster(self.client_config)
 
 
-def configured_work_store(uri: str | None) -> WorkStore:
+def configured_work_store(uri: str | None) -> Store:
     """The work store at ``uri``, else at ``[kafka_offsets] work_store``, else in ``AIRFLOW_HOME`` (one machine)."""
     chosen = uri or conf.get("kafka_offsets", "work_store", fallback="")
     if not chosen:
         home = os.path.abspath(os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow")))
         chosen = f"file://{home}/kafka_offsets"
-    if "://" not in chosen or chosen.startswith("file://"):
-        return open_work_store(chosen)
-    return WorkStore(ObjectStoragePath(chosen), chosen)
+    return open_store(chosen)
 
 
 def configured_retention_days() -> str | None:
@@ -73,6 +71,6 @@ def configured_retention_days() -> str | None:
     return f"{days.strip()}d" if days and days.strip() else None
 
 
-def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str, map_index: int = -1) -> str:
-    """What names a pipeline where its author names none: two pipelines on one group are two; so are mapped ones."""
-    return f"{group_id}/{dag_id}/{task_id}" + (f"/{map_index}" if map_index >= 0 else "")
+def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
+    """What names a pipeline where its author names none: two pipelines on one group are two."""
+    return f"{group_id}/{dag_id}/{task_id}"

@@ -22,8 +22,8 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.complete import parse_wait_ms
 from airflow_kafka_offsets.offsets.model import OffsetRange, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,23 @@ class ClusterDescription:
         return sorted(TopicPartition(t, p) for t, d in self.topics.items() for p in d.leaders)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class RunKey:
+    """The task instance that a plan is made for; a retry or a clear is the same run."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+
+    def __str__(self) -> str:
+        mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
+        return f"{self.dag_id}/{self.run_id}/{self.task_id}{mapped}"
+
+    def is_same_dag_run(self, other: RunKey) -> bool:
+        return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """``{"orders": [0, 1]}``: the partitions of each topic, both sorted."""
     grouped: dict[str, list[int]] = {}

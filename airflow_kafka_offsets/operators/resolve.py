@@ -3,50 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from inspect import signature
 from typing import Any
 
-from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]  # missing in its stub
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets.errors import PlanSuperseded, RequestError, listed
-from airflow_kafka_offsets.frozen_plans import plan_run
+from airflow_kafka_offsets.errors import InvalidRequest, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
-from airflow_kafka_offsets.hooks.run_context import (
-    lives_in_airflow,
-    restart_word,
-    run_conf,
-    run_key,
-    times_of_run,
-)
-from airflow_kafka_offsets.offsets.assign import started_splits
-from airflow_kafka_offsets.offsets.bounds import Times
-from airflow_kafka_offsets.offsets.job import job_arguments
-from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict, spark_options
-from airflow_kafka_offsets.offsets.parse import parse_request
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import GroupOffsets, RunKey, UntilLatest
-from airflow_kafka_offsets.planner import request_for
-from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.runs import StoredPlan, find_plan, store_plan
+from airflow_kafka_offsets.hooks.surroundings import AirflowSurroundings, occasion_of, run_conf, run_key
+from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of, parameters_of, with_conf
+from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
+from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.window import plan_window
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.triggers.batch_free import BatchFreeTrigger
 
-_FROM_THE_RUN = {"now_ms", "checkpoint_id", "interval", "partition", "run", "run_type"}
-REQUEST_PARAMETERS = tuple(name for name in signature(parse_request).parameters if name not in _FROM_THE_RUN)
-STATE_KEY = "plan:v1"
-INLINE_LIMIT = 500  # partitions; above, the XCom holds the reference and its digest only
+INLINE_LIMIT = 500  # partitions; above, the XCom has the reference and its digest only
+_WORDS_OF_THE_CONF = {"re_plan", "redo", "skip"}
+PARAMETERS = tuple(name for name in names_of(RequestParameters) if name not in _WORDS_OF_THE_CONF)
 
 
 class ResolveStartupOffsetsOperator(BaseOperator):
-    """Compute each partition's start and end offset, freeze them as the run's plan, and push them for Spark.
+    """Compute each partition's start and end offset, put them on record as a batch, and push them for Spark.
 
-    A retry or a clear replays the plan that the run has, whatever Kafka did meanwhile.
+    If the pipeline's newest batch is not committed, this run does that one, with its offsets as they are; else it plans
+    the next one, from where that ended. A retry or a clear reads the same offsets, whatever Kafka did meanwhile.
 
-    XCom ``return_value``: one list of ``application_args`` for each split that has records, for
-    ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to read.
-    ``plan``: the plan as JSON (only its reference above 500 partitions), for ``CommitOffsetsOperator``.
+    XCom ``return_value``: one list of ``application_args`` for each split to start, for
+    ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to do.
+    ``plan``: the batch by reference, and as JSON up to 500 partitions, for ``CommitOffsetsOperator``.
     ``starting_offsets``, ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions
-    with records, for jobs that do not use ``read_plan``.
+    with records, for jobs that do not use ``read_batch``.
+
+    One run may be told otherwise in its conf: ``{"kafka_offsets": {"on_data_loss": "advance"}}``. The keys are the
+    ``on_…`` policies, ``auto_offset_reset``, ``isolation_level``, ``commit_mode``, ``restart``, and
+
+    - ``"re_plan": true``: plan the unfinished batch anew, or a window that is committed;
+    - ``"redo": true``: do this run's batch again, although another run has committed it;
+    - ``"skip": {"batch": KEY, "past": "orders-3:4711", "reason": "…"}``: leave out the unfinished batch, or what it has
+      up to an offset.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: list of topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
@@ -55,13 +58,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: the consumer group; default: the connection's ``group.id``.
     :param startup_mode: ``earliest-offset``, ``latest-offset``, ``timestamp``, ``group-offsets`` (default) or
-        ``specific-offsets``. Applied only while this pipeline has no position: later runs go on where the last
-        successful one ended.
+        ``specific-offsets``. Applied only while this pipeline has no batch: later runs go on where the last one ended.
     :param startup_timestamp: epoch milliseconds, ISO 8601, datetime, or back from when the plan is made: ``now``,
         ``now-2h``, ``-PT2H``. Of several topics, also one for each: ``{"orders": "2026-11-20", "payments": "now-2h"}``.
         Default: the start of the run's data interval, or of its partition.
     :param specific_offsets: ``{"topic": {"0": 42}}``: the next record to read.
-    :param auto_offset_reset: ``earliest``, ``latest``, ``none``; default: the connection's, else Kafka's ``latest``.
+    :param auto_offset_reset: what a group without a commit means: ``earliest``, ``latest`` or ``none``; default: the
+        connection's. Where nobody says, a first run that needs it is refused.
     :param bounded_mode: ``latest-offset`` (default), ``timestamp``, ``group-offsets`` or ``specific-offsets``.
     :param bounded_timestamp: as ``startup_timestamp``, and the first time not to read; default: the end of the run's
         data interval, or of its partition.
@@ -70,32 +73,37 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param bounded_offsets: ``{"topic": {"0": 42}}``, every partition: the first record not to read.
     :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's, else
         ``read_uncommitted``. Spark is told the same.
-    :param on_data_loss: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the log start).
-    :param on_recreated: a topic with another id than the checkpoint's: ``fail`` or ``earliest``.
-    :param on_group_moved: the group is not where the checkpoint saw it: ``fail``, ``adopt-group`` (from there), or
-        ``keep-checkpoint``, which may set the group back.
-    :param on_topic_vanished: a pattern finds a topic no more that the checkpoint holds: ``fail`` or ``ignore``.
-    :param on_superseded: another run has read the records of this run's plan: ``fail``, or ``skip`` this run, where no
-        split of it has begun.
-    :param re_plan: plan a run anew that has a plan and has not committed it. In a run's conf,
-        ``{"kafka_offsets": {"re_plan": true}}``, for that run.
-    :param restart: a word, such as today's date, that applies the startup mode once more; the checkpoint records it, so
-        that later runs do not. In a run's conf, ``{"kafka_offsets": {"restart": true}}``, for that run.
+    :param output_name: what the Spark job writes, a path or a table: no other pipeline is then given it.
+    :param commit_mode: ``on-success`` (default): the group follows the position. ``checkpoint-only`` (Flink's
+        DISABLED): the group is neither looked at nor written. A window moves no group.
+    :param fencing: ``compare`` (default): a plain commit after a look at the group. ``transaction``: it also keeps a
+        paused task from writing an old position late, for groups that others read from; it needs the right Write on
+        the transactional id ``airflow-kafka-offsets.<group_id>``. One kind a group.
+    :param on_data_loss: records are gone: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the log
+        start).
+    :param on_recreated: a topic has another id than the position's: ``fail`` or ``earliest``.
+    :param on_cluster_changed: another cluster answers: ``fail``, ``earliest`` or ``adopt-group``.
+    :param on_group_moved: somebody else wrote to the group: ``fail``; ``adopt-group``: continue from the group's offset;
+        ``keep-checkpoint``: continue from our own position, which can move the group backwards.
+    :param on_topic_vanished: a pattern finds a topic no more that the pipeline has read: ``fail`` or ``ignore``.
+    :param on_another_airflow: another Airflow wrote this pipeline's log or group: ``fail`` or ``take-over``.
+    :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
+        later runs do not. In a run's conf, ``{"kafka_offsets": {"restart": true}}``, for that run.
     :param filter_restored_partitions: whether topics that are no longer subscribed to are left out, as Flink does by
         default; their offsets are kept in either case.
-    :param max_records: cap of the run in offsets, shared fairly; the rest is the next run's.
-    :param max_records_per_partition: cap of each partition.
-    :param splits: how many Spark jobs read the plan.
+    :param max_records: limit of the run in offsets; partitions share it, and the rest is left for the next run.
+    :param max_records_per_partition: limit of each partition.
+    :param splits: how many Spark jobs read the batch.
     :param split_by: ``size`` (balanced) or ``flink`` (Flink's assigner).
     :param require_complete_window: fail where records of the window may still arrive. ``WindowCompleteSensor`` waits
         for it, by the same rule.
     :param idle_timeout: how long after the end a partition without newer records is waited for: a ``timedelta``,
         seconds or an ISO 8601 duration; default: five minutes.
+    :param overlap_timeout: how long another run that has the batch is waited for, deferred; default: twelve hours.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
-    :param checkpoint_id: what makes two pipelines on one group two; default: group, dag_id, task_id, and the index of
-        a mapped task, so one whose list may be reordered needs a checkpoint_id that goes with its topics. A window that
-        another run of the same pipeline has is refused: clear that run, or give this task a checkpoint_id of its own.
-    :param application_args: the Spark job's own arguments, put before the plan's in each list.
+    :param checkpoint_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
+        goes with what it maps over.
+    :param application_args: the Spark job's own arguments, put before the batch's in each list.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
 
@@ -108,10 +116,20 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "startup_mode",
         "startup_timestamp",
         "specific_offsets",
+        "auto_offset_reset",
         "bounded_mode",
         "bounded_timestamp",
         "bounded_offsets",
         "partition_width",
+        "isolation_level",
+        "output_name",
+        "commit_mode",
+        "on_data_loss",
+        "on_recreated",
+        "on_cluster_changed",
+        "on_group_moved",
+        "on_topic_vanished",
+        "on_another_airflow",
         "restart",
         "max_records",
         "max_records_per_partition",
@@ -122,6 +140,14 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     )
     ui_color = "#e6f2e6"
 
+    # Of the attributes that ``__init__`` sets by the parameters' names, those that are used here one by one.
+    kafka_config_id: str
+    group_id: str | None
+    checkpoint_id: str | None
+    overlap_timeout: timedelta | float | str
+    work_store: str | None
+    application_args: Sequence[str]
+
     def __init__(
         self,
         *,
@@ -131,154 +157,138 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         partitions: Mapping[str, Sequence[int]] | str | None = None,
         include_internal_topics: bool = False,
         group_id: str | None = None,
-        startup_mode: str = GroupOffsets.name,
-        startup_timestamp: Times | None = None,
-        specific_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
-        auto_offset_reset: str | None = None,
-        bounded_mode: str = UntilLatest.name,
-        bounded_timestamp: Times | None = None,
-        partition_width: str | timedelta | None = None,
-        bounded_offsets: Mapping[str, Mapping[str, int]] | str | None = None,
+        checkpoint_id: str | None = None,
         isolation_level: str | None = None,
-        on_data_loss: str = "fail",
-        on_recreated: str = "fail",
-        on_group_moved: str = "fail",
-        on_topic_vanished: str = "fail",
-        on_superseded: str = "fail",
-        re_plan: bool = False,
-        restart: str | None = None,
-        filter_restored_partitions: bool = True,
+        startup_mode: str = "group-offsets",
+        startup_timestamp: Times | None = None,
+        specific_offsets: Offsets | None = None,
+        auto_offset_reset: str | None = None,
+        bounded_mode: str = "latest-offset",
+        bounded_timestamp: Times | None = None,
+        bounded_offsets: Offsets | None = None,
+        partition_width: str | timedelta | None = None,
+        require_complete_window: bool = False,
+        idle_timeout: timedelta | float | str | None = None,
         max_records: int | None = None,
         max_records_per_partition: int | None = None,
         splits: int = 1,
         split_by: str = "size",
-        require_complete_window: bool = False,
-        idle_timeout: timedelta | float | str | None = None,
+        output_name: str | None = None,
+        commit_mode: str = "on-success",
+        fencing: str = "compare",
+        filter_restored_partitions: bool = True,
+        on_data_loss: str = "fail",
+        on_recreated: str = "fail",
+        on_cluster_changed: str = "fail",
+        on_group_moved: str = "fail",
+        on_topic_vanished: str = "fail",
+        on_another_airflow: str = "fail",
+        restart: str | None = None,
+        overlap_timeout: timedelta | float | str = timedelta(hours=12),
         work_store: str | None = None,
-        checkpoint_id: str | None = None,
         application_args: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
+        given = dict(locals())
         super().__init__(**kwargs)
-        self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.include_internal_topics = include_internal_topics
-        self.group_id = group_id
-        self.startup_mode = startup_mode
-        self.startup_timestamp = startup_timestamp
-        self.specific_offsets = specific_offsets
-        self.auto_offset_reset = auto_offset_reset
-        self.bounded_mode = bounded_mode
-        self.bounded_timestamp = bounded_timestamp
-        self.bounded_offsets = bounded_offsets
-        self.partition_width = partition_width
-        self.isolation_level = isolation_level
-        self.on_data_loss = on_data_loss
-        self.on_recreated = on_recreated
-        self.on_group_moved = on_group_moved
-        self.on_topic_vanished = on_topic_vanished
-        self.on_superseded = on_superseded
-        self.re_plan = re_plan
-        self.restart = restart
-        self.filter_restored_partitions = filter_restored_partitions
-        self.max_records = max_records
-        self.max_records_per_partition = max_records_per_partition
-        self.splits = splits
-        self.split_by = split_by
-        self.require_complete_window = require_complete_window
-        self.idle_timeout = idle_timeout
-        self.work_store = work_store
-        self.checkpoint_id = checkpoint_id
-        self.application_args = application_args
+        for name in (*PARAMETERS, "kafka_config_id", "overlap_timeout", "work_store", "application_args"):
+            setattr(self, name, given[name])
 
     def execute(self, context: Any) -> list[list[str]]:
-        hook = KafkaOffsetsHook(self.kafka_config_id)
-        store = configured_work_store(self.work_store)
+        """Plan, push, return; or defer while another run has the batch."""
+        return self._plan(context, wait_until_ms=now_ms() + parse_wait_ms(self.overlap_timeout))
+
+    def execute_after_wait(self, context: Any, event: Mapping[str, Any]) -> list[list[str]]:
+        """Called when the batch's log has moved on, or its holder is over, or the wait is."""
+        return self._plan(context, wait_until_ms=event["until_ms"])
+
+    def pipeline_log(self, context: Any, hook: KafkaOffsetsHook) -> PipelineLog:
+        """The log of this task's pipeline.
+
+        :raises InvalidRequest: a mapped task whose pipeline nobody names.
+        """
         run = run_key(context)
+        if not self.checkpoint_id and run.map_index >= 0:
+            raise InvalidRequest(
+                (
+                    "A mapped resolve task needs a checkpoint_id that goes with what it maps over, such as the topic: by "
+                    "its index it would take another one's position when the list changes.",
+                )
+            )
+        group_id = self.group_id or hook.client_config.get("group.id")
+        name = self.checkpoint_id or default_checkpoint_id(group_id, run.dag_id, self.task_id)
+        return PipelineLog(configured_work_store(self.work_store), name)
+
+    def _plan(self, context: Any, wait_until_ms: int) -> list[list[str]]:
+        hook = KafkaOffsetsHook(self.kafka_config_id)
         try:
-            has_plan = recover_plan(context, store, run) is not None
-            request = request_for(hook.client_config, self._parameters(context, run, hook, has_plan))
+            pipeline = self.pipeline_log(context, hook)
+            asked = with_conf(parameters_of(RequestParameters, self), run_conf(context))
+            asked = replace(asked, checkpoint_id=pipeline.checkpoint_id)
+            request = request_for(hook.client_config, asked, occasion_of(context))
             with hook.open_cluster() as cluster:
-                stored = plan_run(request, run, store, cluster, is_alive=lives_in_airflow(context))
+                asker = Asker(request, run_key(context), pipeline, cluster, AirflowSurroundings(context))
+                assignment = plan_window(asker) if request.window else plan_batch(asker)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
-        except PlanSuperseded as superseded:
-            if self.on_superseded == "skip" and not superseded.outputs:
-                raise AirflowSkipException(str(superseded)) from None
-            raise
-        remember_plan_in_airflow(context, stored.plan)
-        self._say(stored.plan)
-        self._push(context, stored, store.uri)
-        bootstrap_servers = str(hook.client_config["bootstrap.servers"])
+        except OverlappingRun as held:
+            if now_ms() >= wait_until_ms:
+                raise
+            self.log.info("Waiting: %s", held)
+            trigger = BatchFreeTrigger(held.dag_id, held.run_id, pipeline.store.uri, held.next_entry, wait_until_ms)
+            self.defer(trigger=trigger, method_name="execute_after_wait")
+        self._say(assignment)
+        self._push(context, assignment, pipeline)
+        servers = hook.client_config.get("bootstrap.servers")
         return [
-            [
-                *map(str, self.application_args),
-                *job_arguments(stored.name, stored.plan.plan_id, split, store.uri, bootstrap_servers),
-            ]
-            for split in started_splits(stored.plan)
+            [*map(str, self.application_args), *arguments]
+            for arguments in _arguments(assignment, pipeline.store.uri, servers)
         ]
 
-    def _parameters(self, context: Any, run: RunKey, hook: KafkaOffsetsHook, has_plan: bool) -> dict[str, Any]:
-        group_id = self.group_id or hook.client_config.get("group.id")
-        run_type = context["dag_run"].run_type
-        re_plan = run_conf(context).get("re_plan", self.re_plan) in (True, "true", "True")
-        return {
-            **{name: getattr(self, name) for name in REQUEST_PARAMETERS},
-            "restart": restart_word(context) or self.restart,
-            "re_plan": re_plan,
-            "checkpoint_id": self.checkpoint_id
-            or default_checkpoint_id(group_id, run.dag_id, run.task_id, run.map_index),
-            **times_of_run(context),
-            "run": run,
-            # A backfill may reprocess a scheduled run, which keeps its plan; only a new one has to be a window.
-            "run_type": "replayed" if has_plan and not re_plan else str(getattr(run_type, "value", run_type)),
-        }
-
-    def _say(self, plan: OffsetPlan) -> None:
-        for warning in plan.warnings:
+    def _say(self, assignment: Assignment) -> None:
+        plan = assignment.plan
+        for warning in (*assignment.warnings, *(plan.warnings if plan else ())):
             self.log.warning(warning)
-        if plan.ignored:
-            self.log.warning(
-                "Offsets are given for partitions that are not subscribed to: %s", list(map(str, plan.ignored))
+        if plan is not None:
+            self.log.info(
+                "Plan %s: up to %d records of %d partitions (%d of them empty), lost %d, skipped %d",
+                plan.plan_id,
+                plan.record_count_upper_bound,
+                len(plan.partitions),
+                len(plan.partitions) - len(plan.to_read()),
+                plan.lost,
+                plan.skipped,
             )
-        new = [str(p.topic_partition) for p in plan.partitions if p.continuity == "new"]
-        if new:
-            self.log.info("New since the last plan, read from their log start: %s", listed(new))
-        self.log.info(
-            "Plan %s: up to %d records of %d partitions (%d of them empty), lost %d, skipped %d",
-            plan.plan_id,
-            plan.record_count_upper_bound,
-            len(plan.partitions),
-            len(plan.partitions) - len(plan.to_read()),
-            sum(p.lost for p in plan.partitions),
-            sum(p.skipped for p in plan.partitions),
+        waiting = f"; {assignment.waiting} records that have come since wait for the next run" * bool(
+            assignment.waiting
         )
+        self.log.info("This run %s%s.", assignment.said, waiting)
 
-    def _push(self, context: Any, stored: StoredPlan, store_uri: str) -> None:
-        plan = stored.plan
+    def _push(self, context: Any, assignment: Assignment, pipeline: PipelineLog) -> None:
+        ti, plan, batch = context["ti"], assignment.plan, assignment.batch
+        run = run_key(context)
+        where = {
+            "pipeline": pipeline.checkpoint_id,
+            "work_store": pipeline.store.uri,
+            "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
+        }
+        if plan is None or batch is None:
+            ti.xcom_push(key="plan", value={**where, "stored_as": None, "plan_id": None})
+            return
         as_dict = plan_to_dict(plan)
         if len(plan.partitions) > INLINE_LIMIT:
             del as_dict["topics"]
-        ti = context["ti"]
-        ti.xcom_push(key="plan", value={**as_dict, "stored_as": stored.name, "work_store": store_uri})
+        ti.xcom_push(key="plan", value={**as_dict, **where, "stored_as": batch.name})
         options = spark_options(plan.to_read())
         ti.xcom_push(key="assign", value=options["assign"])
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
 
 
-def remember_plan_in_airflow(context: Any, plan: OffsetPlan) -> None:
-    """A second copy of the run's plan, in Airflow's task state store; a large plan has the work store's copy only."""
-    states = context.get("task_state_store")
-    if states is not None and len(plan.partitions) <= INLINE_LIMIT:
-        states.set(STATE_KEY, plan_to_dict(plan), retention=NEVER_EXPIRE)
-
-
-def recover_plan(context: Any, store: WorkStore, run: RunKey) -> StoredPlan | None:
-    """The run's plan from the work store, or put back there from Airflow's copy: a lost work store loses no plan."""
-    kept = find_plan(store, run)
-    states = context.get("task_state_store")
-    copy = states.get(STATE_KEY) if kept is None and states is not None else None
-    return store_plan(store, run, plan_from_dict(copy)) if copy else kept
+def _arguments(assignment: Assignment, store_uri: str, servers: str | None) -> list[list[str]]:
+    """The batch's arguments, a list for each split to start."""
+    batch = assignment.batch
+    plan: OffsetPlan | None = assignment.plan
+    if batch is None or plan is None:
+        return []
+    return [job_arguments(batch.plan_object, plan.plan_id, split, store_uri, servers) for split in assignment.splits]

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.offsets.job import parse_job_arguments
+from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 
 _LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
 _CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded

@@ -42,7 +42,7 @@ class OffsetLagSensor(WaitingSensor):
     :param group_id: default: the connection's ``group.id``.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
     :param max_age: so is one that is older: seconds, a timedelta, or an ISO 8601 duration (``PT10M``).
-    :param resolve_task_id: measure from the checkpoint of this resolve task, in the place of what the group holds; for
+    :param resolve_task_id: measure from the position of this resolve task, in the place of what the group holds; for
         pipelines that do not commit to the group (``commit_mode="checkpoint-only"``).
     :param checkpoint_id: of that task, if it has one of its own.
     :param work_store: of that task.
@@ -62,6 +62,12 @@ class OffsetLagSensor(WaitingSensor):
         "work_store",
     )
 
+    kafka_config_id: str
+    resolve_task_id: str | None
+    group_id: str | None
+    checkpoint_id: str | None
+    work_store: str | None
+
     def __init__(
         self,
         *,
@@ -79,19 +85,10 @@ class OffsetLagSensor(WaitingSensor):
         isolation_level: str | None = None,
         **kwargs: Any,
     ) -> None:
+        given = dict(locals())
         super().__init__(**kwargs)
-        self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.include_internal_topics = include_internal_topics
-        self.group_id = group_id
-        self.min_records = min_records
-        self.max_age = max_age
-        self.resolve_task_id = resolve_task_id
-        self.checkpoint_id = checkpoint_id
-        self.work_store = work_store
-        self.isolation_level = isolation_level
+        for name in (*_WATCHED, "resolve_task_id", "checkpoint_id"):
+            setattr(self, name, given[name])
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
         hook = KafkaOffsetsHook(self.kafka_config_id)

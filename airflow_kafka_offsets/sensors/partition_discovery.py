@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
-from airflow_kafka_offsets.offsets.discovery import new_since
-from airflow_kafka_offsets.offsets.parse import subscription_of
+from airflow_kafka_offsets.offsets.plan.discovery import new_since
+from airflow_kafka_offsets.offsets.request.parameters import parameters_of
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 
 
@@ -17,14 +19,14 @@ class PartitionDiscoverySensor(WaitingSensor):
     """Wait until the topics exist, have enough partitions, and every partition has a leader.
 
     One metadata call a poke, however many partitions there are. Returns what it found: ``{"orders": [0, 1, 2]}``. What
-    is new since the pipeline's last checkpoint is said, and pushed under the XCom key ``new_partitions``.
+    is new since the pipeline's last batch is said, and pushed under the XCom key ``new_partitions``.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names that must all exist; or
     :param topic_pattern: a regular expression for whole names, of which at least one topic must match; or
     :param partitions: ``{"topic": [0, 2]}``, which must all exist.
     :param min_partitions: how many partitions every topic must have.
-    :param resolve_task_id: the resolve task whose checkpoint "new" is measured by; ``kafka_spark_batch`` names its own.
+    :param resolve_task_id: the resolve task whose position "new" is measured by; ``kafka_spark_batch`` names its own.
     :param group_id: of that task; default: the connection's ``group.id``.
     :param checkpoint_id: of that task, if it has one of its own.
     :param work_store: of that task.
@@ -41,6 +43,13 @@ class PartitionDiscoverySensor(WaitingSensor):
         "work_store",
     )
 
+    kafka_config_id: str
+    resolve_task_id: str | None
+    group_id: str | None
+    checkpoint_id: str | None
+    work_store: str | None
+    min_partitions: int
+
     def __init__(
         self,
         *,
@@ -56,22 +65,15 @@ class PartitionDiscoverySensor(WaitingSensor):
         work_store: str | None = None,
         **kwargs: Any,
     ) -> None:
+        given = dict(locals())
         super().__init__(**kwargs)
-        self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.include_internal_topics = include_internal_topics
-        self.min_partitions = min_partitions
-        self.resolve_task_id = resolve_task_id
-        self.group_id = group_id
-        self.checkpoint_id = checkpoint_id
-        self.work_store = work_store
+        for name in (*self.template_fields, "include_internal_topics", "min_partitions", "resolve_task_id"):
+            setattr(self, name, given[name])
 
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         return PartitionDiscoveryTrigger(
             kafka_config_id=self.kafka_config_id,
-            **subscription_of(self),
+            scope=parameters_of(ScopeParameters, self).to_dict(),
             min_partitions=self.min_partitions,
             poke_interval=self.poke_interval,
         )
@@ -79,15 +81,14 @@ class PartitionDiscoverySensor(WaitingSensor):
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, list[int]]:
         topics: dict[str, list[int]] = found["topics"]
         if self.resolve_task_id or self.checkpoint_id:
-            new = self._new_partitions(context, found["cluster_id"], topics)
+            new = self._new_partitions(context, topics)
             if new:
-                self.log.info("New since the last checkpoint: %s", new)
+                self.log.info("New since the last batch: %s", new)
             context["ti"].xcom_push(key="new_partitions", value=new)
         return topics
 
-    def _new_partitions(self, context: Any, cluster_id: str, topics: dict[str, list[int]]) -> dict[str, list[int]]:
+    def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
         hook = KafkaOffsetsHook(self.kafka_config_id)
         checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
-        chain = CheckpointChain(configured_work_store(self.work_store), cluster_id, str(checkpoint_id))
-        newest = chain.newest()
-        return new_since(newest, topics) if newest else {}
+        position = position_of(PipelineLog(configured_work_store(self.work_store), str(checkpoint_id)))
+        return new_since(position, topics) if position else {}

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.hooks.run_context import times_of_run
-from airflow_kafka_offsets.offsets.parse import subscription_of
+from airflow_kafka_offsets.hooks.surroundings import occasion_of
+from airflow_kafka_offsets.offsets.request.parameters import parameters_of
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
@@ -16,7 +17,7 @@ class WindowCompleteSensor(WaitingSensor):
     """Wait until every partition has a record at or past the window's end, or nothing comes there any more.
 
     A partition is not waited for once it has been idle for ``idle_timeout``, nor one whose records the broker stamps
-    (LogAppendTime) once the clock has passed the end; ``airflow_kafka_offsets/offsets/complete.py`` has the rule, which
+    (LogAppendTime) once the clock has passed the end; ``airflow_kafka_offsets/offsets/window/complete.py`` has the rule, which
     is that of ``require_complete_window`` and of the plan's ``window_complete`` too. One batch question a poke, however
     many partitions there are.
 
@@ -51,6 +52,12 @@ class WindowCompleteSensor(WaitingSensor):
         "partition_width",
     )
 
+    kafka_config_id: str
+    end: int | str | datetime | None
+    idle_timeout: timedelta | float | str | None
+    clock_skew: timedelta | float | str | None
+    partition_width: str | timedelta | None
+
     def __init__(
         self,
         *,
@@ -66,17 +73,10 @@ class WindowCompleteSensor(WaitingSensor):
         partition_width: str | timedelta | None = None,
         **kwargs: Any,
     ) -> None:
+        given = dict(locals())
         super().__init__(**kwargs)
-        self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.include_internal_topics = include_internal_topics
-        self.end = end
-        self.isolation_level = isolation_level
-        self.idle_timeout = idle_timeout
-        self.clock_skew = clock_skew
-        self.partition_width = partition_width
+        for name in (*self.template_fields, "include_internal_topics"):
+            setattr(self, name, given[name])
         self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
 
     def _trigger(self, context: Any) -> WindowCompleteTrigger:
@@ -84,13 +84,12 @@ class WindowCompleteSensor(WaitingSensor):
             self._watching = wait_until(
                 self.end,
                 kafka_config_id=self.kafka_config_id,
-                subscription=subscription_of(self),
+                scope=parameters_of(ScopeParameters, self),
+                occasion=occasion_of(context),
                 clock_skew=self.clock_skew,
                 poke_interval=self.poke_interval,
-                isolation_level=self.isolation_level,
                 idle_timeout=self.idle_timeout,
                 partition_width=self.partition_width,
-                **times_of_run(context),
             )
         return self._watching
 

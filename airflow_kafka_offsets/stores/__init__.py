@@ -1,5 +1,5 @@
-"""The work store: write-once objects under one root; plans, receipts, read reports. All of its I/O is in here.
+"""The work store: the only folder that does its I/O.
 
-Used by the worker (an Airflow ``ObjectStoragePath``) and by the Spark driver (no Airflow installed): nothing in this
-folder imports Airflow, the root is any path object.
+Four verbs on each kind of store (``store``), objects with a digest (``objects``), and on them the log of batches
+(``pipeline_log``), what Spark drivers report (``reads``) and whose an output is (``outputs``).
 """

@@ -13,10 +13,12 @@ from typing import Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
-from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
-from airflow_kafka_offsets.offsets.spec import EarliestOffset
-from airflow_kafka_offsets.overview import look_at_lag
-from airflow_kafka_offsets.planner import now_ms, request_for
+from airflow_kafka_offsets.offsets.request.parameters import parameters_of
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.request import scope_for
+from airflow_kafka_offsets.pipeline.status import look_at_lag
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
 from airflow_kafka_offsets.triggers.watching import WatchingTrigger
 
@@ -30,7 +32,7 @@ class LagWatch:
     :param topic_pattern: a regular expression for whole names.
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
-    :param checkpoint_id: measure from this pipeline's checkpoint, in the place of what the group holds.
+    :param checkpoint_id: measure from this pipeline's position, in the place of what the group holds.
     :param work_store: of that pipeline.
     :param isolation_level: default: the connection's.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
@@ -62,18 +64,12 @@ class LagWatch:
         """
         limits = parse_limits(self.min_records, self.max_age)
         hook = KafkaOffsetsHook(self.kafka_config_id)
-        asked = {
-            **subscription_of(self),
-            "group_id": self.group_id,
-            "checkpoint_id": self.checkpoint_id,
-            "isolation_level": self.isolation_level,
-            "startup_mode": EarliestOffset.name,
-        }
-        request = request_for(hook.client_config, asked)
-        store = configured_work_store(self.work_store) if self.checkpoint_id else None
+        scope = scope_for(hook.client_config, parameters_of(ScopeParameters, self))
+        named = scope.checkpoint_id
+        pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None
         with hook.open_cluster() as cluster:
-            description = cluster.discover(request.subscription)
-            return look_at_lag(request, limits, cluster, description, store, now_ms())
+            description = cluster.discover(scope.subscription)
+            return look_at_lag(scope, limits, cluster, description, pipeline, now_ms())
 
 
 class OffsetLagTrigger(WaitingTrigger):
@@ -120,7 +116,7 @@ class KafkaLagEventTrigger(WatchingTrigger):
         try:
             self._remind_after_ms = None if self.remind_after is None else parse_age_ms(self.remind_after)
             parse_limits(self.watch.min_records, self.watch.max_age)
-            parse_subscription(**subscription_of(self.watch))
+            parse_scope(parameters_of(ScopeParameters, self.watch))
         except (ValueError, InvalidRequest) as error:
             # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
             raise TypeError(f"KafkaLagEventTrigger: {error}") from error

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.arrivals import look_for_arrivals
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.offsets.complete import (
-    DEFAULT_CLOCK_SKEW_MS,
-    Arrived,
-    Completeness,
-    judge,
-    moves,
-    parse_wait_ms,
-)
-from airflow_kafka_offsets.offsets.discovery import missing_for
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
-from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
-from airflow_kafka_offsets.offsets.spec import EarliestOffset, UntilTimestamp
-from airflow_kafka_offsets.planner import now_ms, request_for
+from airflow_kafka_offsets.offsets.plan.discovery import missing_for
+from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_window_end
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.window.complete import Arrived, Completeness, judge, moves
+from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.request import with_connection
 from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
 
 log = logging.getLogger(__name__)
@@ -35,18 +28,18 @@ class WindowCompleteTrigger(WaitingTrigger):
     """Fires a report once the window is complete.
 
     The partitions are those of the first look that the cluster answers, which also asks who stamps the records; from
-    then on a poke asks for the newest timestamps and nothing else (``read_committed``: see ``arrivals.py``). When each
-    partition moved is remembered here, and only here: a triggerer that restarts counts from the window's end again.
+    then on a poke asks for the newest timestamps and nothing else (``read_committed``: see ``pipeline/arrivals.py``).
+    When each partition moved is remembered here, and only here: a triggerer that restarts counts from the window's end
+    again.
+
+    :param scope: the fields of :class:`ScopeParameters`.
     """
 
     def __init__(
         self,
         *,
         kafka_config_id: str,
-        topics: Sequence[str] | str | None,
-        topic_pattern: str | None,
-        partitions: Mapping[str, Sequence[int]] | str | None,
-        include_internal_topics: bool,
+        scope: Mapping[str, Any],
         isolation_level: IsolationLevel,
         end_ms: int,
         idle_timeout_ms: int,
@@ -56,33 +49,31 @@ class WindowCompleteTrigger(WaitingTrigger):
     ) -> None:
         super().__init__(poke_interval)
         self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.include_internal_topics = include_internal_topics
+        self.scope = dict(scope)
         self.isolation_level = isolation_level
         self.end_ms = end_ms
         self.idle_timeout_ms = idle_timeout_ms
         self.clock_skew_ms = clock_skew_ms
-        self.ends_by_topic = ends_by_topic or {}
+        self.ends_by_topic = dict(ends_by_topic or {})
         self._found: Collection[TopicPartition] = ()
         self._append_time_topics: Collection[str] = ()
         self._arrived: Mapping[TopicPartition, Arrived] = {}
         self._moved_ms: Mapping[TopicPartition, int] = {}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
+        names = (
+            "kafka_config_id",
+            "scope",
+            "isolation_level",
+            "end_ms",
+            "idle_timeout_ms",
+            "clock_skew_ms",
+            "poke_interval",
+            "ends_by_topic",
+        )
         return (
             "airflow_kafka_offsets.triggers.window_complete.WindowCompleteTrigger",
-            {
-                "kafka_config_id": self.kafka_config_id,
-                **subscription_of(self),
-                "isolation_level": self.isolation_level,
-                "end_ms": self.end_ms,
-                "idle_timeout_ms": self.idle_timeout_ms,
-                "clock_skew_ms": self.clock_skew_ms,
-                "poke_interval": self.poke_interval,
-                "ends_by_topic": self.ends_by_topic,
-            },
+            {name: getattr(self, name) for name in names},
         )
 
     def look(self) -> dict[str, Any] | None:
@@ -112,7 +103,7 @@ class WindowCompleteTrigger(WaitingTrigger):
         return _report(judged, self._found)
 
     def _discover(self, cluster: KafkaCluster) -> bool:
-        subscription = parse_subscription(**subscription_of(self))
+        subscription = parse_scope(ScopeParameters(**self.scope)).subscription
         topics = cluster.discover(subscription).topics
         missing = missing_for(subscription, topics, 1)
         if missing:
@@ -140,47 +131,36 @@ def wait_until(
     end: int | str | datetime | None,
     *,
     kafka_config_id: str,
-    subscription: Mapping[str, Any],
-    clock_skew: timedelta | float | str | None,
+    scope: ScopeParameters,
+    occasion: Occasion,
     poke_interval: float,
-    **asked: Any,
+    partition_width: str | timedelta | None = None,
+    idle_timeout: timedelta | float | str | None = None,
+    clock_skew: timedelta | float | str | None = None,
 ) -> WindowCompleteTrigger:
     """The trigger that waits for ``end``, read by the same parser as the resolve task's request.
 
-    :param subscription: ``topics``, ``topic_pattern``, ``partitions`` and ``include_internal_topics``.
-    :param asked: more of that task's parameters; what they are not given for is the connection's.
+    :param occasion: of the run, whose window it is where ``end`` is not given.
     :raises InvalidRequest: with every problem.
     """
-    problems: list[str] = []
-    try:
-        clock_skew_ms = DEFAULT_CLOCK_SKEW_MS if clock_skew is None else parse_wait_ms(clock_skew)
-    except ValueError as error:
-        problems.append(f"clock_skew {error}.")
-    try:
-        request = request_for(
-            KafkaOffsetsHook(kafka_config_id).client_config,
-            {
-                **subscription,
-                "startup_mode": EarliestOffset.name,  # any that asks for nothing else
-                "bounded_mode": UntilTimestamp.name,
-                "bounded_timestamp": end,
-                **asked,
-            },
-        )
-    except InvalidRequest as error:
-        problems += [problem.replace("bounded_timestamp", "end") for problem in error.problems]
-    if problems:
-        raise InvalidRequest(tuple(problems))
-    assert isinstance(request.bounded, UntilTimestamp)
-    for warning in request.warnings:
+    asked = with_connection(KafkaOffsetsHook(kafka_config_id).client_config, scope)
+    window = parse_window_end(
+        asked,
+        end,
+        occasion,
+        partition_width=partition_width,
+        idle_timeout=idle_timeout,
+        clock_skew=clock_skew,
+    )
+    for warning in window.warnings:
         log.warning(warning)
     return WindowCompleteTrigger(
         kafka_config_id=kafka_config_id,
-        **subscription,
-        isolation_level=request.isolation_level,
-        end_ms=request.bounded.timestamp_ms,
-        idle_timeout_ms=request.idle_timeout_ms,
-        clock_skew_ms=clock_skew_ms,
+        scope=asked.to_dict(),
+        isolation_level=window.scope.isolation_level,
+        end_ms=window.until.timestamp_ms,
+        idle_timeout_ms=window.idle_timeout_ms,
+        clock_skew_ms=window.clock_skew_ms,
         poke_interval=poke_interval,
-        ends_by_topic=request.bounded.by_topic,
+        ends_by_topic=window.until.by_topic,
     )

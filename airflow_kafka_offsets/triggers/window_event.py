@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.complete import parse_wait_ms
 from airflow_kafka_offsets.offsets.lag import parse_age_ms
-from airflow_kafka_offsets.offsets.parse import parse_subscription, subscription_of
-from airflow_kafka_offsets.planner import now_ms
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
+from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers.watching import WatchingTrigger
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
@@ -60,13 +61,16 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         self.partitions = partitions
         self.include_internal_topics = include_internal_topics
         self.isolation_level = isolation_level
+        self._scope = ScopeParameters(
+            topics, topic_pattern, partitions, include_internal_topics, isolation_level=isolation_level
+        )
         self.idle_timeout = _plain(idle_timeout)
         self.clock_skew = _plain(clock_skew)
         try:
             self._width_ms = parse_age_ms(width)
             for wait in (clock_skew, idle_timeout):
                 parse_wait_ms(0 if wait is None else wait)
-            parse_subscription(topics, topic_pattern, partitions, include_internal_topics)
+            parse_scope(self._scope)
         except (ValueError, InvalidRequest) as error:
             # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
             raise TypeError(f"KafkaWindowEventTrigger: {error}") from error
@@ -79,8 +83,9 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         )
 
     def watched(self) -> dict[str, Any]:
-        others = ("width", "kafka_config_id", "isolation_level", "idle_timeout", "clock_skew")
-        return {**subscription_of(self), **{name: getattr(self, name) for name in others}}
+        names = ("topics", "topic_pattern", "partitions", "include_internal_topics", "isolation_level")
+        others = ("width", "kafka_config_id", "idle_timeout", "clock_skew")
+        return {name: getattr(self, name) for name in (*names, *others)}
 
     def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
         """:param told: the end of the last window that was told, or of the last one before the watcher was started."""
@@ -93,10 +98,10 @@ class KafkaWindowEventTrigger(WatchingTrigger):
             self._waiting = wait_until(
                 end_ms,
                 kafka_config_id=self.kafka_config_id,
-                subscription=subscription_of(self),
+                scope=self._scope,
+                occasion=Occasion(now_ms()),
                 clock_skew=self.clock_skew,
                 poke_interval=self.poke_interval,
-                isolation_level=self.isolation_level,
                 idle_timeout=self.idle_timeout,
             )
         report = self._waiting.look()

@@ -1,0 +1,66 @@
+"""What a message names → what the user typed: ``on_data_loss`` → ``--on-data-loss``. This is the only place of that.
+
+A sentence about the request begins with the name that it is about, which may be an English word (``topics is …``).
+Elsewhere only names with an underscore are taken for names, and in a refusal only those that say what a run does: a
+``group_id`` to be changed there is the DAG's, and not an option of this command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from airflow_kafka_offsets.cli.options import OF_FIELD, Command
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RefusedError
+from airflow_kafka_offsets.offsets.request.parameters import names_of
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+
+_NAME = re.compile(r"""(?<![\w"'-])(\w+)(?:=(True|False))?(?![\w"'])""")
+_ABOUT_ALL = "Give exactly one of "
+_OF_THE_SCOPE = frozenset(names_of(ScopeParameters))
+
+
+def error_as_typed(error: KafkaOffsetsError, command: Command) -> str:
+    """The message of ``error`` in the words of ``command``'s options."""
+    if isinstance(error, InvalidRequest):
+        return str(InvalidRequest([_problem(problem, _names(command)) for problem in error.problems]))
+    return text_as_typed(str(error), command) if isinstance(error, RefusedError) else str(error)
+
+
+def text_as_typed(text: str, command: Command) -> str:
+    """The same of a refusal's text, or of a warning."""
+    return _replaced(text, {name for name in _names(command) - _OF_THE_SCOPE if "_" in name})
+
+
+def _names(command: Command) -> set[str]:
+    """The fields that the command has an option for."""
+    options = {option.name for option in command.options}
+    return {name for name, option in OF_FIELD.items() if option.name in options}
+
+
+_OF_WINDOWS = {"start": "--from", "end": "--to", "width": "--windows", "timezone": "--timezone"}
+_BOUND = re.compile(r"^(start|end|width|timezone)\b|(?<=after )(start)\b")
+
+
+def windows_as_typed(error: InvalidRequest) -> InvalidRequest:
+    """The problems of ``pipeline.estimate.window_moments``, which knows no options."""
+    problems = [_BOUND.sub(lambda found: _OF_WINDOWS[found[0]], problem) for problem in error.problems]
+    return InvalidRequest(tuple(problems))
+
+
+def _problem(problem: str, names: Collection[str]) -> str:
+    if problem.startswith(_ABOUT_ALL):
+        return _replaced(problem, names)
+    first, space, rest = problem.partition(" ")
+    about = OF_FIELD[first].flag if first in names else first
+    return about + space + _replaced(rest, {name for name in names if "_" in name}) if space else problem
+
+
+def _replaced(text: str, names: Collection[str]) -> str:
+    def flag(found: re.Match[str]) -> str:
+        if found[1] not in names:
+            return found[0]
+        option = OF_FIELD[found[1]].flag
+        return f"--no-{option[2:]}" if found[2] == "False" else option
+
+    return _NAME.sub(flag, text)

@@ -1,0 +1,79 @@
+"""What a task takes from the run that it belongs to: its name, its times, its conf, and what Airflow knows of other runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Any
+
+from airflow.providers.common.compat.sdk import conf
+
+from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.request.bounds import Partition
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.offsets.request.times import parse_timestamp_ms
+from airflow_kafka_offsets.offsets.request.widths import parse_zone
+from airflow_kafka_offsets.pipeline.clock import now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowSurroundings:
+    """:class:`~airflow_kafka_offsets.pipeline.surroundings.Surroundings` of a task."""
+
+    context: Any
+
+    @property
+    def instance(self) -> str:
+        return this_airflow()
+
+    def is_running(self, run: RunKey) -> bool:
+        ti = self.context["ti"]
+        return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]))
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        ti = self.context["ti"]
+        return bool(ti.get_ti_count(dag_id=run.dag_id, task_ids=[run.task_id], states=["success"]))
+
+
+def this_airflow() -> str:
+    """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and marks."""
+    named: str = conf.get("kafka_offsets", "instance", fallback="") or conf.get("api", "base_url", fallback="")
+    return named.rstrip("/") or "airflow"
+
+
+def run_key(context: Any) -> RunKey:
+    """The task instance of ``context``; the same for every retry and after every clear."""
+    ti = context["ti"]
+    return RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
+
+
+def run_conf(context: Any) -> Any:
+    """``kafka_offsets`` of the run's conf, which applies to this run alone. ``"restart": true`` stands for the run."""
+    found = (context["dag_run"].conf or {}).get("kafka_offsets")
+    if isinstance(found, dict) and found.get("restart") is True:
+        return {**found, "restart": f"run {context['ti'].run_id}"}
+    return found
+
+
+def occasion_of(context: Any) -> Occasion:
+    """What the run says about time."""
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    interval = None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))
+    run_type = context["dag_run"].run_type if "dag_run" in context else "manual"
+    return Occasion(now_ms(), interval, _partition_of(context), str(getattr(run_type, "value", run_type)))
+
+
+def _partition_of(context: Any) -> Partition | None:
+    """The partition that the run is for; ``None`` where it is for none."""
+    key, date = context.get("partition_key"), context.get("partition_date")
+    if key is None and date is None:
+        return None
+    date_ms = None if date is None else parse_timestamp_ms(date)
+    return Partition(str(key), date_ms, _zone_of_timetable(context))
+
+
+def _zone_of_timetable(context: Any) -> tzinfo:
+    zone = getattr(getattr(context.get("dag"), "timetable", None), "timezone", None)
+    if isinstance(zone, str):
+        return parse_zone(zone)
+    return zone if isinstance(zone, tzinfo) else UTC

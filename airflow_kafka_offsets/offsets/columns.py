@@ -1,0 +1,71 @@
+"""Rows of partitions ↔ JSON columns by topic: the one form in which plans, positions and reports are written.
+
+``{"orders": {"partition": [0, 1], "offset": [5, 9]}}``: the columns of a topic are parallel to ``partition``, which is
+sorted. Absent is null. A column that is not known is passed over: a later version may add some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow_kafka_offsets.offsets.model import TopicPartition
+
+
+def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """The columns ``names`` of each topic, from a row of values for each partition."""
+    topics: dict[str, dict[str, Any]] = {}
+    for tp in sorted(rows):
+        columns = topics.get(tp.topic)
+        if columns is None:
+            columns = topics[tp.topic] = {name: [] for name in ("partition", *names)}
+        columns["partition"].append(tp.partition)
+        for name, value in zip(names, rows[tp], strict=True):
+            columns[name].append(value)
+    return topics
+
+
+def from_columns(
+    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str]
+) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
+    """Each partition with its row.
+
+    :raises ValueError: a column is missing, of another length, or a partition is named twice.
+    """
+    seen: set[TopicPartition] = set()
+    for topic, columns in topics.items():
+        numbers = columns.get("partition")
+        if not isinstance(numbers, list):
+            raise ValueError(f"topic {topic!r} has no partitions")
+        values: dict[str, Any] = {name: columns.get(name) for name in required}
+        wrong = [name for name, column in values.items() if not isinstance(column, list) or len(column) != len(numbers)]
+        if wrong:
+            raise ValueError(f"topic {topic!r} has no column {', '.join(wrong)} for each of its partitions")
+        for index, number in enumerate(numbers):
+            tp = TopicPartition(topic, whole(number))
+            if tp in seen:
+                raise ValueError(f"{tp} is named twice")
+            seen.add(tp)
+            yield tp, {name: column[index] for name, column in values.items()}
+
+
+def whole(value: Any) -> int:
+    """:raises ValueError: it is no whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def whole_or_none(value: Any) -> int | None:
+    return None if value is None else whole(value)
+
+
+def text(value: Any) -> str:
+    """:raises ValueError: it is no text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def text_or_none(value: Any) -> str | None:
+    return None if value is None else text(value)

@@ -1,0 +1,231 @@
+"""OffsetPlan ↔ versioned JSON, and the option strings of Spark's Kafka source.
+
+Within a version fields may be added; none is removed or changes its meaning. A version that this code does not know is
+refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from airflow_kafka_offsets.offsets.columns import (
+    from_columns,
+    text,
+    text_or_none,
+    to_columns,
+    whole,
+    whole_or_none,
+)
+from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.request.parse import SplitBy
+from airflow_kafka_offsets.offsets.request.policies import Fencing
+from airflow_kafka_offsets.offsets.request.scope import one_of
+
+VERSION = 1
+_COLUMNS = (
+    "start_offset",
+    "end_offset",
+    "position",
+    "position_epoch",
+    "committed_offset",
+    "log_start_offset",
+    "leader_epoch",
+    "start_reason",
+    "end_reason",
+    "lost",
+    "skipped",
+    "continuity",
+    "newest_timestamp",
+    "late",
+)
+
+
+def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
+    """The plan as DESIGN.md gives it ("The plan"): plain JSON values."""
+    columns = to_columns(
+        _COLUMNS, {p.topic_partition: [getattr(p, name) for name in _COLUMNS] for p in plan.partitions}
+    )
+    batch = plan.batch
+    return {
+        "version": VERSION,
+        "plan_id": plan.plan_id,
+        "pipeline": plan.pipeline,
+        "batch": {"key": batch.key, "number": batch.number, "after": batch.after, "window": plan.window_bounds}
+        if batch
+        else None,
+        "cluster_id": plan.cluster_id,
+        "group_id": plan.group_id,
+        "isolation_level": plan.isolation_level,
+        "startup_mode": plan.startup_mode,
+        "bounded_mode": plan.bounded_mode,
+        "resolved_at_ms": plan.resolved_at_ms,
+        "interval": plan.interval,
+        "instance": plan.instance,
+        "run": run_to_dict(plan.run),
+        "mirrors": plan.mirrors,
+        "fencing": plan.fencing,
+        "output": plan.output,
+        "subscription": plan.subscription,
+        "startup": plan.startup_words,
+        "splits": plan.splits,
+        "split_by": plan.split_by,
+        "overwrites": list(plan.overwrites),
+        "restarts": list(plan.restarts),
+        "restarted": plan.restarted,
+        "reason": plan.reason,
+        "withdrawn": plan.withdrawn,
+        "record_count_upper_bound": plan.record_count_upper_bound,
+        "window": plan.window,
+        "window_bounds": plan.window_bounds,
+        "window_bounds_by_topic": plan.window_bounds_by_topic,
+        "window_complete": plan.window_complete,
+        "low_watermark_ms": plan.low_watermark_ms,
+        "warnings": list(plan.warnings),
+        "ignored": [str(tp) for tp in plan.ignored],
+        "vanished": list(plan.vanished),
+        "topics": {
+            topic: {
+                "topic_id": topic_id,
+                "timestamp_type": plan.timestamp_types.get(topic),
+                **columns.get(topic, {"partition": [], **{name: [] for name in _COLUMNS}}),
+            }
+            for topic, topic_id in sorted(plan.topic_ids.items())
+        },
+    }
+
+
+def plan_from_dict(data: Mapping[str, Any]) -> OffsetPlan:
+    """The plan that ``data`` describes.
+
+    :raises ValueError: an unknown version, a field that is missing or of another type, or a ``plan_id`` that is not the
+        digest of the contents.
+    """
+    version = data.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise ValueError(f"plan version {version!r} is not known to this version of airflow-kafka-offsets")
+    try:
+        plan = _plan_from_fields(data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a plan: {error!r}") from error
+    if plan.plan_id != data.get("plan_id"):
+        raise ValueError(f"plan_id is {data.get('plan_id')}, but the contents digest to {plan.plan_id}: it was altered")
+    return plan
+
+
+def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
+    topics = data["topics"]
+    partitions = [
+        PlannedPartition(
+            topic_partition=tp,
+            range=OffsetRange(whole(row["start_offset"]), whole(row["end_offset"])),
+            start_reason=text(row["start_reason"]),
+            end_reason=text(row["end_reason"]),
+            log_start_offset=whole(row["log_start_offset"]),
+            position=whole(row["position"]),
+            position_epoch=whole_or_none(row["position_epoch"]),
+            committed_offset=whole_or_none(row["committed_offset"]),
+            leader_epoch=whole_or_none(row["leader_epoch"]),
+            lost=whole(row["lost"]),
+            skipped=whole(row["skipped"]),
+            continuity=row["continuity"],
+            newest_timestamp=whole_or_none(row["newest_timestamp"]),
+            late=whole(row["late"]),
+        )
+        for tp, row in from_columns(topics, _COLUMNS)
+    ]
+    batch = data["batch"]
+    by_topic = data.get("window_bounds_by_topic")
+    return OffsetPlan(
+        cluster_id=text(data["cluster_id"]),
+        group_id=text_or_none(data["group_id"]),
+        pipeline=text_or_none(data["pipeline"]),
+        isolation_level=one_of(data["isolation_level"], get_args(IsolationLevel)),
+        startup_mode=text(data["startup_mode"]),
+        bounded_mode=text(data["bounded_mode"]),
+        window=bool(data["window"]),
+        resolved_at_ms=whole(data["resolved_at_ms"]),
+        topic_ids={topic: text_or_none(columns["topic_id"]) for topic, columns in topics.items()},
+        partitions=tuple(sorted(partitions, key=lambda p: p.topic_partition)),
+        batch=BatchName(text(batch["key"]), whole_or_none(batch["number"]), text_or_none(batch["after"]))
+        if batch
+        else None,
+        instance=text_or_none(data.get("instance")),
+        run=run_from_dict(data["run"]),
+        mirrors=bool(data["mirrors"]),
+        fencing=one_of(data["fencing"], get_args(Fencing)),
+        output=text_or_none(data.get("output")),
+        subscription=text(data["subscription"]),
+        startup_words=text(data["startup"]),
+        splits=whole(data["splits"]),
+        split_by=one_of(data["split_by"], get_args(SplitBy)),
+        overwrites=tuple(map(whole, data["overwrites"])),
+        restarts=tuple(map(text, data["restarts"])),
+        restarted=bool(data["restarted"]),
+        reason=text_or_none(data["reason"]),
+        withdrawn=bool(data["withdrawn"]),
+        interval=_two(data["interval"]),
+        window_complete=data["window_complete"],
+        low_watermark_ms=whole_or_none(data["low_watermark_ms"]),
+        window_bounds=_two(data["window_bounds"]),
+        window_bounds_by_topic={topic: (whole(a), whole(b)) for topic, (a, b) in by_topic.items()}
+        if by_topic
+        else None,
+        timestamp_types={
+            t: columns["timestamp_type"] for t, columns in topics.items() if columns.get("timestamp_type")
+        },
+        warnings=tuple(map(text, data["warnings"])),
+        vanished=tuple(map(text, data["vanished"])),
+        ignored=tuple(_parse_partition(text(item)) for item in data["ignored"]),
+    )
+
+
+def run_to_dict(run: RunKey | None) -> dict[str, Any] | None:
+    return (
+        {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": run.task_id, "map_index": run.map_index}
+        if run
+        else None
+    )
+
+
+def run_from_dict(run: Mapping[str, Any] | None) -> RunKey | None:
+    return (
+        RunKey(text(run["dag_id"]), text(run["run_id"]), text(run["task_id"]), whole(run["map_index"])) if run else None
+    )
+
+
+def _two(pair: Any) -> tuple[int, int] | None:
+    return None if pair is None else (whole(pair[0]), whole(pair[1]))
+
+
+def _parse_partition(item: str) -> TopicPartition:
+    topic, _, number = item.removesuffix("]").rpartition("[")
+    return TopicPartition(topic, int(number))
+
+
+def spark_options(partitions: Iterable[PlannedPartition]) -> dict[str, str]:
+    """``assign``, ``startingOffsets`` and ``endingOffsets`` over exactly these partitions.
+
+    The three have the same keys, as Spark demands, and hold no -1 or -2, which Spark would bind late, in each task.
+    ``assign`` rather than ``subscribe``: a partition added meanwhile fails a subscription and leaves this one alone.
+    No two closing braces touch: YARN's cluster mode deletes ``}}`` from arguments.
+    """
+    assign: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for p in partitions:
+        tp = p.topic_partition
+        assign.setdefault(tp.topic, []).append(tp.partition)
+        starts.setdefault(tp.topic, {})[str(tp.partition)] = p.start_offset
+        ends.setdefault(tp.topic, {})[str(tp.partition)] = p.end_offset
+    return {
+        "assign": _brace_safe(assign),
+        "startingOffsets": _brace_safe(starts),
+        "endingOffsets": _brace_safe(ends),
+    }
+
+
+def _brace_safe(value: object) -> str:
+    return json.dumps(value, separators=(",", ":")).replace("}}", "} }")

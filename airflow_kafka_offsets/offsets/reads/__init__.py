@@ -1,0 +1,1 @@
+"""What Spark drivers were told to read, and whether their reports show that they did."""

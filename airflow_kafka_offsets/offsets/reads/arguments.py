@@ -1,0 +1,95 @@
+"""The arguments that tell a Spark job which split of which plan it reads; the operator makes them, the job parses them.
+
+They are short whatever the plan's size (one argument may have 128 KiB), hold no secret (`ps` shows them) and no two
+braces in a row: YARN's cluster mode deletes ``}}`` from arguments, and Airflow renders ``{{``. Arguments with other
+names are the job's own and are left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.errors import InvalidRequest
+
+PLAN = "--plan"
+PLAN_ID = "--plan-id"
+SPLIT = "--split"
+WORK_STORE = "--work-store"
+BOOTSTRAP_SERVERS = "--bootstrap-servers"
+
+_REQUIRED = (PLAN, PLAN_ID, SPLIT, WORK_STORE)
+
+
+@dataclass(frozen=True, slots=True)
+class JobArguments:
+    """Which split of which plan, and where the plan is.
+
+    :ivar plan_object: the name of the object in the work store that holds the plan.
+    :ivar bootstrap_servers: of the cluster that the plan was made on; absent where the job is told by other means.
+    """
+
+    plan_object: str
+    plan_id: str
+    split: int
+    store_uri: str
+    bootstrap_servers: str | None = None
+
+
+def job_arguments(
+    plan_object: str, plan_id: str, split: int, store_uri: str, bootstrap_servers: str | None = None
+) -> list[str]:
+    """``--plan <name> --plan-id <id> --split <k> --work-store <uri> [--bootstrap-servers <host:port,…>]``.
+
+    :raises InvalidRequest: a value holds two braces in a row.
+    """
+    values = {PLAN: plan_object, PLAN_ID: plan_id, SPLIT: str(split), WORK_STORE: store_uri}
+    if bootstrap_servers is not None:
+        values[BOOTSTRAP_SERVERS] = bootstrap_servers
+    problems = [
+        f"{name} {value!r} holds two braces in a row, which YARN and Airflow change on the way to the job: rename it."
+        for name, value in values.items()
+        if "{{" in value or "}}" in value
+    ]
+    if problems:
+        raise InvalidRequest(problems)
+    return [word for pair in values.items() for word in pair]
+
+
+def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
+    """The plan's arguments among ``argv``, as ``--name value`` or ``--name=value``, in any order; others are ignored.
+
+    :raises InvalidRequest: arguments are missing, given twice or not what they should be; every problem is named.
+    """
+    values, problems = _values(argv)
+    missing = [name for name in _REQUIRED if name not in values]
+    if missing:
+        problems.append(
+            f"The job has no {', '.join(missing)}. ResolveStartupOffsetsOperator gives one list of arguments for each "
+            "split: hand them on with SparkSubmitOperator.partial(…).expand(application_args=resolve.output)."
+        )
+    split = values.get(SPLIT, "0")
+    if not (split.isascii() and split.isdigit()):
+        problems.append(f"{SPLIT} is {split!r}; it is the number of a split: 0, 1, …")
+    if problems:
+        raise InvalidRequest(problems)
+    return JobArguments(
+        values[PLAN], values[PLAN_ID], int(split), values[WORK_STORE], values.get(BOOTSTRAP_SERVERS) or None
+    )
+
+
+def _values(argv: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
+    # Not argparse: it would take a job's own "--" or "-h" for its own, and exit where a message is due.
+    values: dict[str, str] = {}
+    problems: list[str] = []
+    words = iter(argv)
+    for word in words:
+        name, has_value, value = word.partition("=")
+        if name not in (*_REQUIRED, BOOTSTRAP_SERVERS):
+            continue
+        if name in values:
+            problems.append(f"{name} is given twice; a job reads one split of one plan.")
+        values[name] = value if has_value else next(words, "")
+        if not values[name]:
+            problems.append(f"{name} has no value.")
+    return values, problems

@@ -1,0 +1,187 @@
+"""Attempts and reports → verified, or a table of what is missing.
+
+A split is verified by its single highest attempt that wrote: that one has to have reported exactly the plan's ranges.
+An attempt that has begun and not reported may have written half; two with the highest number may both have. One that
+reported *nothing written* takes nothing from a finished split.
+
+A report proves a range in one of two ways. ``rows``: as many rows as offsets, and each offset once (Spark's bitmap
+functions count them). ``scan``: on a compacted or transactional topic some offsets have no record; there the proof is
+that a scan of the range under ``failOnDataLoss`` came to its end, and that just its offsets were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from airflow_kafka_offsets.errors import ReadNotVerified
+from airflow_kafka_offsets.offsets.columns import from_columns, text, text_or_none, to_columns, whole
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
+from airflow_kafka_offsets.offsets.request.scope import one_of
+
+VERSION = 1
+Proof = Literal["rows", "scan"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRead:
+    """Of one partition: how many rows were written, of how many offsets, and the first and the last of these."""
+
+    row_count: int
+    offset_count: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """What one attempt at a split wrote.
+
+    :ivar wrote: ``False``: it stopped before it wrote anything.
+    """
+
+    plan_id: str
+    split: int
+    attempt: int
+    proof: Proof
+    partitions: Mapping[TopicPartition, PartitionRead]
+    output: str | None = None
+    wrote: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        columns = ("row_count", "offset_count", "first_offset", "last_offset")
+        rows = {tp: [getattr(read, name) for name in columns] for tp, read in self.partitions.items()}
+        return {
+            "version": VERSION,
+            "plan_id": self.plan_id,
+            "split": self.split,
+            "attempt": self.attempt,
+            "wrote": self.wrote,
+            "proof": self.proof,
+            "output": self.output,
+            "topics": to_columns(columns, rows),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ReadReport:
+        """:raises ValueError: not a report of a version that is known."""
+        if data.get("version") != VERSION:
+            raise ValueError(f"read report version {data.get('version')!r} is not known")
+        try:
+            columns = ("row_count", "offset_count", "first_offset", "last_offset")
+            partitions = {
+                tp: PartitionRead(*(whole(row[name]) for name in columns))
+                for tp, row in from_columns(data["topics"], columns)
+            }
+            return cls(
+                text(data["plan_id"]),
+                whole(data["split"]),
+                whole(data["attempt"]),
+                one_of(data["proof"], get_args(Proof)),
+                partitions,
+                text_or_none(data["output"]),
+                bool(data["wrote"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a read report: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt at a split: its number, and its report once it has made one."""
+
+    number: int
+    report: ReadReport | None = None
+
+    @property
+    def may_have_written(self) -> bool:
+        return self.report is None or self.report.wrote
+
+
+def unverified(
+    plan: OffsetPlan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
+) -> list[str]:
+    """A line for everything that speaks against the reads of ``plan``; empty where all of them are verified.
+
+    :param attempts: of each split that was started; one that nobody began is absent.
+    :param newer_than: of each split the attempt that is not enough, because the batch is done again.
+    """
+    splits = split_plan(plan)
+    return [
+        line
+        for number in splits_to_start(plan)
+        for line in _problems_of_split(
+            plan, number, splits[number], attempts.get(number, ()), (newer_than or {}).get(number, 0)
+        )
+    ]
+
+
+def require_verified(
+    plan: OffsetPlan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
+) -> None:
+    """:raises ReadNotVerified: with a line for everything that is missing or too much."""
+    lines = unverified(plan, attempts, newer_than)
+    if lines:
+        output = (
+            f" Output {plan.output} may not be whole for key {plan.batch.key}." if plan.output and plan.batch else ""
+        )
+        raise ReadNotVerified(
+            lines,
+            f"The reports do not show that {plan.batch or 'the plan'} was read, so nothing was committed.{output} Clear "
+            "the run from its Spark task on: Spark writes the output anew and reports again. (require_report=False is "
+            "for jobs that make no report.)",
+        )
+
+
+def _problems_of_split(
+    plan: OffsetPlan, number: int, partitions: list[PlannedPartition], attempts: Sequence[Attempt], newer_than: int
+) -> list[str]:
+    wrote = [attempt for attempt in attempts if attempt.may_have_written]
+    if not wrote:
+        return [f"split {number}: no Spark job has begun to read it"]
+    highest = max(attempt.number for attempt in wrote)
+    top = [attempt for attempt in wrote if attempt.number == highest]
+    if len(top) > 1:
+        return [f"split {number}: {len(top)} Spark jobs wrote to it at the same time (attempt {highest})"]
+    report = top[0].report
+    if report is None:
+        return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
+    if report.plan_id != plan.plan_id:
+        return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {plan.plan_id}"]
+    if highest <= newer_than:
+        return [f"split {number}: it was not done again; attempt {highest} is of before"]
+    if plan.output is not None and report.output != plan.output:
+        return [f"split {number}: it was written to {report.output}, and the batch's output is {plan.output}"]
+    expected = {p.topic_partition: p for p in partitions}
+    lines = [
+        f"split {number}, {tp}: {report.partitions[tp].row_count} rows are reported, and it is not in this split"
+        for tp in sorted(report.partitions.keys() - expected.keys())
+    ]
+    if not expected and report.proof == "scan":
+        lines.append(
+            f"split {number}: it must be empty, which only the output itself shows, and that was not read back"
+        )
+    for tp, planned in expected.items():
+        problem = _problem(planned, report.partitions.get(tp), report.proof)
+        if problem:
+            lines.append(f"split {number}, {tp} [{planned.start_offset}, {planned.end_offset}): {problem}")
+    return lines
+
+
+def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:
+    size = planned.range.size
+    if read is None or read.row_count == 0:
+        return None if proof == "scan" else f"short: 0 of {size} records"
+    if read.first_offset < planned.start_offset or read.last_offset >= planned.end_offset:
+        return f"beyond: offsets {read.first_offset} to {read.last_offset} are reported"
+    if read.row_count > read.offset_count:
+        return f"twice: {read.row_count} rows for {read.offset_count} different offsets"
+    if proof == "rows" and read.offset_count < size:
+        return (
+            f"short: {read.offset_count} of {size} offsets. (On a compacted or transactional topic, persist the records "
+            "before they are written: then the report counts what Spark scanned.)"
+        )
+    return None

@@ -1,0 +1,287 @@
+"""What people write → a valid :class:`PlanRequest`, or every problem at once.
+
+Text, templates, command lines and connections give strings and JSON. All of it is read before any cluster is asked, and
+one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem, each with its remedy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.problems import Problems
+from airflow_kafka_offsets.offsets.request.bounds import BoundsReader, Partition, ends_before_start
+from airflow_kafka_offsets.offsets.request.modes import (
+    BoundedMode,
+    EarliestOffset,
+    FromTimestamp,
+    GroupOffsets,
+    SpecificOffsets,
+    StartupMode,
+    UntilGroupOffsets,
+    UntilLatest,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.offsets.request.offset_maps import natural, parse_partition_offsets
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.policies import Policies, Words, parse_flag, take_policies, take_words
+from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters, TopicList, one_of, take_scope
+from airflow_kafka_offsets.offsets.request.times import (
+    DEFAULT_CLOCK_SKEW_MS,
+    DEFAULT_IDLE_TIMEOUT_MS,
+    iso,
+    parse_wait_ms,
+)
+
+SplitBy = Literal["size", "flink"]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """When and for what a request is made; a run of Airflow gives it, or nobody does.
+
+    :ivar now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
+    :ivar interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
+    :ivar partition: what a partitioned run is for; fills them in where there is no interval that has a length.
+    :ivar run_type: Airflow's: ``manual``, ``scheduled``, ``backfill``, ``asset_triggered`` …
+    """
+
+    now_ms: int
+    interval: tuple[int, int] | None = None
+    partition: Partition | None = None
+    run_type: str = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one run reads, and by how many Spark jobs.
+
+    :ivar require_complete: refuse an end by time before which records may still arrive.
+    """
+
+    max_records: int | None = None
+    max_records_per_partition: int | None = None
+    splits: int = 1
+    split_by: SplitBy = "size"
+    require_complete: bool = False
+    idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A valid request.
+
+    :ivar output: what the Spark job writes; ``None`` where nobody says.
+    """
+
+    scope: Scope
+    startup: StartupMode
+    bounded: BoundedMode
+    policies: Policies
+    words: Words
+    limits: Limits
+    output: str | None
+    occasion: Occasion
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def window(self) -> bool:
+        """Whether the request alone gives both bounds, so that no position is read or moved (DESIGN, Position)."""
+        match self.startup, self.bounded:
+            case FromTimestamp(), UntilTimestamp():
+                return True
+            case SpecificOffsets(), UntilSpecificOffsets():
+                return self.occasion.run_type == "manual"  # on a schedule they would be read again and again
+            case _:
+                return False
+
+    @property
+    def window_bounds(self) -> tuple[int, int] | None:
+        """``[start, end)`` in epoch milliseconds of a window by time; of all topics together."""
+        match self.startup, self.bounded:
+            case FromTimestamp(start_ms), UntilTimestamp(end_ms):
+                return start_ms, end_ms
+            case _:
+                return None
+
+    @property
+    def window_bounds_by_topic(self) -> dict[str, tuple[int, int]] | None:
+        """The same of each topic, where they differ by the request."""
+        match self.startup, self.bounded:
+            case FromTimestamp() as start, UntilTimestamp() as end if start.by_topic or end.by_topic:
+                return {topic: (start.of(topic), end.of(topic)) for topic in sorted({*start.by_topic, *end.by_topic})}
+            case _:
+                return None
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether the group follows the pipeline's position."""
+        return self.policies.commit_mode == "on-success" and not self.window and self.scope.group_id is not None
+
+    @property
+    def startup_words(self) -> str:
+        """The startup request as the log records it; two requests with one wording are one."""
+        match self.startup:
+            case FromTimestamp(timestamp_ms, written=written):
+                return f"{FromTimestamp.name} {written or iso(timestamp_ms)}"
+            case SpecificOffsets(offsets):
+                return f"{SpecificOffsets.name} " + ", ".join(f"{tp}={offsets[tp]}" for tp in sorted(offsets))
+            case mode:
+                return mode.name
+
+    @property
+    def reads_commits(self) -> bool:
+        """Whether an offset of this plan can come from the group."""
+        return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)
+
+
+def parse_request(asked: RequestParameters, occasion: Occasion) -> PlanRequest:
+    """The request that these parameters make on this occasion.
+
+    :raises InvalidRequest: with every problem found, not just the first.
+    """
+    problems = Problems()
+    warnings: list[str] = []
+    scope = take_scope(problems, asked)
+    names, group_id = (scope.topic_names, scope.group_id) if scope else ((), asked.group_id)
+    bounds = BoundsReader(
+        problems,
+        warnings,
+        scope.subscription if scope else None,
+        partial(parse_partition_offsets, topics=names, group_id=group_id),
+        occasion.interval,
+        occasion.partition,
+        asked.partition_width,
+        occasion.now_ms,
+    )
+    startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
+    bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
+    problems += ends_before_start(startup, bounded)
+    policies, words, limits = take_policies(problems, asked), take_words(problems, asked), _limits(problems, asked)
+    output = problems.take("output_name", lambda: _output(asked.output_name), None)
+    request = PlanRequest(
+        scope or Scope(TopicList(())),
+        startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
+        bounded or UntilLatest(),
+        policies,
+        words,
+        limits,
+        output,
+        occasion,
+        tuple(warnings),
+    )
+    if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
+        problems.append("require_complete_window needs bounded_mode='timestamp': only a time can be incomplete.")
+    if scope and startup and bounded:
+        problems += _problems_between_parameters(request, has_group=asked.group_id is not None)
+    if problems:
+        raise InvalidRequest(tuple(problems))
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEnd:
+    """Until when records of a window are waited for, and of which partitions."""
+
+    scope: Scope
+    until: UntilTimestamp
+    idle_timeout_ms: int
+    clock_skew_ms: int
+    warnings: tuple[str, ...] = ()
+
+
+def parse_window_end(
+    asked: ScopeParameters,
+    end: Any,
+    occasion: Occasion,
+    *,
+    partition_width: Any = None,
+    idle_timeout: Any = None,
+    clock_skew: Any = None,
+) -> WindowEnd:
+    """The end of a window, as a request reads it.
+
+    :raises InvalidRequest: with every problem.
+    """
+    problems = Problems()
+    warnings: list[str] = []
+    scope = take_scope(problems, asked)
+    bounds = BoundsReader(
+        problems,
+        warnings,
+        scope.subscription if scope else None,
+        partial(parse_partition_offsets, topics=()),
+        occasion.interval,
+        occasion.partition,
+        partition_width,
+        occasion.now_ms,
+    )
+    until = bounds.until("end", end)
+    idle_ms = problems.take("idle_timeout", lambda: _idle_timeout(idle_timeout), DEFAULT_IDLE_TIMEOUT_MS)
+    skew_ms = problems.take(
+        "clock_skew",
+        lambda: DEFAULT_CLOCK_SKEW_MS if clock_skew is None else parse_wait_ms(clock_skew),
+        DEFAULT_CLOCK_SKEW_MS,
+    )
+    if problems or scope is None or until is None:
+        raise InvalidRequest(tuple(problems))
+    return WindowEnd(scope, until, idle_ms, skew_ms, tuple(warnings))
+
+
+def _problems_between_parameters(request: PlanRequest, *, has_group: bool) -> list[str]:
+    problems = []
+    limits, words = request.limits, request.words
+    if request.window and (limits.max_records or limits.max_records_per_partition):
+        problems.append(
+            "max_records and max_records_per_partition cannot be used with a window (both bounds given): "
+            "a capped window would leave records that no later run reads. Use a smaller window."
+        )
+    if request.window and words.restart is not None:
+        problems.append("restart is for a pipeline that has a position; a window has none. Use re_plan.")
+    if words.skip is not None and (words.re_plan or words.redo):
+        problems.append("skip goes alone: the batch that it names is left out, not planned or done again.")
+    if not has_group:
+        needing = [
+            f"{parameter}={mode.name!r}"
+            for parameter, mode in (("startup_mode", request.startup), ("bounded_mode", request.bounded))
+            if isinstance(mode, GroupOffsets | UntilGroupOffsets)
+        ]
+        if needing:
+            problems.append(
+                f"{' and '.join(needing)} reads a committed offset, but there is no consumer group: "
+                "give group_id, or set group.id in the Kafka connection."
+            )
+    return problems
+
+
+def _limits(problems: Problems, asked: RequestParameters) -> Limits:
+    return Limits(
+        problems.take("max_records", lambda: _at_least_one(asked.max_records), None),
+        problems.take("max_records_per_partition", lambda: _at_least_one(asked.max_records_per_partition), None),
+        problems.take("splits", lambda: _at_least_one(asked.splits) or 1, 1),
+        problems.take("split_by", lambda: one_of(asked.split_by, get_args(SplitBy)), "size"),
+        problems.take("require_complete_window", lambda: parse_flag(asked.require_complete_window), False),
+        problems.take("idle_timeout", lambda: _idle_timeout(asked.idle_timeout), DEFAULT_IDLE_TIMEOUT_MS),
+    )
+
+
+def _idle_timeout(value: Any) -> int:
+    return DEFAULT_IDLE_TIMEOUT_MS if value is None else parse_wait_ms(value)
+
+
+def _output(value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ValueError(f"is {value!r}; give the path or the table that the Spark job writes")
+    return value.strip().rstrip("/") if value else None
+
+
+def _at_least_one(value: int | str | None) -> int | None:
+    if value is None:
+        return None
+    number = natural(value, f"is {value!r}")
+    if number < 1:
+        raise ValueError(f"is {value!r}; it must be at least 1")
+    return number

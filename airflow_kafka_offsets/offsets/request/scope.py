@@ -1,0 +1,196 @@
+"""What a question is about: topics, group, isolation level and pipeline. Sensors, lag and plans share it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, assert_never, get_args
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.problems import Problems
+from airflow_kafka_offsets.offsets.request.offset_maps import mapping, natural
+
+
+@dataclass(frozen=True, slots=True)
+class TopicList:
+    """These topics, all of their partitions."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """Every topic whose *whole* name matches (G2), internal ones only if asked for (G4)."""
+
+    pattern: str
+    include_internal: bool = False
+
+    def matches(self, topic: str) -> bool:
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSet:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription = TopicList | TopicPattern | PartitionSet
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a question is about.
+
+    :ivar group_id: the consumer group; ``None`` where none is given.
+    :ivar checkpoint_id: the pipeline, whose position is kept under this name; ``None``: it has none.
+    """
+
+    subscription: Subscription
+    group_id: str | None = None
+    isolation_level: IsolationLevel = "read_uncommitted"
+    checkpoint_id: str | None = None
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The topics that are listed by name; none for the other kinds."""
+        return self.subscription.topics if isinstance(self.subscription, TopicList) else ()
+
+    @property
+    def subscription_words(self) -> str:
+        """What is subscribed to, in words."""
+        match self.subscription:
+            case TopicList(topics):
+                return "topics " + ", ".join(topics)
+            case TopicPattern(pattern):
+                return f"pattern {pattern}"
+            case PartitionSet(partitions):
+                return "partitions " + ", ".join(map(str, partitions))
+            case _ as never:
+                assert_never(never)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeParameters:
+    """The parameters of a scope, as people write them; :class:`RequestParameters` has these and more.
+
+    :ivar topics: names as a list, or a string with commas; exactly one of ``topics``, ``topic_pattern``, ``partitions``.
+    :ivar topic_pattern: a regular expression for whole names.
+    :ivar partitions: ``{"orders": [0, 2]}``.
+    """
+
+    topics: Sequence[str] | str | None = None
+    topic_pattern: str | None = None
+    partitions: Mapping[str, Sequence[int]] | str | None = None
+    include_internal_topics: bool = False
+    group_id: str | None = None
+    isolation_level: str | None = None
+    checkpoint_id: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As keyword arguments; a trigger is stored as such."""
+        return {field.name: getattr(self, field.name) for field in fields(ScopeParameters)}
+
+
+def parse_scope(parameters: ScopeParameters) -> Scope:
+    """The scope on its own, for sensors and the command line.
+
+    :raises InvalidRequest: with every problem.
+    """
+    problems = Problems()
+    scope = take_scope(problems, parameters)
+    if problems or scope is None:
+        raise InvalidRequest(tuple(problems))
+    return scope
+
+
+def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
+    """The scope, or ``None`` where the subscription is wrong; each problem goes to ``problems``."""
+    subscription = _subscription(problems, asked)
+    isolation: IsolationLevel = problems.take(
+        "isolation_level",
+        lambda: one_of(asked.isolation_level or "read_uncommitted", get_args(IsolationLevel)),
+        "read_uncommitted",
+    )
+    group_id = problems.take("group_id", lambda: _name(asked.group_id, _GROUP), None)
+    checkpoint_id = problems.take("checkpoint_id", lambda: _name(asked.checkpoint_id, _PIPELINE), None)
+    return None if subscription is None else Scope(subscription, group_id, isolation, checkpoint_id)
+
+
+_GROUP = "is empty; name the consumer group, or leave it out where no commit is read or written"
+_PIPELINE = "is empty; name the pipeline, or leave it out"
+
+
+def _name(value: str | None, if_empty: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"is {value!r}, which is no text; put it in quotes")
+    if not value.strip():
+        raise ValueError(if_empty)
+    return value
+
+
+def one_of(value: Any, allowed: tuple[Any, ...]) -> Any:
+    """:raises ValueError: it is none of them."""
+    if value not in allowed:
+        raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
+    return value
+
+
+def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | None:
+    given = {"topics": asked.topics, "topic_pattern": asked.topic_pattern, "partitions": asked.partitions}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        problems.append(
+            f"Give exactly one of topics, topic_pattern and partitions, not {' and '.join(named) or 'none'}."
+        )
+        return None
+    if asked.topics is not None:
+        return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
+    if asked.topic_pattern is not None:
+        internal = asked.include_internal_topics
+        return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern), internal), None)
+    return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
+
+
+def _topic_names(topics: Any) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        names = [name.strip() for name in topics.split(",")]
+    elif isinstance(topics, Sequence):
+        names = list(topics)
+    else:
+        raise ValueError(
+            f"is {topics!r}, which is no text; put the name in quotes (under render_template_as_native_obj a template "
+            "that renders to 2026 or True is no text: write \"'{{ params.topic }}'\")"
+        )
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"has {wrong[0]!r}, which is no text; put the name in quotes")
+    if not names or not all(names):
+        raise ValueError(f"is {topics!r}; give at least one topic name, and no empty one")
+    return tuple(sorted(set(names)))
+
+
+def _regex(pattern: Any) -> str:
+    if not isinstance(pattern, str) or not pattern:
+        raise ValueError(f"is {pattern!r}; give a regular expression, which is matched against the whole name")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    return pattern
+
+
+def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[TopicPartition, ...]:
+    found = set()
+    for topic, numbers in mapping(partitions, '{"orders": [0, 2]}').items():
+        if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not numbers:
+            raise ValueError(f"has {numbers!r} for topic {topic!r}; expected a list such as [0, 2]")
+        found |= {TopicPartition(topic, natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
+    if not found:
+        raise ValueError('is empty; expected {"orders": [0, 2]}')
+    return tuple(sorted(found))

@@ -1,0 +1,171 @@
+"""What a window claims, how it is named, and when two windows are about the same records.
+
+A window by time claims its stretch of time, a window by offsets its ranges: half-open, so that neighbours never touch.
+A window's name says its bounds, so the same window is the same batch whoever plans it. Two windows that overlap find
+each other in the places that both are listed in: the months that a time lies in, one place for all windows by offsets,
+which people make by hand. The two kinds are not compared: a time says nothing about offsets without asking the cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan
+from airflow_kafka_offsets.offsets.request.modes import FromTimestamp
+from airflow_kafka_offsets.offsets.request.times import iso
+
+# All months before are one place, and all after: a window "since 1970" has hundreds of places otherwise.
+_FIRST, _LAST = (2020, 1), (2040, 1)
+_TIME_NAME = re.compile(r"(\d{13,})--(\d{13,})(?:-[0-9a-f]{8})?")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeClaim:
+    """``[start_ms, end_ms)`` of record time, of all that the pipeline reads.
+
+    :ivar by_topic: topic, start, end: where each topic has a stretch of its own, all within ``[start_ms, end_ms)``.
+    """
+
+    start_ms: int
+    end_ms: int
+    by_topic: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``<start>--<end>`` in epoch milliseconds, 13 digits wide; with a digest where topics differ."""
+        bounds = f"{self.start_ms:013}--{self.end_ms:013}"
+        return f"{bounds}-{_digest(self.by_topic)[:8]}" if self.by_topic else bounds
+
+    @property
+    def words(self) -> str:
+        return f"{_compact(self.start_ms)}--{_compact(self.end_ms)}"
+
+    @property
+    def places(self) -> list[str]:
+        """The UTC months that the window lies in, ascending. Two windows that overlap have one in common."""
+        month, last = _month(self.start_ms), _month(max(self.start_ms, self.end_ms - 1))
+        found = []
+        while month <= last:
+            found.append(f"{month[0]:04}-{month[1]:02}")
+            month = (month[0], month[1] + 1) if month[1] < 12 else (month[0] + 1, 1)
+        return found
+
+    def overlaps(self, other: Claim) -> bool:
+        if not isinstance(other, TimeClaim) or not _overlap(self._all, other._all):
+            return False
+        if self.by_topic and other.by_topic:
+            theirs = {topic: bounds for topic, *bounds in other.by_topic}
+            return any(topic in theirs and _overlap(bounds, theirs[topic]) for topic, *bounds in self.by_topic)
+        if self.by_topic or other.by_topic:
+            named, all_topics = (self, other) if self.by_topic else (other, self)
+            return any(_overlap(bounds, all_topics._all) for _, *bounds in named.by_topic)
+        return True
+
+    @property
+    def _all(self) -> tuple[int, int]:
+        return self.start_ms, self.end_ms
+
+    def __str__(self) -> str:
+        return f"window {iso(self.start_ms)} to {iso(self.end_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetClaim:
+    """Ranges of single partitions: topic, topic id (``None`` where the cluster has none), partition, start, end."""
+
+    ranges: tuple[tuple[str, str | None, int, int, int], ...]
+
+    @property
+    def name(self) -> str:
+        return f"offsets-{_digest(self.ranges)[:32]}"
+
+    @property
+    def words(self) -> str:
+        return self.name
+
+    @property
+    def places(self) -> list[str]:
+        return ["offsets"]
+
+    def overlaps(self, other: Claim) -> bool:
+        """The same records of the same log: a topic that was made anew is another one."""
+        if not isinstance(other, OffsetClaim):
+            return False
+        theirs = {(topic, partition): bounds for topic, _, partition, *bounds in other.ranges}
+        ids = {topic: topic_id for topic, topic_id, *_ in other.ranges}
+        return any(
+            (topic, partition) in theirs
+            and (topic_id is None or ids[topic] is None or topic_id == ids[topic])
+            and _overlap((start, end), theirs[topic, partition])
+            for topic, topic_id, partition, start, end in self.ranges
+        )
+
+    def __str__(self) -> str:
+        if not self.ranges:
+            return "window without a record"
+        topic, _, partition, start, end = self.ranges[0]
+        more = f" and {len(self.ranges) - 1} more partitions" if len(self.ranges) > 1 else ""
+        return f"window of offsets {start} to {end} of {topic}[{partition}]{more}"
+
+
+Claim = TimeClaim | OffsetClaim
+
+
+def claim_of(plan: OffsetPlan) -> Claim:
+    """What a window plan claims, by what was asked for: also where nothing was found."""
+    if plan.startup_mode == FromTimestamp.name and plan.window_bounds is not None:
+        by_topic = tuple((topic, *bounds) for topic, bounds in sorted((plan.window_bounds_by_topic or {}).items()))
+        return TimeClaim(*plan.window_bounds, by_topic)
+    return OffsetClaim(
+        tuple(
+            (
+                p.topic_partition.topic,
+                plan.topic_ids.get(p.topic_partition.topic),
+                p.topic_partition.partition,
+                p.start_offset,
+                p.end_offset,
+            )
+            for p in plan.to_read()
+        )
+    )
+
+
+def time_claim_of_name(name: str) -> TimeClaim | None:
+    """The stretch of time that a window's name says; ``None`` for another kind of name. Topics' own are not in it."""
+    match = _TIME_NAME.fullmatch(name)
+    return TimeClaim(int(match[1]), int(match[2])) if match else None
+
+
+def batch_name_of(claim: Claim, pipeline: str) -> BatchName:
+    """The window as a batch: outputs are keyed by its bounds and its pipeline."""
+    differing = f"-{claim.name.rpartition('-')[2]}" if isinstance(claim, TimeClaim) and claim.by_topic else ""
+    return BatchName(f"{claim.words}{differing}-{_digest(pipeline)[:8]}")
+
+
+def _compact(moment_ms: int) -> str:
+    """``20261122T020000Z``, a time that any file system takes."""
+    return re.sub(
+        r"[-:]", "", iso(moment_ms).replace("Z", ":00Z") if iso(moment_ms).count(":") == 1 else iso(moment_ms)
+    )
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+
+
+def _month(moment_ms: int) -> tuple[int, int]:
+    try:
+        moment = datetime.fromtimestamp(moment_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return _LAST
+    return min(max((moment.year, moment.month), _FIRST), _LAST)
+
+
+def _overlap(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Of two half-open stretches; one without length overlaps nothing."""
+    return max(one[0], other[0]) < min(one[1], other[1])

@@ -1,0 +1,58 @@
+"""What came too late for the window before: offsets that lie between two adjacent windows, and are read by neither.
+
+For one state of the log adjacent windows join. But the window before was planned earlier: where it found no record at
+or past the boundary, it ended with the log; records before the boundary that came after that, and in front of the first
+one past it, are in neither window. They are counted here, as offsets, so that compaction and transaction markers make
+the count an upper bound. Records that came later still, behind the first one past the boundary, are in the next
+window's range and are read there (by their offset, with their own time): they are no loss, and offsets alone cannot
+count them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+
+_SHOWN = 10
+
+
+def late_between(previous: OffsetPlan, following: OffsetPlan) -> dict[TopicPartition, int]:
+    """How many offsets of each partition lie between the two windows and are still there; those with none are absent.
+
+    Nothing where the one does not end in time where the other starts, or where a topic was made anew.
+    """
+    if not previous.window_bounds or not following.window_bounds:
+        return {}
+    if previous.window_bounds_by_topic or following.window_bounds_by_topic:
+        return {}  # the bounds are those around all topics
+    if previous.window_bounds[1] != following.window_bounds[0] or previous.cluster_id != following.cluster_id:
+        return {}
+    ends = {p.topic_partition: p.end_offset for p in previous.partitions}
+    late: dict[TopicPartition, int] = {}
+    for p in following.partitions:
+        tp = p.topic_partition
+        if tp not in ends or previous.topic_ids.get(tp.topic) != following.topic_ids.get(tp.topic):
+            continue
+        between = p.start_offset - max(ends[tp], p.log_start_offset)
+        if between > 0:
+            late[tp] = between
+    return late
+
+
+def count_late(previous: OffsetPlan, following: OffsetPlan) -> OffsetPlan:
+    """``following`` with what came too late for the window before it: a number for each partition, and a warning."""
+    late = late_between(previous, following)
+    if not late:
+        return following
+    partitions = tuple(replace(p, late=late.get(p.topic_partition, 0)) for p in following.partitions)
+    some = ", ".join(f"{tp} {count}" for tp, count in list(late.items())[:_SHOWN])
+    more = f" and {len(late) - _SHOWN} more partitions" if len(late) > _SHOWN else ""
+    warning = (
+        f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.run}: "
+        f"{some}{more}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it has "
+        "not committed; give late records more time (idle_timeout); or go by position: startup_mode='group-offsets' "
+        "with bounded_mode='timestamp'."
+    )
+    return replace(following, partitions=partitions).with_warnings([warning])

@@ -1,0 +1,86 @@
+"""What is old goes from the work store, from the oldest on.
+
+What must stay: the last two commits of each log and everything after them; which batch a run took (``runs/``), so that
+a cleared run whose batch is gone is told so. A batch's objects are removed from the newest on, so what is left of one
+that was cut off half-way is still a log that can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.offsets.window.claims import claim_of
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids, read_batch
+from airflow_kafka_offsets.stores.store import Store
+
+KEPT_COMMITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A batch or a window that is old enough to go."""
+
+    pipeline: PipelineLog
+    batch: StoredBatch
+    names: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return "windows" if self.batch.log.plan.window else "batches"
+
+
+def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
+    """What was committed before ``before_ms`` and is not needed any more, pipeline by pipeline."""
+    for checkpoint_id in checkpoint_ids(store):
+        pipeline = PipelineLog(store, checkpoint_id)
+        yield from _old_batches(pipeline, before_ms)
+        yield from _old_windows(pipeline, before_ms)
+
+
+def remove(removal: Removal) -> None:
+    store, batch = removal.batch.store, removal.batch
+    for name in removal.names:
+        store.delete(name)
+    if batch.log.plan.window:
+        removal.pipeline.unclaim(claim_of(batch.log.plan))
+
+
+def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
+    kept: set[str] = set()
+    commits = 0
+    for batch in pipeline.newest_first():
+        kept.add(batch.folder)
+        commits += batch.log.committed is not None
+        if commits == KEPT_COMMITS:
+            break
+    for folder in pipeline.oldest_first():
+        found = read_batch(pipeline.store, folder) if folder not in kept else None
+        if found is None or not _is_old(found, before_ms):
+            return  # younger ones follow
+        yield Removal(pipeline, found, _names(found))
+
+
+def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
+    for name in pipeline.windows():
+        window = pipeline.window(name)
+        if window is not None and _is_old(window, before_ms):
+            yield Removal(pipeline, window, _names(window))
+
+
+def _is_old(batch: StoredBatch, before_ms: int) -> bool:
+    """By its last entry; a batch that was passed by is as old as its plan."""
+    last = batch.log.later[-1].at_ms if batch.log.later else batch.log.plan.resolved_at_ms
+    return last < before_ms and (batch.log.committed is not None or not batch.log.plan.window)
+
+
+def _names(batch: StoredBatch) -> tuple[str, ...]:
+    """Its objects, in the order in which they go: reports first, then the log from its end."""
+    store, folder = batch.store, batch.folder
+    reads = [
+        f"{folder}/reads/{split}{name}"
+        for split in store.list(f"{folder}/reads")
+        for name in store.list(f"{folder}/reads/{split[:-1]}")
+    ]
+    entries = sorted((n for n in store.list(folder) if not n.endswith("/")), key=lambda n: -int(n.partition(".")[0]))
+    return (*reads, *(f"{folder}/{name}" for name in entries))

@@ -1,0 +1,111 @@
+"""The commit of a batch: verified reads → the log → the group (STATE, rules 4 and 5).
+
+To create the next entry of the batch's log *is* the commit. Everything before can be given up without a trace; the
+group follows afterwards, and who dies in between leaves that to the retry or to the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.errors import BatchGone, PlanReplaced
+from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.position import position_after
+from airflow_kafka_offsets.pipeline.group import Cluster, Mirrored, group_moved, mirror, signature_of
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.stores.reads import require_read
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a run's resolve task handed to its Spark and commit tasks.
+
+    :ivar folder: of the batch, below the pipeline's; ``None``: there was nothing to do.
+    :ivar plan_id: of the plan that Spark was given.
+    """
+
+    folder: str | None
+    plan_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """What a commit did, or with a dry run would do.
+
+    :ivar batch: the committed batch; ``None`` where there was nothing to commit.
+    :ivar by_this: whether this call made the commit; else it was on record before.
+    """
+
+    batch: StoredBatch | None
+    by_this: bool
+    group: Mirrored
+
+    @property
+    def plan(self) -> OffsetPlan | None:
+        return self.batch.log.plan if self.batch else None
+
+    @property
+    def written(self) -> Mapping[TopicPartition, tuple[int | None, int]]:
+        return self.group.written
+
+
+def commit_batch(
+    handed: Handed,
+    pipeline: PipelineLog,
+    cluster: Cluster,
+    me: Actor,
+    *,
+    now_ms: int,
+    require_report: bool = True,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Verify the batch's reads, commit it, and let the group follow.
+
+    :param require_report: whether the read reports must show it; ``False`` for jobs that make none.
+    :param dry_run: everything is looked at and refused as it would be, and nothing is written.
+    :raises ReadNotVerified: the reports do not show that the batch was read.
+    :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
+    :raises GroupMoved: somebody else wrote to the group; nothing was committed.
+    """
+    if handed.folder is None:
+        return CommitOutcome(None, False, mirror(pipeline, cluster, me, dry_run=dry_run))
+    batch = pipeline.read(handed.folder)
+    if batch is None:
+        raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
+    by_this = False
+    while True:
+        if batch.log.plan.plan_id != handed.plan_id:
+            raise PlanReplaced(str(batch.log.plan.batch), str(handed.plan_id), batch.log.plan.plan_id)
+        if require_report:
+            again = batch.log.redone
+            require_read(batch, again.attempts if again and again.by.run == me.run else None)
+        if batch.log.committed:
+            break
+        _refuse_foreign(batch, cluster, me)
+        if dry_run:
+            break
+        plan, position = batch.log.plan, batch.log.planned.position
+        after = None if plan.window else position_after(plan, position)
+        done = batch.append(Committed(me, now_ms, plan.plan_id, after))
+        by_this = done is not None
+        batch = done or batch.again()
+    if batch.log.plan.window:
+        return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
+    return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, dry_run=dry_run))
+
+
+def _refuse_foreign(batch: StoredBatch, cluster: Cluster, me: Actor) -> None:
+    """A run whose group was reset meanwhile commits nothing.
+
+    :raises GroupMoved: somebody else wrote to the group.
+    """
+    plan, position = batch.log.plan, batch.log.planned.position
+    if not plan.mirrors or plan.group_id is None:
+        return
+    held = cluster.committed(plan.group_id, [p.topic_partition for p in plan.partitions])
+    foreign = signature_of(plan, me).foreign(held, position)
+    if foreign:
+        raise group_moved(plan.group_id, foreign, position)

@@ -1,0 +1,340 @@
+"""Request + cluster + where the pipeline stands → the ranges of one plan, which is in no log yet.
+
+It decides the order of the questions, which is part of the rules: newest timestamps, log starts, then ends, then
+timestamps (B6, B12). A record that is produced meanwhile lies at or past an end, and belongs to the next run. What the
+answers mean is decided in ``offsets/``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.errors import (
+    ClusterChanged,
+    ClusterUnavailable,
+    NothingToDiscover,
+    TopicRecreated,
+    WindowIncomplete,
+)
+from airflow_kafka_offsets.offsets.batch.mark import Held
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    IsolationLevel,
+    PartitionSnapshot,
+    TimestampType,
+    TopicPartition,
+)
+from airflow_kafka_offsets.offsets.plan.caps import cap
+from airflow_kafka_offsets.offsets.plan.discovery import compare_topics
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve
+from airflow_kafka_offsets.offsets.request.modes import (
+    FromTimestamp,
+    SpecificOffsets,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.offsets.request.scope import PartitionSet
+from airflow_kafka_offsets.offsets.request.times import iso
+from airflow_kafka_offsets.offsets.window.complete import Completeness, arrived_by, judge
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a plan goes on from.
+
+    :ivar position: ``None``: the startup mode decides.
+    :ivar kept: the position that lost and skipped records are counted from; ``None``: from the start itself.
+    :ivar adopted: partitions that go on from the group instead, because a person said so.
+    :ivar applied: the restart words of the pipeline so far.
+    :ivar restart: the one that this plan applies.
+    """
+
+    position: Position | None = None
+    kept: Position | None = None
+    adopted: Held = field(default_factory=dict)
+    applied: tuple[str, ...] = ()
+    restart: str | None = None
+
+
+def draft(
+    request: PlanRequest, cluster: OffsetReader, description: ClusterDescription, held: Held | None, start: Start
+) -> OffsetPlan:
+    """The plan.
+
+    :param description: what the subscription matches.
+    :param held: what the group holds; ``None`` where it was not asked.
+    :raises RefusedError: one of its kinds, with every bad partition in it; nothing is planned then.
+    """
+    vanished, topic_warnings = compare_topics(request, description.topics, start.position)
+    description = _with_restored_topics(request, cluster, description, start.position, vanished)
+    topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    partitions = description.partitions()
+    newest = _newest_timestamps(request, cluster, partitions)
+    snapshots = take_snapshots(cluster, partitions, request.scope.isolation_level)
+    # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
+    end_times = _look_up(request, cluster, partitions, request.bounded)
+    start_times = _look_up(request, cluster, partitions, request.startup) if start.position is None else {}
+    facts = _facts(request, description, snapshots, held, start)
+    facts = replace(facts, start_times=start_times, end_times=end_times)
+    stamped_by = _timestamp_types(request, cluster, topic_ids)
+    judged = _judge_window(request, stamped_by, newest, snapshots, end_times)
+    planned = [replace(p, newest_timestamp=newest.get(p.topic_partition)) for p in resolve(request, facts)]
+    planned = cap(planned, request.limits.max_records, request.limits.max_records_per_partition)
+    ignored = _ignored(request, partitions)
+    return OffsetPlan(
+        cluster_id=description.cluster_id,
+        group_id=request.scope.group_id,
+        pipeline=request.scope.checkpoint_id,
+        isolation_level=request.scope.isolation_level,
+        startup_mode=request.startup.name,
+        bounded_mode=request.bounded.name,
+        window=request.window,
+        resolved_at_ms=request.occasion.now_ms,
+        topic_ids=topic_ids,
+        partitions=tuple(planned),
+        mirrors=request.mirrors,
+        fencing=request.policies.fencing,
+        output=request.output,
+        subscription=request.scope.subscription_words,
+        startup_words=request.startup_words,
+        splits=request.limits.splits,
+        split_by=request.limits.split_by,
+        restarts=start.applied if start.restart is None else (*start.applied, start.restart),
+        restarted=start.restart is not None,
+        interval=request.occasion.interval,
+        window_complete=judged.complete if judged else None,
+        low_watermark_ms=judged.low_watermark_ms if judged else None,
+        window_bounds=request.window_bounds,
+        window_bounds_by_topic=request.window_bounds_by_topic,
+        timestamp_types=stamped_by,
+        warnings=(
+            *request.warnings,
+            *topic_warnings,
+            *_startup_warning(request, start),
+            *_incomplete_warning(judged),
+            *_ignored_warning(ignored),
+        ),
+        ignored=ignored,
+        vanished=vanished,
+    )
+
+
+def _facts(
+    request: PlanRequest,
+    description: ClusterDescription,
+    snapshots: Mapping[TopicPartition, PartitionSnapshot],
+    held: Held | None,
+    start: Start,
+) -> Facts:
+    """What the resolver may look at, once it is known of which cluster and of which topics the position is.
+
+    :raises ClusterChanged: the position is another cluster's, and no policy says what then.
+    :raises TopicRecreated: a topic is another log by now, and no policy says what then.
+    """
+    position, kept = start.position, start.kept
+    if position is not None and position.cluster_id != description.cluster_id:
+        return Facts(snapshots, held, _on_another_cluster(request, position, description.cluster_id, held))
+    counted = kept if kept is not None and kept.cluster_id == description.cluster_id else None
+    topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    recreated = _recreated(position or counted, topic_ids)
+    if position is not None and recreated and request.policies.on_recreated == "fail":
+        raise TopicRecreated(
+            [f"{t}: its id is {topic_ids[t]}, the position is of {position.topic_ids[t]}" for t in sorted(recreated)],
+            "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
+            'Set on_recreated="earliest" to read the new one from its start.',
+        )
+    positions = None
+    if position is not None:
+        adopted = {tp: Known(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in start.adopted.items()}
+        known = {tp: Known(o.offset, "position", o.leader_epoch) for tp, o in position.offsets.items()}
+        positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated}
+    offsets = counted.offsets if counted else {}
+    return Facts(
+        snapshots,
+        held,
+        positions,
+        {tp: o.offset for tp, o in offsets.items() if tp.topic not in recreated},
+        recreated if positions is not None else frozenset(),
+    )
+
+
+def _on_another_cluster(
+    request: PlanRequest, position: Position, cluster_id: str, held: Held | None
+) -> dict[TopicPartition, Known]:
+    match request.policies.on_cluster_changed:
+        case "earliest":
+            return {}  # every partition is new
+        case "adopt-group":
+            found = held or {}
+            return {tp: Known(c.offset, "cluster changed → group adopted", c.leader_epoch) for tp, c in found.items()}
+    raise ClusterChanged(request.scope.checkpoint_id or "", position.cluster_id, cluster_id)
+
+
+def _recreated(position: Position | None, topic_ids: Mapping[str, str | None]) -> frozenset[str]:
+    """The topics whose id is not the position's any more: the same name, another log (E6)."""
+    known = position.topic_ids if position else {}
+    return frozenset(
+        topic
+        for topic, topic_id in topic_ids.items()
+        if topic_id is not None and known.get(topic) not in (None, topic_id)
+    )
+
+
+def _with_restored_topics(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    description: ClusterDescription,
+    position: Position | None,
+    vanished: Sequence[str],
+) -> ClusterDescription:
+    """With ``filter_restored_partitions=False`` the position's partitions are read on, subscribed to or not (F5)."""
+    if position is None or request.policies.filter_restored_partitions:
+        return description
+    present = set(description.partitions())
+    restored = tuple(sorted(tp for tp in position.offsets if tp not in present and tp.topic not in vanished))
+    if not restored:
+        return description
+    try:
+        more = cluster.describe(PartitionSet(restored))
+    except NothingToDiscover as error:
+        raise NothingToDiscover(
+            error.partitions,
+            "The pipeline's position has its offsets, and filter_restored_partitions=False reads them on. Set it to "
+            "True to leave out what is no longer subscribed to.",
+        ) from None
+    topics = dict(description.topics)
+    for name, topic in more.topics.items():
+        leaders = {**(topics[name].leaders if name in topics else {}), **topic.leaders}
+        topics[name] = replace(topic, leaders=leaders)
+    return replace(description, topics=topics)
+
+
+def take_snapshots(
+    cluster: OffsetReader, partitions: list[TopicPartition], isolation_level: IsolationLevel
+) -> dict[TopicPartition, PartitionSnapshot]:
+    """Both ends of each log, the start first: what is deleted in between makes it no shorter than it is.
+
+    :raises ClusterUnavailable: a log was cut between the two looks.
+    """
+    log_starts = cluster.log_start_offsets(partitions)
+    ends = cluster.end_offsets(partitions, isolation_level)
+    uncommitted = isolation_level == "read_uncommitted"
+    high_watermarks = ends if uncommitted else cluster.end_offsets(partitions, "read_uncommitted")
+    cut = [tp for tp in partitions if ends[tp].offset < log_starts[tp]]
+    if cut:
+        raise ClusterUnavailable(
+            "Cannot plan",
+            f"{cut[0]} ends at {ends[cut[0]].offset}, below the log start {log_starts[cut[0]]} of a moment ago",
+            "The log was cut while it was looked at; retry.",
+            retriable=True,
+        )
+    return {
+        tp: PartitionSnapshot(log_starts[tp], ends[tp].offset, high_watermarks[tp].offset, ends[tp].leader_epoch)
+        for tp in partitions
+    }
+
+
+def _look_up(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition], mode: object
+) -> dict[TopicPartition, int]:
+    if not isinstance(mode, FromTimestamp | UntilTimestamp):
+        return {}
+    return cluster.offsets_for_times({tp: mode.of(tp.topic) for tp in partitions}, request.scope.isolation_level)
+
+
+def _timestamp_types(request: PlanRequest, cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    if not isinstance(request.startup, FromTimestamp) and not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return known_timestamp_types(cluster, topics)
+
+
+def known_timestamp_types(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
+    """Whose clock a time is compared with: worth knowing, and never worth a failure."""
+    try:
+        return cluster.timestamp_types(topics)
+    except ClusterUnavailable as error:
+        log.info("Whose clock the timestamps are is not known: %s", error)
+        return {}
+
+
+def _newest_timestamps(
+    request: PlanRequest, cluster: OffsetReader, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Asked before the ends of the logs are, so that what is newest is in the plan's reach."""
+    if not isinstance(request.bounded, UntilTimestamp):
+        return {}
+    return cluster.newest_timestamps(partitions, request.scope.isolation_level)
+
+
+def _judge_window(
+    request: PlanRequest,
+    stamped_by: Mapping[str, TimestampType],
+    newest: Mapping[TopicPartition, int],
+    snapshots: Mapping[TopicPartition, PartitionSnapshot],
+    end_times: Mapping[TopicPartition, int],
+) -> Completeness | None:
+    """Whether records may still arrive before an end that is a time; ``None`` where it is none.
+
+    :raises WindowIncomplete: they may, and the request wants a complete window.
+    """
+    if not isinstance(request.bounded, UntilTimestamp):
+        return None
+    end_ms = request.bounded.timestamp_ms
+    ends_ms = {tp: request.bounded.of(tp.topic) for tp in snapshots}
+    judged = judge(
+        end_ms,
+        arrived_by(newest, ends_ms, snapshots, end_times),
+        now_ms=request.occasion.now_ms,
+        idle_timeout_ms=request.limits.idle_timeout_ms,
+        append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
+        by_topic=request.bounded.by_topic,
+    )
+    if request.limits.require_complete and not judged.complete:
+        raise WindowIncomplete(
+            [f"{tp}: {reason}" for tp, reason in judged.waiting.items()],
+            f"Records of before {iso(end_ms)} may still arrive. Run later (WindowCompleteSensor waits for it), or set "
+            "require_complete_window=False to read what is there: what arrives later is then not in this window's "
+            "output.",
+        )
+    return judged
+
+
+def _startup_warning(request: PlanRequest, start: Start) -> list[str]:
+    began = start.position.startup if start.position else ""
+    if not began or request.startup_words == began:
+        return []
+    return [
+        f"This pipeline began with {began} and goes on from its position: {request.startup_words} is not applied. To "
+        "apply it once, set restart to a new word (such as today's date).",
+    ]
+
+
+def _incomplete_warning(judged: Completeness | None) -> list[str]:
+    if judged is None or judged.complete:
+        return []
+    return [f"The end is not reached yet: {judged}. What arrives later is not in this plan."]
+
+
+def _ignored(request: PlanRequest, partitions: list[TopicPartition]) -> tuple[TopicPartition, ...]:
+    named = {
+        tp
+        for mode in (request.startup, request.bounded)
+        if isinstance(mode, SpecificOffsets | UntilSpecificOffsets)
+        for tp in mode.offsets
+    }
+    return tuple(sorted(named - set(partitions)))
+
+
+def _ignored_warning(ignored: Sequence[TopicPartition]) -> list[str]:
+    if not ignored:
+        return []
+    shown = ", ".join(map(str, ignored[:5])) + (f" and {len(ignored) - 5} more" if len(ignored) > 5 else "")
+    return [f"Offsets are given for partitions that do not exist or are not subscribed to; they are ignored: {shown}."]

@@ -1,0 +1,36 @@
+"""What a use case knows of the Airflow that it runs in; a script or a test has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_kafka_offsets.offsets.model import RunKey
+
+NO_AIRFLOW = "no-airflow"
+
+
+class Surroundings(Protocol):
+    """:ivar instance: what names this Airflow in plans, commits and marks."""
+
+    @property
+    def instance(self) -> str: ...
+
+    def is_running(self, run: RunKey) -> bool:
+        """Whether the DAG run is running; one that is queued, over or unknown is not."""
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        """Whether the run's task has succeeded in an earlier run."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAirflow:
+    """Nobody to ask: no other run is running, and nothing has succeeded before."""
+
+    instance: str = NO_AIRFLOW
+
+    def is_running(self, run: RunKey) -> bool:
+        return False
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        return False

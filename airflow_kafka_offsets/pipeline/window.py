@@ -1,0 +1,215 @@
+"""What a run of a window does: a window by time, or by explicit offsets, is a batch whose name says its bounds.
+
+Its plan belongs to the window and not to the run, so whoever plans it again replays it into the same output. Windows do
+not stand on each other and touch neither position nor group; that is why one may be planned anew after its commit.
+
+The order is the rule: plan, then claim the name in each month that the window lies in, then look who else is there. Of
+two windows that overlap at least one finds the other; two that plan in the same moment may both be refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from airflow_kafka_offsets.errors import (
+    AnotherAirflow,
+    BatchClosed,
+    BatchGone,
+    DataLoss,
+    WindowOverlaps,
+)
+from airflow_kafka_offsets.offsets.batch.anew import emptied, planned_anew, skipped
+from airflow_kafka_offsets.offsets.batch.log import Committed, Do, DoAgain, Planned, PlanNext, Taken, Wait, next_step
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
+from airflow_kafka_offsets.offsets.window.claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
+from airflow_kafka_offsets.offsets.window.late import count_late
+from airflow_kafka_offsets.pipeline.draft import Start, draft
+from airflow_kafka_offsets.pipeline.group import look_at_group
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, overlapping
+from airflow_kafka_offsets.pipeline.records import look_for_records
+from airflow_kafka_offsets.stores.outputs import claim_output
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_read
+
+log = logging.getLogger(__name__)
+
+
+def plan_window(asker: Asker) -> Assignment:
+    """What the run does; on record before anything is read.
+
+    :raises OverlappingRun: another run that is running has the window; waiting helps.
+    :raises WindowOverlaps: another window of the pipeline has records of this one.
+    :raises RefusedError: to go on would lose records or write them twice; nothing was written.
+    """
+    while True:
+        assignment = _try(asker)
+        if assignment is not None:
+            return assignment
+        log.info("Somebody was faster at this window: looking again")
+
+
+def _try(asker: Asker) -> Assignment | None:
+    pipeline = asker.pipeline
+    fresh = _draft(asker)  # also where it is replayed: then it tells how much the same look-up would find now
+    claim = claim_of(fresh)
+    batch = pipeline.window(claim.name)
+    _refuse_gone(asker, claim, batch)
+    _refuse_another_airflow(asker, batch)
+    step = next_step(asker.me, batch.log if batch else None, own=True, again=True, is_running=asker.around.is_running)
+    match step, batch:
+        case PlanNext(), None:
+            plan = replace(fresh, batch=batch_name_of(claim, pipeline.checkpoint_id))
+            begun = pipeline.begin_window(claim.name, Planned(plan))
+            return None if begun is None else _settle(asker, begun, claim, f"plans {claim}")
+        case Wait(holder), StoredBatch():
+            raise overlapping(holder, batch)
+        case Do(take), StoredBatch():
+            return _do(asker, batch, claim, fresh, take)
+        case DoAgain(), StoredBatch():
+            return _do_again(asker, batch, claim, fresh)
+    raise AssertionError(f"{step} at {claim}")
+
+
+def _draft(asker: Asker) -> OffsetPlan:
+    description = asker.cluster.describe(asker.request.scope.subscription)
+    held, warnings = look_at_group(asker.request, asker.cluster, description.partitions())
+    plan = draft(asker.request, asker.cluster, description, held, Start())
+    return _with_late(asker, asker.signed(plan.with_warnings(warnings)))
+
+
+def _refuse_gone(asker: Asker, claim: Claim, batch: StoredBatch | None) -> None:
+    """:raises BatchGone: this run did the window, and its log was cleaned away: the records may be gone by now."""
+    own = asker.pipeline.batch_of_run(asker.run) if batch is None else None
+    if own is not None and own.folder == f"windows/{claim.name}":
+        raise BatchGone(str(asker.run), str(claim), "was cleaned away", own.output)
+
+
+def _refuse_another_airflow(asker: Asker, batch: StoredBatch | None) -> None:
+    wrote = batch.log.last_instance if batch else None
+    mine = asker.around.instance
+    if wrote not in (None, mine) and asker.request.policies.on_another_airflow == "fail":
+        where = f"its work store {asker.pipeline.store.uri}"
+        raise AnotherAirflow(asker.pipeline.checkpoint_id, mine, str(wrote), where)
+
+
+def _do(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan, take: bool) -> Assignment | None:
+    request, plan = asker.request, batch.log.plan
+    skip = request.words.skip
+    if skip is not None:
+        if skip.batch not in (claim.name, plan.batch.key if plan.batch else None):
+            raise BatchClosed("skip", skip.batch, f"this run's window is {claim.name}")
+        if plan.reason != skip.words:
+            return _replan(asker, batch, claim, skipped(plan, asker.signed(plan), skip))
+    if request.words.re_plan or plan.withdrawn:
+        return _replan(
+            asker, batch, claim, planned_anew(plan, fresh, "re_plan" if request.words.re_plan else "it was withdrawn")
+        )
+    records = look_for_records(plan, asker.cluster)
+    if not records.there and is_read(batch):
+        splits: tuple[int, ...] = ()
+    elif not records.there:
+        if request.policies.on_data_loss == "fail":
+            raise DataLoss(
+                records.lines,
+                f"The records were deleted after the {claim} was planned, and before it was read. Set "
+                'on_data_loss="advance" to read what is left, for one run in its conf or in the DAG.',
+            )
+        reason = f"records are gone: {'; '.join(records.lines[:3])}"
+        return _replan(asker, batch, claim, planned_anew(plan, fresh, reason))
+    else:
+        splits = tuple(splits_to_start(plan))
+    taken = batch.append(Taken(asker.me, request.occasion.now_ms)) if take else batch
+    return None if taken is None else _settle(asker, taken, claim, f"does the {claim}", splits)
+
+
+def _do_again(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan) -> Assignment | None:
+    request, plan = asker.request, batch.log.plan
+    if request.words.skip is not None:
+        raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")
+    if request.words.re_plan or plan.withdrawn:
+        return _replan(
+            asker, batch, claim, planned_anew(plan, fresh, "re_plan" if request.words.re_plan else "it was withdrawn")
+        )
+    records = look_for_records(plan, asker.cluster)
+    if not records.there:
+        if request.words.redo:
+            raise DataLoss(records.lines, f"The {claim} is committed, and its output stays as it is. Leave out redo.")
+        log.warning("The records of the %s are gone: %s", claim, "; ".join(records.lines))
+        return Assignment(batch, (), f"leaves the {claim}: it is committed, and its records are gone from Kafka")
+    splits = splits_to_start(plan)
+    taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits)))
+    if taken is None:
+        return None
+    more = fresh.record_count_upper_bound - plan.record_count_upper_bound
+    now = f"; the same look-up would find {more:+d} records now (re_plan takes them)" if more else ""
+    asker.pipeline.bind(asker.run, taken)
+    return Assignment(taken, tuple(splits), f"does the {claim} once more{now}")
+
+
+def _replan(asker: Asker, batch: StoredBatch, claim: Claim, plan: OffsetPlan) -> Assignment | None:
+    again = batch.append(Planned(plan))
+    return None if again is None else _settle(asker, again, claim, f"plans the {claim} anew: {plan.reason}")
+
+
+def _settle(
+    asker: Asker, batch: StoredBatch, claim: Claim, said: str, splits: tuple[int, ...] | None = None
+) -> Assignment | None:
+    """Once the plan is on record: claim the window, make room for whoever is there, write down what this run does.
+
+    :raises WindowOverlaps: another window is in the way.
+    """
+    asker.pipeline.claim(claim)
+    others = _in_the_way(asker, claim)
+    if others:
+        raise WindowOverlaps(str(claim), asker.pipeline.checkpoint_id, others, _withdraw(asker, batch))
+    asker.pipeline.bind(asker.run, batch)
+    plan = batch.log.plan
+    if plan.output is not None:
+        claim_output(asker.pipeline.store, plan.output, asker.pipeline.checkpoint_id, "windows")
+    return Assignment(batch, tuple(splits_to_start(plan)) if splits is None else splits, said)
+
+
+def _in_the_way(asker: Asker, claim: Claim) -> list[str]:
+    """A line for each other window that has, or may have, records of this one."""
+    names = {name for place in claim.places for name in asker.pipeline.windows_in(place)} - {claim.name}
+    found = []
+    for name in sorted(names):
+        by_time = time_claim_of_name(name)
+        if by_time is not None and isinstance(claim, TimeClaim) and not claim.overlaps(by_time):
+            continue  # its name says enough: no need to read it
+        other = asker.pipeline.window(name)
+        if other is None or (other.log.plan.empty and other.log.committed):
+            continue
+        if claim.overlaps(claim_of(other.log.plan)):
+            by = other.log.committed.by if other.log.committed else other.log.holder
+            found.append(f"{claim_of(other.log.plan)}, by {by}")
+    return found
+
+
+def _withdraw(asker: Asker, batch: StoredBatch) -> bool:
+    """Plan the window anew as empty, and commit that at once, if no driver has begun it: so it blocks nobody."""
+    if batch.log.committed or has_begun(batch):
+        return False
+    plan = emptied(batch.log.plan, asker.signed(batch.log.plan), "withdrawn: it overlaps another window")
+    plan = replace(plan, withdrawn=True)  # it says which splits to overwrite, for a driver that begins at this moment
+    withdrawn = batch.append(Planned(plan))
+    if withdrawn is None or has_begun(batch):
+        return False
+    return withdrawn.append(Committed(asker.me, asker.request.occasion.now_ms, plan.plan_id)) is not None
+
+
+def _with_late(asker: Asker, plan: OffsetPlan) -> OffsetPlan:
+    """With what came too late for the window before, which is listed in the month where that one ended."""
+    claim = claim_of(plan)
+    if not isinstance(claim, TimeClaim) or claim.by_topic or claim.start_ms < 1:
+        return plan
+    place = TimeClaim(claim.start_ms - 1, claim.start_ms).places[0]
+    for name in asker.pipeline.windows_in(place):
+        before = time_claim_of_name(name)
+        if before is not None and before.end_ms == claim.start_ms:
+            found = asker.pipeline.window(before.name)
+            if found is not None and not found.log.plan.withdrawn:
+                return count_late(found.log.plan, plan)
+    return plan

@@ -1,0 +1,176 @@
+"""The batch that a Spark job was started for: what it reads, and under which key it writes.
+
+A batch of the log is an ``int``, its number, so that a ``foreachBatch`` function runs as it is. A window has no number:
+to use one as a number raises, because whatever counts by it would take two windows for one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.stores.attempts import SplitAttempt
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.pipeline_log import read_plan
+from airflow_kafka_offsets.stores.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Batch:
+    """One split of one batch, and how far this job is with it.
+
+    :ivar plan: the plan that this job was started for.
+    :ivar split: which of its splits; splits have the numbers from 0.
+    :ivar bootstrap_servers: the cluster that the plan was made on, if the job's arguments name it.
+    :ivar output: what the batch writes, as the resolve task was told; ``None`` where it was not.
+    """
+
+    plan: OffsetPlan
+    split: int
+    store: Store
+    plan_object: str
+    bootstrap_servers: str | None
+    output: str | None
+    _attempt: SplitAttempt | None
+    _source: DataFrame | None
+
+    @property
+    def key(self) -> str:
+        """What the rows of this batch have in their column ``kafka_batch``; the same whoever does the batch again."""
+        assert self.plan.batch is not None  # a stored plan has one
+        return self.plan.batch.key
+
+    @property
+    def number(self) -> int:
+        """The batch's number in the pipeline's log.
+
+        :raises TypeError: a window has none.
+        """
+        raise NotImplementedError
+
+    @property
+    def window(self) -> tuple[datetime, datetime] | None:
+        """``[start, end)`` of a window by time, UTC; else ``None``."""
+        if self.plan.window_bounds is None:
+            return None
+        start_ms, end_ms = self.plan.window_bounds
+        return datetime.fromtimestamp(start_ms / 1000, UTC), datetime.fromtimestamp(end_ms / 1000, UTC)
+
+    @property
+    def row_filter(self) -> str:
+        """This split's rows in the output, in SQL: ``kafka_batch = '…' AND kafka_split = 0``."""
+        return f"kafka_batch = '{self.key}' AND kafka_split = {self.split}"
+
+    @property
+    def partitions(self) -> list[PlannedPartition]:
+        """What this split reads; empty for one without records, which still overwrites its output."""
+        return split_plan(self.plan)[self.split]
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt at the split; it rises with each."""
+        return self._begun.number
+
+    @property
+    def scanned(self) -> DataFrame:
+        """The frame of :func:`read_batch` itself, for a report of what Spark scanned."""
+        if self._source is None:
+            raise InvalidRequest(["batch.scanned comes after read_batch with the same batch."])
+        return self._source
+
+    def look(self) -> None:
+        """Go on only while nobody has taken this job's place; a sink calls it right before the output changes.
+
+        :raises LateAttempt: another attempt at this split has begun since; nothing was written.
+        :raises PlanReplaced: the batch was planned anew since; nothing was written.
+        """
+        self._begun.look()
+
+    @property
+    def _begun(self) -> SplitAttempt:
+        if self._attempt is None:
+            raise InvalidRequest(["This comes after read_batch with the same batch: it begins the attempt."])
+        return self._attempt
+
+
+class NumberedBatch(Batch, int):
+    """A batch of the pipeline's log; as an ``int`` it is its number."""
+
+    def __new__(cls, number: int) -> NumberedBatch:
+        return int.__new__(cls, number)
+
+    @property
+    def number(self) -> int:
+        return int(self)
+
+    def __repr__(self) -> str:
+        return f"<batch {int(self)}, split {self.split}, key {self.key}>"
+
+
+class WindowBatch(Batch):
+    """A window, which has no number."""
+
+    @property
+    def number(self) -> int:
+        self._refuse()
+
+    def __int__(self) -> int:
+        self._refuse()
+
+    def __index__(self) -> int:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"The window {self.key} has no batch number: two windows would have one. Use batch.key, or batch.window."
+        )
+
+    def __str__(self) -> str:
+        return self.key
+
+    def __repr__(self) -> str:
+        return f"<window, split {self.split}, key {self.key}>"
+
+
+def planned_batch(argv: Sequence[str] | None = None) -> Batch:
+    """The batch and split that this job was started for.
+
+    :param argv: the job's arguments, by default ``sys.argv[1:]``; those that are not the batch's are left alone.
+    :raises InvalidRequest: arguments are missing or wrong.
+    :raises StoreUnavailable: the plan is not in the work store, or not seen from here.
+    """
+    arguments = parse_job_arguments(sys.argv[1:] if argv is None else argv)
+    store = open_store(arguments.store_uri)
+    plan = _plan(store, arguments)
+    if arguments.split >= plan.splits:
+        raise InvalidRequest(
+            [f"--split is {arguments.split}, and plan {plan.plan_id} has splits 0 to {plan.splits - 1}."]
+        )
+    number: Any = plan.batch.number if plan.batch else None
+    batch: Batch = WindowBatch() if number is None else NumberedBatch(number)
+    batch.plan, batch.split, batch.store = plan, arguments.split, store
+    batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
+    batch.output = plan.output
+    batch._attempt = batch._source = None
+    return batch
+
+
+def _plan(store: Store, arguments: JobArguments) -> OffsetPlan:
+    planned = read_plan(store, arguments.plan_object)
+    if planned is None or planned.plan.plan_id != arguments.plan_id:
+        found = "is not there" if planned is None else f"holds plan {planned.plan.plan_id}"
+        raise StoreUnavailable(
+            f"Cannot find plan {arguments.plan_id} in the work store {store.uri}",
+            f"object {arguments.plan_object} {found}",
+            "This driver must see the work store that the resolve task wrote: a local folder works on one machine only. "
+            "Set [kafka_offsets] work_store to a place that all machines reach.",
+        )
+    return planned.plan

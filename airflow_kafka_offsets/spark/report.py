@@ -1,0 +1,160 @@
+"""What was written, counted in Spark and put on record: one row a partition comes to the driver, and nothing else.
+
+Count, first and last offset are not enough: a join that doubles one record and drops another passes all three. So the
+different offsets are counted too, by Spark's bitmap functions in the same aggregation: a range without gaps is whole if
+rows = different offsets = size. Where there are gaps, what was written is compared with what was scanned, of which a
+hash over all offsets says that they are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
+from airflow_kafka_offsets.spark.batch import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    read: PartitionRead
+    hash: int
+
+
+_Counts = dict[TopicPartition, _Counted]
+
+
+def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
+    """Count what was written and put it on record. Call it once, when the sink has succeeded.
+
+    :param written: what reads the output back, with the columns ``topic``, ``partition`` and ``offset`` of the source;
+        one frame for each sink. ``None``, or ``batch.scanned``: the sink cannot be read back, and what Spark scanned is
+        counted; persist that frame before its first use, or Kafka is read a second time.
+    :raises InvalidRequest: there was no :func:`read_batch`, or a frame proves nothing.
+    :raises LateAttempt: another job has begun to write the same split meanwhile; nothing was reported.
+    """
+    source, attempt = batch.scanned, batch._begun
+    reports = [_report(batch, frame, source) for frame in written or (None,)]
+    report = next((r for r in reports if not _is_whole(batch, r)), reports[0])
+    attempt.report(report)
+    return report
+
+
+def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadReport:
+    is_source = written is None or written is source or written.sameSemantics(source)
+    frame = source if written is None or is_source else written
+    counting = _count_by_partition(frame)
+    if batch.partitions and not is_source and _reads_kafka(counting, source):
+        raise InvalidRequest(
+            [
+                "That frame is made from the records and not read back from the output, so it shows nothing of what was "
+                "written. Give report_batch a frame that reads the output; or batch.scanned, for a sink that cannot be "
+                "read back."
+            ]
+        )
+    if batch.partitions and is_source and not _is_persisted(source):
+        log.warning("Kafka is read a second time, to count: call records.persist() before the write.")
+    counts = _collect(counting)
+    proof = "scan" if is_source else _proof(batch, counts, source)
+    reads = {tp: counted.read for tp, counted in counts.items()}
+    return ReadReport(batch.plan.plan_id, batch.split, batch.attempt, proof, reads, batch.output)
+
+
+def _is_whole(batch: Batch, report: ReadReport) -> bool:
+    return report.proof == "scan" or _is_every_offset(batch, report.partitions)
+
+
+def _is_every_offset(batch: Batch, reads: dict[TopicPartition, PartitionRead] | object) -> bool:
+    sizes = {p.topic_partition: (p.range.size, p.range.size) for p in batch.partitions}
+    assert isinstance(reads, dict)
+    return sizes == {tp: (read.row_count, read.offset_count) for tp, read in reads.items()}
+
+
+def _count_by_partition(frame: DataFrame) -> DataFrame:
+    """Rows, different offsets, first and last of each partition; nothing is run yet."""
+    from pyspark.sql import functions as f
+
+    missing = [name for name in ("topic", "partition", "offset") if name not in {c.lower() for c in frame.columns}]
+    if missing:
+        raise InvalidRequest(
+            [
+                f"What was written has no column {', '.join(missing)}, so it cannot be counted by partition. Keep the "
+                "source's columns topic, partition and offset in the output (or rename them back for report_batch); or "
+                "persist the records before the write and report those: report_batch(batch, batch.scanned)."
+            ]
+        )
+    offset = f.col("offset").cast("long")
+    by_bucket = frame.groupBy("topic", "partition", f.bitmap_bucket_number(offset).alias("bucket")).agg(
+        f.count("*").alias("rows"),
+        f.bitmap_count(f.bitmap_construct_agg(f.bitmap_bit_position(offset))).alias("offsets"),
+        f.min(offset).alias("first"),
+        f.max(offset).alias("last"),
+        f.bit_xor(f.xxhash64(offset)).alias("hash"),
+    )
+    return by_bucket.groupBy("topic", "partition").agg(
+        f.sum("rows").alias("rows"),
+        f.sum("offsets").alias("offsets"),
+        f.min("first").alias("first"),
+        f.max("last").alias("last"),
+        f.bit_xor("hash").alias("hash"),
+    )
+
+
+def _collect(counting: DataFrame) -> _Counts:
+    rows = counting.collect()
+    if any(value is None for row in rows for value in row):
+        raise InvalidRequest(
+            ["Some of what was written has no topic, partition or offset: it did not come from this batch."]
+        )
+    # Spark may take a folder's topic=2026 for a number.
+    return {
+        TopicPartition(str(row["topic"]), int(row["partition"])): _Counted(
+            PartitionRead(int(row["rows"]), int(row["offsets"]), int(row["first"]), int(row["last"])), int(row["hash"])
+        )
+        for row in rows
+    }
+
+
+def _proof(batch: Batch, counts: _Counts, source: DataFrame) -> Proof:
+    """``rows`` where every offset has its row; else ``scan``, where just what was scanned was written."""
+    if _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()}):
+        return "rows"
+    persisted = _is_persisted(source)
+    if persisted and batch.partitions and _collect(_count_by_partition(source)) == counts:
+        return "scan"
+    log.warning(
+        "%s: %d rows were written for %d offsets, so the commit will refuse this read. %s",
+        batch._begun,
+        sum(counted.read.row_count for counted in counts.values()),
+        sum(p.range.size for p in batch.partitions),
+        "The persisted records are others than were written."
+        if persisted
+        else "If records are missing because the topic is compacted or transactional, call records.persist() before the "
+        "write: then the report compares with what Spark scanned.",
+    )
+    return "rows"
+
+
+def _is_persisted(frame: DataFrame) -> bool:
+    level = frame.storageLevel
+    return bool(level.useMemory or level.useDisk or level.useOffHeap)
+
+
+def _reads_kafka(counting: DataFrame, source: DataFrame) -> bool:
+    """Whether the count would scan the batch's ranges: the frame is made from the source, and not persisted."""
+    if not hasattr(counting, "_jdf"):  # Spark Connect keeps plans to itself
+        return False
+    scan = re.search(r"KafkaRelation\(.*", source._jdf.queryExecution().analyzed().toString())
+    leaves = counting._jdf.queryExecution().withCachedData().collectLeaves()
+    # A cached leaf names the scan that it was filled by, too.
+    scanned = (leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() != "InMemoryRelation")
+    return scan is not None and any(scan[0] in leaf.toString() for leaf in scanned)

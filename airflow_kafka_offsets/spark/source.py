@@ -1,0 +1,103 @@
+"""A DataFrame of Spark's Kafka source over exactly one split's ranges."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.plan.codec import spark_options
+from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.records import require_records
+from airflow_kafka_offsets.stores.attempts import begin, require_current
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+CONF_PREFIX = "spark.kafka_offsets."
+BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
+ISOLATION_LEVEL = "kafka.isolation.level"
+_DECIDED_BY_THE_PLAN = {
+    name.lower()
+    for name in (
+        "assign subscribe subscribePattern startingOffsets endingOffsets startingTimestamp endingTimestamp "
+        f"startingOffsetsByTimestamp endingOffsetsByTimestamp failOnDataLoss {ISOLATION_LEVEL}"
+    ).split()
+}
+_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+
+def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
+    """The records of this split; the frame may be used several times.
+
+    The attempt is put on record first. From then on a commit of this batch needs the report of this attempt, or of a
+    later one: half of the output may be overwritten.
+
+    The plan holds no connection. Spark's Kafka options come, the first that has one, from ``options``; from Spark
+    settings that begin with ``spark.kafka_offsets.kafka.`` (``conf=`` of the operator, or a properties file for
+    secrets); the bootstrap servers, last, from the job's arguments.
+
+    :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
+    :raises InvalidRequest: no bootstrap servers are known, or an option would change what is read.
+    :raises PlanReplaced: the batch was planned anew; nothing was begun.
+    :raises DataLoss: records of the plan are gone from Kafka; nothing was begun, and the output stays as it is.
+    :raises LateAttempt: another job has begun the same split at the same moment; nothing was written.
+    """
+    all_options = _source_options(spark, batch, options)
+    require_current(batch.store, batch.plan_object, batch.plan)
+    require_records(spark, batch, all_options)
+    attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output)
+    attempt.look()
+    if batch.partitions:
+        frame = spark.read.format("kafka").options(**all_options).load()
+    else:
+        headers = str(all_options.get("includeHeaders", "")).lower() == "true"
+        frame = spark.createDataFrame([], _SCHEMA + _HEADERS * headers)
+    batch._attempt, batch._source = attempt, frame
+    log.info(
+        "%s: up to %d records of %d partitions",
+        attempt,
+        sum(p.range.size for p in batch.partitions),
+        len(batch.partitions),
+    )
+    return frame
+
+
+def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if batch.bootstrap_servers:
+        given[BOOTSTRAP_SERVERS] = batch.bootstrap_servers
+    for name, value in _settings(spark).items():
+        if name.startswith(f"{CONF_PREFIX}kafka."):
+            given[name.removeprefix(CONF_PREFIX)] = value
+    given |= options
+    refused = sorted(name for name in given if name.lower() in _DECIDED_BY_THE_PLAN)
+    if refused:
+        raise InvalidRequest(
+            [
+                f"Option {name} would change which records are read; that is the plan's to say. Leave it out."
+                for name in refused
+            ]
+        )
+    if not given.get(BOOTSTRAP_SERVERS):
+        raise InvalidRequest(
+            [
+                f"No Kafka cluster is named. Set the Spark conf {CONF_PREFIX}{BOOTSTRAP_SERVERS}, or call "
+                f'read_batch(spark, batch, **{{"{BOOTSTRAP_SERVERS}": "host:9092"}}).'
+            ]
+        )
+    return {
+        **given,
+        **spark_options(batch.partitions),
+        ISOLATION_LEVEL: batch.plan.isolation_level,
+        "failOnDataLoss": "true",
+    }
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    if hasattr(spark.conf, "getAll"):
+        return dict(spark.conf.getAll)
+    return dict(spark.sparkContext.getConf().getAll())  # before Spark 4.0

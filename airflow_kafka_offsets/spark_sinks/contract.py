@@ -1,0 +1,191 @@
+"""What a sink promises, and what all of them need to keep it.
+
+A batch is written by its splits, each by a Spark driver of its own, and any of them may be done again: by a retry, by
+another run, by a driver that was given up and wakes up late. So after ``sink(records, batch)`` the rows of that batch
+key and split are exactly these records; if it raises, they are all old or all new; no other row is touched. The key's
+columns are ``kafka_batch`` and ``kafka_split``. An output is never emptied first: the old rows have to stay where the
+new ones cannot be read any more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_kafka_offsets.errors import InvalidRequest, RefusedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH_COLUMN = "kafka_batch"
+SPLIT_COLUMN = "kafka_split"
+NO_RECORDS = f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING, {SPLIT_COLUMN} INT"
+
+_KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
+_SAME_SCHEME = {"s3": "s3a", "s3n": "s3a"}
+
+
+class SinkBatch(Protocol):
+    """Which rows are to be written, and by which attempt at them."""
+
+    @property
+    def key(self) -> str:
+        """Of the batch: ``0000000007-20261122T022057-k3f9``, or of a window ``<from>--<to>-<pipeline>``."""
+
+    @property
+    def split(self) -> int: ...
+
+    @property
+    def attempt(self) -> int:
+        """From 1, and higher with each attempt at this split of this batch."""
+
+    @property
+    def row_filter(self) -> str:
+        """This key's and split's own rows, in SQL."""
+
+    def look(self) -> None:
+        """Raise if another attempt has taken this one's place."""
+
+
+class Sink(Protocol):
+    """Writes one split of one batch, as often as need be."""
+
+    @property
+    def output(self) -> str:
+        """Names the output, the same for each way to write it down, and never with a password."""
+
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame | None:
+        """Write; the frame that reads back what the output holds now for this key and split."""
+
+    def keys(self, spark: SparkSession) -> list[str]:
+        """The batch keys that the output holds, sorted; none where there is no output yet."""
+
+    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame | None:
+        """What the output holds for this key and split; None for a sink whose rows are not one a record."""
+
+
+@dataclass(eq=False)
+class WriteOvertaken(RefusedError):
+    """A late attempt has written nothing: a newer one has taken its place in the output.
+
+    :ivar what: the attempt that is late.
+    :ivar output: where the rows of the newer one are.
+    :ivar reason: how the output shows it.
+    """
+
+    what: str
+    output: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} comes too late and has written nothing to {self.output}: {self.reason}.\n"
+            "The rows there are the newer attempt's. This driver has nothing more to do."
+        )
+
+
+def attempt_name(batch: SinkBatch) -> str:
+    return f"Attempt {batch.attempt} at split {batch.split} of batch {batch.key}"
+
+
+def check_batch(batch: SinkBatch) -> None:
+    """The key becomes part of paths, of SQL and of names.
+
+    :raises InvalidRequest: it is not one that this project makes.
+    """
+    if not _KEY.fullmatch(batch.key):
+        raise InvalidRequest([f"{batch.key!r} is no batch key: letters, digits, '.', '_' and '-' only."])
+
+
+def with_key(records: DataFrame, batch: SinkBatch) -> DataFrame:
+    """The records with the key's columns, which come first.
+
+    Delta keeps minimum and maximum of a table's first 32 columns only. Without those of the key's columns each write
+    would look for its old rows in every file of the table.
+    """
+    from pyspark.sql import functions as f
+
+    own = {BATCH_COLUMN, SPLIT_COLUMN}
+    others = [name for name in records.columns if name.lower() not in own]
+    keyed = {BATCH_COLUMN: f.lit(batch.key), SPLIT_COLUMN: f.lit(batch.split)}
+    return records.withColumns(keyed).select(*own_columns(), *(quoted(name) for name in others))
+
+
+def own_columns() -> tuple[str, str]:
+    return BATCH_COLUMN, SPLIT_COLUMN
+
+
+def no_records(spark: SparkSession) -> DataFrame:
+    """What is read back where the output has nothing of a key and split."""
+    return spark.createDataFrame([], NO_RECORDS)
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_table(table: str) -> str:
+    """``lake.db.orders`` as Spark's SQL takes it; parts that are quoted already stay so."""
+    return ".".join(quoted(part) for part in table_parts(table))
+
+
+def table_parts(table: str) -> list[str]:
+    return [part.strip("`") for part in re.findall(r"`[^`]+`|[^.`]+", table)]
+
+
+def table_output(table_format: str, table: str) -> str:
+    """The name of a table as an output. Spark looks tables up without regard to case, so the name has none."""
+    return f"{table_format}:{'.'.join(table_parts(table)).lower()}"
+
+
+def path_output(path: str) -> str:
+    """The name of a folder as an output: one folder, one name.
+
+    :raises InvalidRequest: it is relative (then it depends on who asks), or has a wildcard or a password in it.
+    """
+    scheme, slashes, rest = path.rpartition("://")
+    if not slashes and (found := re.fullmatch(r"(\w+):(/[^/].*|/)", path)):  # Hadoop writes file:/x for file:///x
+        scheme, rest = found[1], found[2]
+    problems = []
+    if not scheme and not rest.startswith("/"):
+        problems.append(f"{path!r} is a relative path. Give a path from the root, or one with its file system.")
+    if re.search(r"[*?\[\]{}\\]", path) or re.search(r"(^|/)\.\.?(/|$)", rest):
+        problems.append(f"{path!r} has a wildcard, '.' or '..' in it; an output is one folder.")
+    if scheme and ":" in rest.split("/", 1)[0].rpartition("@")[0]:
+        problems = ["The path has a password in it. Configure the file system instead: paths are logged."]
+    if problems:
+        raise InvalidRequest(problems)
+    folder = re.sub(r"/+", "/", rest).rstrip("/") or "/"
+    if not scheme:
+        return folder
+    return f"{_SAME_SCHEME.get(scheme.lower(), scheme.lower())}://{folder}"
+
+
+def names(what: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A tuple of names, from any collection but a string, which would be taken for its letters.
+
+    :raises InvalidRequest: it is a string.
+    """
+    if isinstance(given, str):
+        raise InvalidRequest([f"{what} is the string {given!r}; give a list: [{given!r}]."])
+    return tuple(given)
+
+
+def options_of(given: Mapping[str, object] | None, taken: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
+    """Options as a value of a frozen one.
+
+    :raises InvalidRequest: one of them is ``taken``: the sink sets it itself.
+    """
+    refused = {name.lower() for name in taken}
+    problems = [
+        f"Option {name} is this sink's own to set. Leave it out." for name in given or () if name.lower() in refused
+    ]
+    if problems:
+        raise InvalidRequest(problems)
+    spelt = {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (given or {}).items()
+    }
+    return tuple(sorted(spelt.items()))

@@ -1,0 +1,216 @@
+"""Delta: the rows of a key and split are replaced in one commit of the table, and a late driver's commit is fenced off.
+
+``overwrite`` is ``replaceWhere`` on the key's columns. Each write is a transaction of the application
+``kafka-offsets/<key>/<split>``, with the attempt as its version: Delta skips a version that is not above the recorded
+one, and lets a commit fail while another of the same application has come in between. The batch's own number would be
+wrong here: a batch done again has the same number, and Delta would skip it without a word. So each commit also carries
+its attempt as ``userMetadata``, and the table's history is asked whether it is there.
+
+The table is partitioned by ``kafka_split``, after the columns that are asked for. Delta finds conflicts by partition:
+without it, of two splits that write at the same time the slower one fails (12 of 18 writes did), and all its work is
+to be done again. Writers that do get in each other's way, such as two windows, try again.
+
+``append`` cannot take anything back. A batch whose rows are there already, or were, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark_sinks.contract import (
+    BATCH_COLUMN,
+    SPLIT_COLUMN,
+    SinkBatch,
+    WriteOvertaken,
+    attempt_name,
+    check_batch,
+    names,
+    no_records,
+    options_of,
+    path_output,
+    quoted_table,
+    table_output,
+    with_key,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WriteMode = Literal["overwrite", "append"]
+OWN_OPTIONS = ("path", "replaceWhere", "txnAppId", "txnVersion", "userMetadata", "partitionOverwriteMode")
+TRIES = 10
+NEWEST_COMMITS = 20
+_ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
+_OVERTAKEN = "DELTA_CONCURRENT_TRANSACTION"
+_IN_THE_WAY = (
+    "DELTA_CONCURRENT_APPEND",
+    "DELTA_CONCURRENT_DELETE_READ",
+    "DELTA_CONCURRENT_DELETE_DELETE",
+    "DELTA_CONCURRENT_WRITE",
+    "DELTA_METADATA_CHANGED",  # two that make the table at the same time
+    "DELTA_PROTOCOL_CHANGED",
+    "TABLE_OR_VIEW_ALREADY_EXISTS",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaSink:
+    """See :func:`delta`."""
+
+    path: str | None
+    table: str | None
+    partition_by: tuple[str, ...]
+    mode: WriteMode
+    options: tuple[tuple[str, str], ...]
+
+    @property
+    def output(self) -> str:
+        return path_output(self.path) if self.path else table_output("delta", self.table or "")
+
+    @property
+    def sql_name(self) -> str:
+        """The table, as Spark's SQL takes it."""
+        return f"delta.`{self.path}`" if self.path else quoted_table(self.table or "")
+
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
+        check_batch(batch)
+        spark = records.sparkSession
+        if self.mode == "append" and self._holds(spark, batch):
+            raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
+        attempted = commit_label(batch)
+        transaction = self._transaction(batch)
+
+        def write() -> None:
+            writer = with_key(records, batch).write.format("delta").mode(self.mode).options(**dict(self.options))
+            writer = writer.options(**transaction, userMetadata=attempted)
+            if self.read(spark) is None:
+                writer = writer.partitionBy(*self.partitions)
+            batch.look()
+            if self.path:
+                writer.save(self.path)
+            else:
+                writer.saveAsTable(quoted_table(self.table or ""))
+
+        commit(write, batch, self.output)
+        if not self.has_commit(spark, attempted):
+            if self.mode == "append":
+                raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
+            raise WriteOvertaken(attempt_name(batch), self.output, "the table has a newer attempt on record")
+        return self.written(spark, batch)
+
+    def keys(self, spark: SparkSession) -> list[str]:
+        """A scan of the one column ``kafka_batch``."""
+        table = self.read(spark)
+        if table is None or BATCH_COLUMN not in table.columns:
+            return []
+        return sorted(row[0] for row in table.select(BATCH_COLUMN).distinct().collect() if row[0] is not None)
+
+    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
+        check_batch(batch)
+        table = self.read(spark)
+        return no_records(spark) if table is None else table.where(batch.row_filter)
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """The table as it is now; None where there is none."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            return spark.read.format("delta").load(self.path) if self.path else spark.table(self.sql_name)
+        except AnalysisException as error:
+            if any(word in str(error) for word in _ABSENT):
+                return None
+            raise
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Of a table that is made anew."""
+        return self.partition_by if SPLIT_COLUMN in self.partition_by else (*self.partition_by, SPLIT_COLUMN)
+
+    def _holds(self, spark: SparkSession, batch: SinkBatch) -> bool:
+        return not self.written(spark, batch).isEmpty()
+
+    def _transaction(self, batch: SinkBatch) -> dict[str, str]:
+        if self.mode == "append":
+            number = re.match(r"\d{10}(?=-)", batch.key)  # a window has none
+            return {
+                "txnAppId": f"kafka-offsets/append/{batch.key}/{batch.split}",
+                "txnVersion": str(int(number[0]) if number else 1),
+            }
+        return {
+            "txnAppId": f"kafka-offsets/{batch.key}/{batch.split}",
+            "txnVersion": str(batch.attempt),
+            "replaceWhere": batch.row_filter,
+            "partitionOverwriteMode": "static",  # whatever the session's settings say
+        }
+
+    def has_commit(self, spark: SparkSession, label: str) -> bool:
+        """Whether the table's history has a commit of that label. It is a recent one, if there is one."""
+        for limit in (f" LIMIT {NEWEST_COMMITS}", ""):
+            history: DataFrame = spark.sql(f"DESCRIBE HISTORY {self.sql_name}{limit}")
+            if not history.where(history["userMetadata"] == label).isEmpty():
+                return True
+        return False
+
+
+def delta(
+    path: str | None = None,
+    table: str | None = None,
+    partition_by: Sequence[str] = (),
+    mode: WriteMode = "overwrite",
+    options: Mapping[str, object] | None = None,
+) -> DeltaSink:
+    """Write to a Delta table, which is made if need be.
+
+    :param path: its folder; or
+    :param table: its name in the catalog.
+    :param partition_by: for a new table: these columns, and ``kafka_split`` after them. Where windows are written at
+        the same time, add ``kafka_batch``.
+    :param mode: ``overwrite`` replaces the rows of the key and split. ``append`` writes a batch once and refuses to do
+        it again; the rows of an attempt that did commit stay, whatever happens.
+    :param options: of Delta's writer, such as ``mergeSchema``.
+    :raises InvalidRequest: not one of ``path`` and ``table``, another mode, or an option that is not yours to set.
+    """
+    if (path is None) == (table is None):
+        raise InvalidRequest(["A Delta table has a path or a name in the catalog. Give one of the two."])
+    if mode not in ("overwrite", "append"):
+        raise InvalidRequest([f"mode is {mode!r}; it is 'overwrite' (this split's rows only) or 'append'."])
+    if path is not None:
+        path_output(path)
+        path = path.rstrip("/")
+    return DeltaSink(path, table, names("partition_by", partition_by), mode, options_of(options, OWN_OPTIONS))
+
+
+def commit_label(batch: SinkBatch) -> str:
+    """What a commit says about itself in the table's history."""
+    return json.dumps({BATCH_COLUMN: batch.key, SPLIT_COLUMN: batch.split, "attempt": batch.attempt})
+
+
+def commit(write: Callable[[], Any], batch: SinkBatch, output: str) -> None:
+    """Write, and again while others commit in between. Each time anew: what was read for it does not hold any more.
+
+    :raises WriteOvertaken: the other one was a newer attempt at the same split.
+    """
+    for tries in range(1, TRIES + 1):
+        try:
+            write()
+            return
+        except Exception as error:
+            said = str(error)
+            if _OVERTAKEN in said:
+                raise WriteOvertaken(attempt_name(batch), output, "a newer attempt committed meanwhile") from error
+            if tries == TRIES or not any(word in said for word in _IN_THE_WAY):
+                raise
+            time.sleep(random.uniform(0, 0.1 * 2**tries))
+
+
+_CANNOT_REPEAT = (
+    "Batch {} has been appended already, split {}, to {}: once more would leave its rows twice, or not at all. "
+    "Delete its rows and write it with mode='overwrite', the mode in which a batch can be done again."
+)

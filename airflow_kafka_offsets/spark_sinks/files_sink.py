@@ -1,0 +1,167 @@
+"""Files: ``[<partition columns>/]kafka_batch=<key>/kafka_split=<k>`` below one folder, in any format of Spark's.
+
+The split's files are written to a folder that readers do not see. When all are there, the driver looks once more
+whether it is still the one to write, puts the list of its folders on record, and then swaps: each new folder takes its
+place, what was there moves out of sight, and folders of this key and split that were not written again go too (a record
+whose date has changed would be there twice). Nothing of the output is touched before the swap. A swap that was cut off
+is finished by the next attempt, before it reads anything: then the old rows are gone, and the new ones must not be.
+
+What this cannot do, because a file system has no transactions:
+
+- While the swap runs, a reader sees some folders old and some new, or one for a moment not at all. A driver that is
+  killed there leaves it so until the next attempt. With one folder a split it is two renames; on an object store a
+  rename copies.
+- A late driver that has looked and then sleeps may swap its files in after a newer attempt. (Look and swap are next to
+  each other; the hours of the write are before them.)
+
+Where either matters, write to a table: Delta or Iceberg.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark_sinks.contract import (
+    BATCH_COLUMN,
+    SPLIT_COLUMN,
+    SinkBatch,
+    check_batch,
+    names,
+    no_records,
+    options_of,
+    path_output,
+    with_key,
+)
+from airflow_kafka_offsets.spark_sinks.hadoop import Folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STAGING = "_kafka_staging"  # Spark, Hive, Trino and Arrow leave out names that begin with an underscore
+JOURNAL = "folders"
+FORMATS = ("parquet", "orc", "json", "csv", "avro")
+OWN_OPTIONS = ("path", "basePath", "partitionOverwriteMode")
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSink:
+    """See :func:`files`."""
+
+    path: str
+    format: str
+    partition_by: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+
+    @property
+    def output(self) -> str:
+        return path_output(self.path)
+
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
+        check_batch(batch)
+        spark = records.sparkSession
+        folders = Folders(spark, self.path)
+        own = f"{self.path}/{STAGING}/{batch.key}--split-{batch.split}--"
+        self._finish_others(folders, own, batch)
+        staging = f"{own}{batch.attempt}-{secrets.token_hex(2)}"
+        try:
+            self._stage(records, batch, f"{staging}/new")
+            new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
+            batch.look()
+        except BaseException:
+            with suppress(Exception):
+                folders.remove(staging)
+            raise
+        folders.write_lines(f"{staging}/{JOURNAL}", new)
+        self._swap(folders, staging, batch)
+        return self.written(spark, batch)
+
+    def keys(self, spark: SparkSession) -> list[str]:
+        """Of all folders of a batch. One whose rows are all gone may still be named, where its folder is left."""
+        found = Folders(spark, self.path).found(f"{self.path}/{self._levels()}{BATCH_COLUMN}=*")
+        return sorted({folder.rpartition("=")[2] for folder in found})
+
+    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
+        check_batch(batch)
+        found = Folders(spark, self.path).found(f"{self.path}/{self._own_folders(batch)}")
+        if not found:
+            return no_records(spark)
+        reader = spark.read.format(self.format).options(**dict(self.options)).option("basePath", self.path)
+        return reader.load(found)
+
+    def _stage(self, records: DataFrame, batch: SinkBatch, folder: str) -> None:
+        writer = with_key(records, batch).write.format(self.format).mode("error").options(**dict(self.options))
+        # Its folders are this write's alone: nothing there could be overwritten, dynamically or not.
+        writer = writer.option("partitionOverwriteMode", "static")
+        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer.partitionBy(*self.partition_by, BATCH_COLUMN, SPLIT_COLUMN).save(folder)
+
+    def _finish_others(self, folders: Folders, own: str, batch: SinkBatch) -> None:
+        """What earlier attempts at this split have left: a swap that was begun is ended, all else is dropped."""
+        left = [folder for folder in folders.found(f"{own}*") if _attempt(folder) < batch.attempt]
+        if left:
+            batch.look()
+        for staging in sorted(left, key=_attempt):
+            if folders.exists(f"{staging}/{JOURNAL}"):
+                self._swap(folders, staging, batch)
+            else:
+                folders.remove(staging)
+
+    def _swap(self, folders: Folders, staging: str, batch: SinkBatch) -> None:
+        """Put the new folders in their place, and the old ones away. It may have been begun already."""
+        new = folders.read_lines(f"{staging}/{JOURNAL}")
+        for place in new:
+            if folders.exists(f"{staging}/new/{place}"):
+                if folders.exists(f"{self.path}/{place}"):
+                    folders.move(f"{self.path}/{place}", f"{staging}/old/{place}")
+                folders.move(f"{staging}/new/{place}", f"{self.path}/{place}")
+        for folder in folders.found(f"{self.path}/{self._own_folders(batch)}"):
+            if (place := self._place(folder)) not in new:
+                folders.move(folder, f"{staging}/old/{place}")
+        folders.remove(staging)
+
+    def _place(self, folder: str) -> str:
+        """The last names of a folder's path, from the first partition column on."""
+        return "/".join(folder.split("/")[-len(self.partition_by) - 2 :])
+
+    def _levels(self) -> str:
+        return "".join(f"{column}=*/" for column in self.partition_by)
+
+    def _own_folders(self, batch: SinkBatch) -> str:
+        return f"{self._levels()}{BATCH_COLUMN}={batch.key}/{SPLIT_COLUMN}={batch.split}"
+
+
+def files(
+    path: str,
+    format: str = "parquet",
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
+) -> FilesSink:
+    """Write to ``<path>/[<partition columns>/]kafka_batch=<key>/kafka_split=<k>``.
+
+    :param path: a folder of its own on any file system of Hadoop's; object stores too, though a rename copies there.
+    :param format: ``parquet``, ``orc``, ``json``, ``csv``, or ``avro`` with its package.
+    :param partition_by: columns whose values become folders above those of the key, such as a date. Each write lists
+        these folders once or twice.
+    :param options: of Spark's writer and reader of that format, such as ``compression``.
+    :raises InvalidRequest: the path is relative, or has a wildcard or a password in it; or the format is none of files.
+    """
+    columns = names("partition_by", partition_by)
+    problems = []
+    if format.lower() not in FORMATS:
+        problems.append(f"format is {format!r}; files can be {', '.join(FORMATS)}. For tables there are other sinks.")
+    if odd := [column for column in columns if not re.fullmatch(r"[\w .-]+", column)]:
+        problems.append(f"partition_by has {odd}; a column whose values become folders has a plain name.")
+    if problems:
+        raise InvalidRequest(problems)
+    path_output(path)
+    return FilesSink(path.rstrip("/") or "/", format.lower(), columns, options_of(options, OWN_OPTIONS))
+
+
+def _attempt(staging: str) -> int:
+    return int(staging.rpartition("--")[2].partition("-")[0])

@@ -1,0 +1,166 @@
+"""Iceberg: the rows of a key and split are replaced in one snapshot, and a late driver's snapshot is refused.
+
+``overwrite(filter)`` drops the files whose rows all have this key and split, and adds the new ones. Iceberg sees that
+from each file's lower and upper bound, so the bounds of ``kafka_batch`` must be whole: by default they are cut to 16
+characters, with which a batch could be written and never again. A table that is made here keeps them whole; one that
+was there before is asked.
+
+The snapshot before the driver's last look is given to Iceberg to validate from. If another attempt has put rows of this
+key and split there since, or has taken some away, the commit fails. One case is open: the newer attempt had no rows to
+write and found none to remove. Then a late driver's rows are put there, and its report is refused.
+
+After a compaction a file holds rows of several batches. Doing one of these again is refused by Iceberg; nothing is
+changed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark_sinks.contract import (
+    BATCH_COLUMN,
+    SPLIT_COLUMN,
+    SinkBatch,
+    WriteOvertaken,
+    attempt_name,
+    check_batch,
+    names,
+    no_records,
+    options_of,
+    quoted,
+    quoted_table,
+    table_output,
+    table_parts,
+    with_key,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+METRICS = "write.metadata.metrics"
+OWN_OPTIONS = ("isolation-level", "validate-from-snapshot-id", "overwrite-mode")
+_OVERTAKEN = ("Found conflicting files", "Found conflicting deleted files", "Found new conflicting delete files")
+_MIXED_FILES = "Cannot delete file where some, but not all, rows match filter"
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSink:
+    """See :func:`iceberg`."""
+
+    table: str
+    partition_by: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+
+    @property
+    def output(self) -> str:
+        return table_output("iceberg", self.table)
+
+    @property
+    def sql_name(self) -> str:
+        return quoted_table(self.table)
+
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        check_batch(batch)
+        spark = records.sparkSession
+        keyed = with_key(records, batch)
+        if not self._exists(spark):
+            self._create(keyed)
+        self._check_bounds(spark)
+        writer = keyed.writeTo(self.sql_name).options(**dict(self.options))
+        facts = {"batch": batch.key, "split": batch.split, "attempt": batch.attempt}
+        writer = writer.options(
+            **{f"snapshot-property.kafka-offsets.{name}": str(value) for name, value in facts.items()}
+        )
+        writer = writer.option("isolation-level", "serializable")
+        snapshot = self._snapshot(spark)  # before the look: who comes after the look comes after this, too
+        if snapshot is not None:
+            writer = writer.option("validate-from-snapshot-id", str(snapshot))
+        batch.look()
+        try:
+            writer.overwrite(f.expr(batch.row_filter))
+        except Exception as error:
+            if (explained := self._explained(str(error), batch)) is not None:
+                raise explained from error
+            raise
+        return self.written(spark, batch)
+
+    def keys(self, spark: SparkSession) -> list[str]:
+        """By the bounds of each file, which the table's metadata has; a scan of one column after a compaction."""
+        if not self._exists(spark) or BATCH_COLUMN not in self._current(spark).columns:
+            return []
+        bounds = f"readable_metrics.{BATCH_COLUMN}"
+        columns = (f"{bounds}.lower_bound AS low", f"{bounds}.upper_bound AS high", "content")
+        files = spark.table(f"{self.sql_name}.files").selectExpr(*columns).distinct().collect()
+        if any(file.content != 0 or file.low is None or file.low != file.high for file in files):
+            files = self._current(spark).selectExpr(f"{BATCH_COLUMN} AS low").distinct().collect()
+        return sorted({file.low for file in files if file.low is not None})
+
+    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
+        check_batch(batch)
+        return self._current(spark).where(batch.row_filter) if self._exists(spark) else no_records(spark)
+
+    def _exists(self, spark: SparkSession) -> bool:
+        return bool(spark.catalog.tableExists(self.sql_name))
+
+    def _current(self, spark: SparkSession) -> DataFrame:
+        """The table as it is now: a catalog may remember one of half a minute ago."""
+        spark.catalog.refreshTable(self.sql_name)
+        return spark.table(self.sql_name)
+
+    def _snapshot(self, spark: SparkSession) -> int | None:
+        spark.catalog.refreshTable(self.sql_name)
+        row = spark.table(f"{self.sql_name}.refs").where("name = 'main'").select("snapshot_id").first()
+        return None if row is None else int(row[0])
+
+    def _create(self, keyed: DataFrame) -> None:
+        columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in keyed.schema.fields)
+        partitions = f"PARTITIONED BY ({', '.join(self.partition_by)})" if self.partition_by else ""
+        full = ", ".join(f"'{METRICS}.column.{column}' = 'full'" for column in (BATCH_COLUMN, SPLIT_COLUMN))
+        # Another split may be faster: then the table is there.
+        keyed.sparkSession.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.sql_name} ({columns}) USING iceberg {partitions} TBLPROPERTIES ({full})"
+        )
+
+    def _check_bounds(self, spark: SparkSession) -> None:
+        properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.sql_name}").collect()}
+        default = properties.get(f"{METRICS}.default", "truncate(16)")
+        setting = f"{METRICS}.column.{BATCH_COLUMN}"
+        if properties.get(setting, default).lower() != "full":
+            raise InvalidRequest(
+                [
+                    f"{self.output} keeps the first characters of {BATCH_COLUMN} only as a file's bounds. Its batches "
+                    f"could be written once and never again. First: ALTER TABLE {self.table} SET TBLPROPERTIES "
+                    f"('{setting}' = 'full', '{METRICS}.column.{SPLIT_COLUMN}' = 'full')."
+                ]
+            )
+
+    def _explained(self, said: str, batch: SinkBatch) -> Exception | None:
+        if any(words in said for words in _OVERTAKEN):
+            return WriteOvertaken(attempt_name(batch), self.output, "a newer attempt committed meanwhile")
+        if _MIXED_FILES in said:
+            return InvalidRequest(
+                [
+                    f"Rows of batch {batch.key} are in one file with others of {self.output}: the table was "
+                    f"compacted, or its bounds were cut when they were written. Nothing was changed. To do it again: "
+                    f"DELETE FROM {self.table} WHERE {batch.row_filter}. Compact only batches that are done with."
+                ]
+            )
+        return None
+
+
+def iceberg(table: str, partition_by: Sequence[str] = (), options: Mapping[str, object] | None = None) -> IcebergSink:
+    """Write to an Iceberg table, which is made if need be.
+
+    :param table: catalog, namespace and name.
+    :param partition_by: for a new table: columns, or transforms such as ``days(timestamp)``.
+    :param options: of Iceberg's writer, such as ``target-file-size-bytes``.
+    :raises InvalidRequest: no table is named, or an option is not yours to set.
+    """
+    if not table_parts(table):
+        raise InvalidRequest(["No table is named. Give catalog, namespace and name, such as lake.db.orders."])
+    return IcebergSink(table, names("partition_by", partition_by), options_of(options, OWN_OPTIONS))

@@ -1,0 +1,236 @@
+"""PostgreSQL from the driver: one connection, and a staging table that the executors fill.
+
+Executors commit one by one, so they cannot write the output itself. They fill a table of this attempt's own; then the
+driver moves its rows in one transaction. Two facts of Spark's writer matter. Each task commits its partition at once.
+And a task may commit twice (its answer was lost, or a speculative copy was as fast): then the staging table has its
+rows twice, which no error tells. PostgreSQL knows better: rows of one transaction have one ``xmin``. So each staged row
+has the number of its partition, and of each partition the rows of one transaction are taken.
+
+The staging table is an ordinary one, not ``UNLOGGED``: such a table is empty after a crash of the server, and its rows
+would be missing without an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark_sinks.contract import SinkBatch, with_key
+from airflow_kafka_offsets.spark_sinks.hadoop import java_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+DRIVER = "org.postgresql.Driver"
+PARTITION = "kafka_task"
+Properties = Callable[["SparkSession"], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A table's name: parts that are not quoted are lower case, as in PostgreSQL itself."""
+
+    schema: str
+    table: str
+
+    @classmethod
+    def parse(cls, name: str) -> Name:
+        """:raises InvalidRequest: it is not a table, or schema and table."""
+        parts = re.findall(r'"((?:[^"]|"")+)"|([^".]+)', name)
+        found = [quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in parts]
+        if len(found) not in (1, 2) or not all(re.fullmatch(r"[A-Za-z_][\w$]*", plain or "a") for _, plain in parts):
+            raise InvalidRequest([f"{name!r} is no table's name: give table, or schema.table."])
+        return cls(*(["public", *found][-2:]))
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def sql(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """How to reach it. The properties (user, password) are asked for when they are needed, and kept nowhere."""
+
+    url: str
+    properties: Properties = field(repr=False)
+
+    def reader(self, spark: SparkSession, table: str, options: Mapping[str, str]) -> DataFrame:
+        all_options = {"fetchsize": "10000", **options, **self._options(spark), "dbtable": table}
+        return spark.read.format("jdbc").options(**all_options).load()
+
+    def write(self, records: DataFrame, table: str, options: Mapping[str, str]) -> None:
+        """Into a table that this makes."""
+        all_options = {**options, **self._options(records.sparkSession), "dbtable": table}
+        records.write.format("jdbc").mode("error").options(**all_options).save()
+
+    def _options(self, spark: SparkSession) -> dict[str, str]:
+        return {**self.properties(spark), "url": self.url, "driver": DRIVER}
+
+    @contextmanager
+    def connection(self, spark: SparkSession) -> Iterator[Connection]:
+        """Closed at the end, which takes back what was not committed."""
+        jvm = java_of(spark, "A database is written")
+        properties = jvm.java.util.Properties()
+        for name, value in self.properties(spark).items():
+            properties.setProperty(name, value)
+        # DriverManager takes no driver from --jars. Spark registers one in the class loader that it does know.
+        jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(DRIVER)
+        connection = jvm.java.sql.DriverManager.getConnection(self.url, properties)
+        try:
+            yield Connection(connection)
+        finally:
+            with suppress(Exception):
+                connection.close()
+
+
+class Connection:
+    """Statements with text and whole numbers as parameters."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, *parameters: str | int) -> int:
+        """The number of rows that were changed; 0 for a statement that changes none."""
+        with self._prepared(sql, parameters) as statement:
+            return 0 if statement.execute() else max(0, int(statement.getUpdateCount()))
+
+    def value(self, sql: str, *parameters: str | int) -> str | None:
+        """The first column of the first row, as text; None for NULL or no row."""
+        with self._prepared(sql, parameters) as statement:
+            result = statement.executeQuery()
+            found: str | None = result.getString(1) if result.next() else None
+            return found
+
+    def values(self, sql: str, *parameters: str | int) -> list[str]:
+        """The first column of all rows. One answer, not a call a row: a table may have ten thousand keys."""
+        joined = self.value(f"SELECT string_agg(v::text, chr(10)) FROM ({sql}) AS rows(v)", *parameters)
+        return joined.split("\n") if joined else []
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._connection.setAutoCommit(False)
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                self._connection.rollback()
+            raise
+        self._connection.commit()
+        self._connection.setAutoCommit(True)
+
+    @contextmanager
+    def _prepared(self, sql: str, parameters: tuple[str | int, ...]) -> Iterator[Any]:
+        statement = self._connection.prepareStatement(sql)
+        try:
+            for position, parameter in enumerate(parameters, start=1):
+                set_parameter = statement.setString if isinstance(parameter, str) else statement.setInt
+                set_parameter(position, parameter)
+            yield statement
+        finally:
+            with suppress(Exception):
+                statement.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """The table that one attempt fills; it lies beside the target."""
+
+    target: Name
+    name: Name
+    columns: tuple[str, ...]
+
+    @property
+    def rows(self) -> str:
+        """A query of the staged rows without those of a task that committed twice."""
+        columns = ", ".join(quoted(column) for column in self.columns)
+        return (
+            f"SELECT {columns} FROM {self.name.sql} WHERE ({PARTITION}, xmin::text) IN "
+            f"(SELECT {PARTITION}, min(xmin::text) FROM {self.name.sql} GROUP BY {PARTITION})"
+        )
+
+
+@contextmanager
+def staged(
+    database: Database, target: Name, records: DataFrame, batch: SinkBatch, options: Mapping[str, str]
+) -> Iterator[tuple[Connection, Staging]]:
+    """The records in a staging table, and a connection to move them. What earlier attempts left is dropped first."""
+    from pyspark.sql import functions as f
+
+    spark = records.sparkSession
+    keyed = with_key(records, batch)
+    prefix = f"kafka_staging_{_digest(f'{target} {batch.key} {batch.split}')}_"
+    name = Name(target.schema, f"{prefix}{batch.attempt}_{secrets.token_hex(3)}")
+    with database.connection(spark) as connection:
+        tables = "SELECT tablename FROM pg_tables WHERE schemaname = ? AND starts_with(tablename, ?)"
+        for left in connection.values(tables, target.schema, prefix):
+            if int(left.removeprefix(prefix).partition("_")[0]) < batch.attempt:
+                _drop(connection, Name(target.schema, left))
+    try:
+        database.write(keyed.withColumn(PARTITION, f.spark_partition_id()), name.sql, options)
+        with database.connection(spark) as connection:
+            yield connection, Staging(target, name, tuple(keyed.columns))
+    finally:
+        try:
+            with database.connection(spark) as connection:
+                _drop(connection, name)
+        except Exception:
+            log.warning(
+                "The staging table %s could not be dropped; the split's next attempt will.", name, exc_info=True
+            )
+
+
+def take_place(connection: Connection, target: Name, batch: SinkBatch, wait_s: int) -> None:
+    """Inside of a transaction: be the only one that writes this key and split, and look whether one may.
+
+    The look is made under the lock. Another attempt that begins after it cannot write before this transaction is over,
+    so what it writes stays; one that began before it is seen by it.
+
+    :raises Exception: the database's own, if another attempt has kept the lock for longer than ``wait_s``.
+    """
+    connection.run(f"SET LOCAL lock_timeout = '{wait_s}s'")
+    lock = f"kafka-offsets {target} {batch.key} {batch.split}"
+    connection.value("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))::text", lock)
+    batch.look()
+
+
+def make_table(connection: Connection, staging: Staging, index: str) -> None:
+    """The target, with the columns of the staged rows, if there is none. Another split may be about to make it."""
+    if _exists(connection, staging.target):
+        return
+    connection.value("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))::text", f"kafka-offsets {staging.target}")
+    if not _exists(connection, staging.target):
+        connection.run(f"CREATE TABLE {staging.target.sql} AS {staging.rows} LIMIT 0")
+        connection.run(index)
+
+
+def table_exists(connection: Connection, target: Name) -> bool:
+    return _exists(connection, target)
+
+
+def _exists(connection: Connection, target: Name) -> bool:
+    return connection.value("SELECT to_regclass(?)::text", target.sql) is not None
+
+
+def _drop(connection: Connection, name: Name) -> None:
+    connection.run("SET lock_timeout = '30s'")  # a task that is still writing holds it
+    connection.run(f"DROP TABLE IF EXISTS {name.sql}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

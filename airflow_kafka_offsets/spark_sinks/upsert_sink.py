@@ -1,0 +1,182 @@
+"""The newest record of each business key, in Delta or PostgreSQL.
+
+A batch that is done again after later ones must not put its old values over theirs. So the row of a key holds topic,
+partition and offset of the record that it comes from, and is updated only by a higher offset of the same partition.
+With that, doing a batch again, in any order, by any number of drivers at once, changes nothing.
+
+What it is not:
+
+- It has no row for each record, so there is nothing to read back: the call returns None, and the report is made from
+  the persisted scan.
+- It takes nothing back. What an attempt has put in stays, even if a later one plans fewer records.
+- It compares offsets within one partition. A key that is found in two (the topic has got more partitions, or there are
+  two topics) is refused: neither offset says which record is newer.
+- It deletes nothing. A record that says that something is gone becomes a row that says so. If rows were deleted, a
+  batch that is done again would bring them back.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark_sinks import postgresql
+from airflow_kafka_offsets.spark_sinks.contract import (
+    BATCH_COLUMN,
+    Sink,
+    SinkBatch,
+    check_batch,
+    names,
+    quoted,
+    with_key,
+)
+from airflow_kafka_offsets.spark_sinks.delta_sink import DeltaSink, commit
+from airflow_kafka_offsets.spark_sinks.jdbc_sink import JdbcSink
+from airflow_kafka_offsets.spark_sinks.postgresql import staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE = ("topic", "partition", "offset")
+TWO_PARTITIONS = "a key has records in two partitions, whose offsets do not say which is newer"
+NO_KEY = "a record has no value in a key column, so nothing says which row is its own"
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertSink:
+    """See :func:`upsert`."""
+
+    into: DeltaSink | JdbcSink
+    key_columns: tuple[str, ...]
+
+    @property
+    def output(self) -> str:
+        return self.into.output
+
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> None:
+        check_batch(batch)
+        present = {name.lower() for name in records.columns}
+        missing = [name for name in (*SOURCE, *self.key_columns) if name.lower() not in present]
+        if missing:
+            raise InvalidRequest(
+                [f"An upsert needs the columns {', '.join(missing)} in the records: it compares offsets."]
+            )
+        if isinstance(self.into, DeltaSink):
+            _merge(self.into, self.key_columns, records, batch)
+        else:
+            _insert(self.into, self.key_columns, records, batch)
+
+    def keys(self, spark: SparkSession) -> list[str]:
+        """Of the batches that some row still comes from."""
+        return self.into.keys(spark)
+
+    def written(self, spark: SparkSession, batch: SinkBatch) -> None:
+        """Nothing: a row that a later batch has updated is not this batch's any more, and was written all the same."""
+
+
+def upsert(into: Sink, keys: Sequence[str]) -> UpsertSink:
+    """Keep the newest record of each key: ``upsert(delta("s3a://lake/customers"), keys=["customer_id"])``.
+
+    The records need the columns ``topic``, ``partition`` and ``offset``. A table of PostgreSQL that is there already
+    needs a unique index on the keys.
+
+    :param into: a sink of Delta with ``mode="overwrite"``, or of PostgreSQL.
+    :param keys: the columns that identify a row.
+    :raises InvalidRequest: no keys, or another sink. (Iceberg's MERGE would do; it is not tested here.)
+    """
+    columns = names("keys", keys)
+    if not columns:
+        raise InvalidRequest(["keys is empty: name the columns that identify a row."])
+    if not isinstance(into, DeltaSink | JdbcSink):
+        raise InvalidRequest([f"upsert writes into delta(…) or jdbc(…), not {type(into).__name__}."])
+    if isinstance(into, DeltaSink) and into.mode != "overwrite":
+        raise InvalidRequest(["An upsert into Delta is no append: leave out mode='append'."])
+    return UpsertSink(into, columns)
+
+
+def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
+    """One MERGE: an error in any row undoes it all."""
+    from pyspark.sql import functions as f
+
+    spark = records.sparkSession
+    keyed = with_key(records, batch)
+    whole = f.struct(*(f.col(quoted(name)) for name in keyed.columns))
+    newest = keyed.groupBy(*(quoted(name) for name in keys)).agg(
+        f.max_by(whole, "offset").alias("kafka_newest"),
+        f.count_distinct("topic", "partition").alias("kafka_partitions"),
+    )
+    no_key = f.lit(False)
+    for name in keys:
+        no_key = no_key | f.col(quoted(name)).isNull()
+    # In a column that is written, so that no optimizer leaves it out.
+    key_or_error = (
+        f.when(no_key, f.raise_error(f.lit(NO_KEY)))
+        .when(f.col("kafka_partitions") > 1, f.raise_error(f.lit(TWO_PARTITIONS)))
+        .otherwise(f.col(f"kafka_newest.{BATCH_COLUMN}"))
+    )
+    source = newest.select(
+        key_or_error.alias(BATCH_COLUMN),
+        *(f.col(f"kafka_newest.{quoted(name)}") for name in keyed.columns if name != BATCH_COLUMN),
+    )
+    view = f"kafka_upsert_{secrets.token_hex(6)}"
+    source.createOrReplaceTempView(view)
+    same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
+    elsewhere = "NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
+
+    def write() -> None:
+        if into.read(spark) is None:
+            empty = spark.createDataFrame([], source.schema).write.format("delta").mode("append")
+            empty = empty.options(**dict(into.options)).partitionBy(*into.partition_by)
+            if into.path:
+                empty.save(into.path)
+            else:
+                empty.saveAsTable(into.sql_name)
+        batch.look()
+        spark.sql(
+            f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "
+            f"WHEN MATCHED AND {elsewhere} THEN UPDATE SET offset = CAST(raise_error('{TWO_PARTITIONS}') AS BIGINT) "
+            "WHEN MATCHED AND s.offset > t.offset THEN UPDATE SET * "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    try:
+        commit(write, batch, into.output)
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
+    """One transaction: a staging table, checks, and one INSERT … ON CONFLICT."""
+    with staged(into.database, into.table, records, batch, dict(into.options)) as (connection, staging):
+        columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
+        key = ", ".join(postgresql.quoted(name) for name in keys)
+        target, rows = into.table.sql, f"({staging.rows})"
+        no_key = " OR ".join(f"{postgresql.quoted(name)} IS NULL" for name in keys)
+        same_key = " AND ".join(f"t.{postgresql.quoted(name)} = s.{postgresql.quoted(name)}" for name in keys)
+        update = ", ".join(
+            f"{postgresql.quoted(name)} = excluded.{postgresql.quoted(name)}" for name in staging.columns
+        )
+        in_two = f"SELECT 1 FROM {rows} AS s GROUP BY {key} HAVING count(DISTINCT (topic, partition)) > 1"
+        elsewhere = (
+            f"SELECT 1 FROM {rows} AS s JOIN {target} AS t ON {same_key} "
+            "WHERE (t.topic, t.partition) IS DISTINCT FROM (s.topic, s.partition)"
+        )
+        with connection.transaction():
+            postgresql.take_place(connection, into.table, batch, into.wait_s)
+            postgresql.make_table(connection, staging, f"CREATE UNIQUE INDEX ON {target} ({key})")
+            for found, problem in (
+                (f"SELECT 1 FROM {rows} AS s WHERE {no_key}", NO_KEY),
+                (in_two, TWO_PARTITIONS),
+                (elsewhere, TWO_PARTITIONS),
+            ):
+                if connection.value(f"{found} LIMIT 1") is not None:
+                    raise InvalidRequest([f"Batch {batch.key} was not written to {into.output}: {problem}."])
+            connection.run(
+                f"INSERT INTO {target} AS t ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM {rows} AS s "
+                f'ORDER BY {key}, "offset" DESC '
+                f"ON CONFLICT ({key}) DO UPDATE SET {update} "
+                'WHERE t.topic = excluded.topic AND t.partition = excluded.partition AND excluded."offset" > t."offset"'
+            )

