@@ -51,7 +51,7 @@ def get_provider_info() -> dict[str, Any]:
         "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
         "config": {
             "kafka_offsets": {
-                "description": "Where airflow-kafka-offsets keeps plans, read reports and receipts.",
+                "description": "Where airflow-kafka-offsets keeps its log of batches.",
                 "options": {
                     "work_store": {
                         "description": "An ObjectStoragePath URI that every worker and the Spark drivers can reach. "
@@ -59,6 +59,14 @@ def get_provider_info() -> dict[str, Any]:
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "s3://aws_default@my-bucket/kafka_offsets",
+                        "default": "",
+                    },
+                    "instance": {
+                        "description": "What names this Airflow in plans, commits and marks; default: its base URL. "
+                        "Another one on the same work store or group is refused until it says that it takes over.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "production",
                         "default": "",
                     },
                     "retention_days": {

@@ -1,38 +1,46 @@
-"""``clean``: what is old goes from the work store."""
+"""``clean`` and ``release-output``: what is old, or no longer somebody's, goes from the work store."""
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
 from contextlib import suppress
 
-from airflow_kafka_offsets.cli.inputs import Options, work_store
-from airflow_kafka_offsets.cli.render import Table, render
+from airflow_kafka_offsets.cli.inputs import Options, required, work_store
+from airflow_kafka_offsets.cli.render import Page, Table, say_dry_run, show
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.times import iso, parse_duration_ms
-from airflow_kafka_offsets.planner import now_ms
-from airflow_kafka_offsets.stores.retention import KINDS, find_old, remove
+from airflow_kafka_offsets.pipeline.clean import find_old, remove
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.stores.outputs import owner_of
+from airflow_kafka_offsets.stores.outputs import release_output as release
 
 _DAY_MS = 86_400_000
 
 
 def clean(options: Options) -> int:
-    """How many objects of each kind are older than ``--keep``, and their bytes; with ``--execute`` they are gone."""
+    """How many batches and windows of each pipeline are older than ``--keep``; with ``--execute`` they are gone."""
     before_ms = now_ms() - _keep_ms(options.get("keep") or _configured_days())
     store = work_store(options)
-    old = find_old(store, before_ms)
     dry_run = not options.get("execute")
-    if not dry_run:
-        remove(store, old)
-    rows = []
-    for kind in KINDS:
-        sizes = [removal.size for removal in old if removal.kind == kind]
-        rows.append((kind, len(sizes), sum(sizes)))
+    found: Counter[tuple[str, str]] = Counter()
+    objects: Counter[tuple[str, str]] = Counter()
+    for removal in find_old(store, before_ms):
+        which = removal.pipeline.checkpoint_id, removal.kind
+        found[which] += 1
+        objects[which] += len(removal.names)
+        if not dry_run:
+            remove(removal)
+    rows = [(*which, found[which], objects[which]) for which in sorted(found)]
     verb = "would be" if dry_run else "were"
-    summary = f"{len(old)} objects from before {iso(before_ms)} {verb} removed from {store.uri}"
+    summary = (
+        f"{found.total()} batches and windows ({objects.total()} objects) from before {iso(before_ms)} {verb} removed "
+        f"from {store.uri}"
+    )
     facts = {"work_store": store.uri, "before_ms": before_ms, "dry_run": dry_run}
-    print(render(Table(("kind", "objects", "bytes"), rows, facts, summary, "kinds"), options.get("output")))
-    if dry_run and old:
-        print("This was a dry run: nothing was removed. --execute removes them.", file=sys.stderr)
+    table = Table(("pipeline", "kind", "count", "objects"), rows, "removed")
+    show(Page([table], facts, summary), options.get("output"))
+    if dry_run and found:
+        say_dry_run("removes them")
     return 0
 
 
@@ -40,8 +48,8 @@ def _keep_ms(keep: str | None) -> int:
     if keep is None:
         raise InvalidRequest(
             (
-                "How long is kept what? Give --keep, such as 90d, or set [kafka_offsets] retention_days. "
-                "It has to be longer than anybody clears an old run.",
+                "No retention period given: pass --keep 90d. (Or set [kafka_offsets] retention_days. It has to be "
+                "longer than anybody clears an old run.)",
             )
         )
     try:
@@ -59,3 +67,30 @@ def _configured_days() -> str | None:
 
         return configured_retention_days()
     return None
+
+
+def release_output(options: Options) -> int:
+    """Whose the output is; with ``--execute`` it is nobody's any more."""
+    required(options, "output_name")
+    if not options["output_name"].strip():
+        raise InvalidRequest(("--output-name is empty.",))
+    output = options["output_name"].strip().rstrip("/")  # as a request takes it
+    store = work_store(options)
+    owner = owner_of(store, output)
+    dry_run = not options.get("execute")
+    if owner is not None and not dry_run:
+        release(store, output)
+    facts = {
+        "work_store": store.uri,
+        "output_name": output,
+        "pipeline": owner.pipeline if owner else None,
+        "kind": owner.kind if owner else None,
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    summary = f"Output {output} is nobody's." if owner is None else f"Output {output} of {owner} {verb} released."
+    rows = [(output, owner.pipeline, owner.kind)] if owner else []
+    show(Page([Table(("output", "pipeline", "kind"), rows, "released")], facts, summary), options.get("output"))
+    if dry_run and owner is not None:
+        say_dry_run("releases it")
+    return 0

@@ -126,7 +126,7 @@ def pipeline_asked_for(options: Options) -> PipelineLog:
     if not pipeline.store.list(pipeline.root):
         raise NoPosition(
             [f"The work store {pipeline.store.uri} has no pipeline {name!r}"],
-            "Correct the name (kafka-offsets pipelines lists those that there are), or name the store that the pipeline "
+            "Correct the name (kafka-offsets pipelines lists those that it has), or name the store that the pipeline "
             "uses with --work-store.",
         )
     return pipeline
@@ -139,17 +139,17 @@ def batch_asked_for(options: Options, pipeline: PipelineLog) -> StoredBatch | No
     :raises NoPosition: there is no such batch.
     :raises BatchGone: it was cleaned away.
     """
-    named = options.get("batch")
-    of_run = [options[name] for name in ("dag_id", "run_id", "task_id") if options.get(name) is not None]
-    index = options.get("map_index")
-    by_default_name = options.get("checkpoint_id") is None and options.get("run_id") is None and index is None
-    if named is not None and (by_default_name or not of_run) and index is None:
-        return find_batch(pipeline, named)
-    if named is not None or len(of_run) < 3:
+    named, index = options.get("batch"), options.get("map_index")
+    of_run = [options.get(name) for name in ("dag_id", "run_id", "task_id")]
+    by_run = options.get("run_id") is not None or index is not None
+    if (named is not None) == by_run or (by_run and None in of_run):
         raise InvalidRequest(
             ("Which batch? Give --batch alone, or --dag-id, --run-id and --task-id of the run that did it.",)
         )
-    run = RunKey(*of_run, *(() if index is None else (index,)))
+    if named is not None:
+        return find_batch(pipeline, named)
+    dag_id, run_id, task_id = map(str, of_run)
+    run = RunKey(dag_id, run_id, task_id, -1 if index is None else index)
     taken = pipeline.batch_of_run(run)
     if taken is None:
         raise NoPosition(

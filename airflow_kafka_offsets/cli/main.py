@@ -17,7 +17,7 @@ from typing import Any
 
 from airflow_kafka_offsets.cli.options import COMMANDS, Command
 from airflow_kafka_offsets.cli.typed import error_as_typed
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(command: Command, options: Mapping[str, Any]) -> int:
     """Carry out one parsed command; errors become a message on standard error and their exit status."""
     try:
+        _refuse_what_is_no_text(command, options)
         module = import_module(f"airflow_kafka_offsets.cli.{command.module}")
         status: int = getattr(module, command.name.replace("-", "_"))(options)
         sys.stdout.flush()
@@ -42,6 +43,15 @@ def run(command: Command, options: Mapping[str, Any]) -> int:
     except BrokenPipeError:  # ``kafka-offsets … | head``: nobody reads on, also not what is flushed at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def _refuse_what_is_no_text(command: Command, options: Mapping[str, Any]) -> None:
+    """:raises InvalidRequest: an argument has bytes that are no UTF-8, which no topic and no file of ours has."""
+    given = {option.flag: options.get(option.name) for option in command.options}
+    texts = {flag: value for flag, value in given.items() if isinstance(value, str)}
+    wrong = [flag for flag, value in texts.items() if "\0" in value or value.encode(errors="replace").decode() != value]
+    if wrong:
+        raise InvalidRequest(tuple(f"{flag} is no text in UTF-8." for flag in wrong))
 
 
 def _parser() -> argparse.ArgumentParser:

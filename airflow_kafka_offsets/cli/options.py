@@ -45,9 +45,6 @@ _TIME = 'epoch milliseconds, ISO 8601, now-2h, or one for each topic: {"orders":
 
 # ── the request ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-RENAMED = {"output": "job_output"}
-"""Fields whose name is another option's already: ``--output`` is the form of what a command prints."""
-
 
 def _words(literal: object) -> str:
     return ", ".join(get_args(literal))
@@ -82,7 +79,7 @@ _HELP: Mapping[str, tuple[str, str]] = {
     "max_records_per_partition": ("N", "limit of each partition, in offsets"),
     "splits": ("N", "how many Spark jobs read the batch"),
     "split_by": ("WORD", _words(SplitBy)),
-    "output": ("PATH", "what the Spark job writes, a path or a table (the parameter `output`)"),
+    "output_name": ("NAME", "what the Spark job writes, a path or a table"),
     "commit_mode": ("WORD", f"whether the group follows the position: {_words(CommitMode)}"),
     "fencing": ("WORD", f"how the group is written: {_words(Fencing)}"),
     "filter_restored_partitions": ("", "leave out what the position holds and is no longer subscribed to"),
@@ -100,13 +97,12 @@ _HELP: Mapping[str, tuple[str, str]] = {
 
 
 def _option_of(name: str, default: object) -> Option:
-    metavar, words = _HELP[name]
-    dest = RENAMED.get(name, name)
+    metavar, words = _HELP.get(name, (None, "see ResolveStartupOffsetsOperator"))
     if isinstance(default, bool):
         shown = "; default: yes" if default else ""
-        return Option(dest, words + shown, {"action": argparse.BooleanOptionalAction, "default": None})
+        return Option(name, words + shown, {"action": argparse.BooleanOptionalAction, "default": None})
     shown = "" if default is None else f"; default: {default}"
-    return Option(dest, words + shown, {"metavar": metavar})
+    return Option(name, words + shown, {"metavar": metavar})
 
 
 OF_FIELD: Mapping[str, Option] = {f.name: _option_of(f.name, f.default) for f in fields(RequestParameters)}
@@ -115,8 +111,7 @@ OF_FIELD: Mapping[str, Option] = {f.name: _option_of(f.name, f.default) for f in
 
 def request_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those fields of a request that were given."""
-    given = {name: options.get(option.name) for name, option in OF_FIELD.items()}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: options[name] for name in OF_FIELD if options.get(name) is not None}
 
 
 # ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -271,6 +266,6 @@ COMMANDS = (
         "release-output",
         "cleaning",
         "Let another pipeline write to an output; a dry run unless --execute",
-        (_STORE, replace(OF_FIELD["output"], help="the output, as the pipeline names it"), _EXECUTE, _OUTPUT),
+        (_STORE, replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _EXECUTE, _OUTPUT),
     ),
 )

@@ -1,102 +1,102 @@
-"""What a command found, as a table for people, JSON for programs, CSV for spreadsheets."""
+"""What a command found, as tables for people, JSON for programs, CSV for spreadsheets."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
-from airflow_kafka_offsets.offsets.request.offset_maps import to_csv, to_flink
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+VERSION = 1
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns, and what is true of all of them.
+    """Rows under columns.
 
     :ivar columns: in words; JSON has them with underscores.
     :ivar rows: a cell that is ``None`` is absent or unknown: null in JSON, nothing in CSV, a word in a table.
-    :ivar facts: what JSON has beside the rows.
-    :ivar summary: what a table says below the rows.
-    :ivar rows_name: what JSON calls the rows.
+    :ivar name: what JSON calls the rows.
     :ivar absent: that word, by column, where it is not ``-``.
+    :ivar hidden: columns that a table for people leaves out, because another one says it.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
+    name: str = "partitions"
+    absent: Mapping[str, str] = field(default_factory=dict)
+    hidden: Collection[str] = ()
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        names = [column.replace(" ", "_") for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that a command prints.
+
+    :ivar facts: what JSON has beside the rows.
+    :ivar summary: what a table says below the rows.
+    :ivar head: what it says above them.
+    :ivar tables: CSV has the first alone.
+    """
+
+    tables: Sequence[Table]
     facts: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
-    rows_name: str = "partitions"
-    absent: Mapping[str, str] = field(default_factory=dict)
+    head: str = ""
 
 
-def render(table: Table, output: str | None) -> str:
-    """One of the forms of ``--output``; without a final newline."""
+def show(page: Page, output: str | None) -> None:
+    """Print it in one of the forms of ``--output``."""
+    print(render(page, output))
+
+
+def say(*messages: str) -> None:
+    """Tell the person at the terminal; standard output is for what was asked for."""
+    for message in messages:
+        print(message, file=sys.stderr)
+
+
+def say_dry_run(done: str) -> None:
+    """:param done: what --execute does, such as ``commits``."""
+    say(f"This was a dry run: nothing was written. --execute {done}.")
+
+
+def render(page: Page, output: str | None) -> str:
+    """Without a final newline."""
     if output == "json":
-        names = [column.replace(" ", "_") for column in table.columns]
-        rows = [dict(zip(names, row, strict=True)) for row in table.rows]
-        return json.dumps({**table.facts, table.rows_name: rows})
+        return json.dumps({"version": VERSION, **page.facts, **{table.name: table.to_dicts() for table in page.tables}})
     if output == "csv":
+        first = page.tables[0]
         buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([table.columns, *table.rows])
+        rows = [[_yes_or_no(cell) for cell in row] for row in first.rows]
+        csv.writer(buffer, lineterminator="\n").writerows([first.columns, *rows])
         return buffer.getvalue().rstrip("\n")
-    lines = _aligned(table) if table.rows else []
-    return "\n".join([*lines, *([""] if lines and table.summary else []), *([table.summary] if table.summary else [])])
+    parts = [page.head, *("\n".join(_aligned(table)) for table in page.tables if table.rows), page.summary]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _aligned(table: Table) -> list[str]:
     """Numbers to the right, texts to the left."""
+    shown = [number for number, column in enumerate(table.columns) if column not in table.hidden]
     words = [table.absent.get(column, "-") for column in table.columns]
-    cells = [
-        [*table.columns],
-        *([word if cell is None else str(cell) for cell, word in zip(row, words, strict=True)] for row in table.rows),
-    ]
-    widths = [max(len(row[number]) for row in cells) for number in range(len(table.columns))]
-    left = {number for row in table.rows for number, cell in enumerate(row) if isinstance(cell, str)}
+    rows = [[words[n] if row[n] is None else str(_yes_or_no(row[n])) for n in shown] for row in table.rows]
+    cells = [[table.columns[n] for n in shown], *rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    left = [any(isinstance(row[n], str | bool) for row in table.rows) for n in shown]
     return [
         "  ".join(
-            cell.ljust(width) if number in left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, left, strict=True)
         ).rstrip()
         for row in cells
     ]
 
 
-def render_plan(plan: OffsetPlan, output: str) -> str:
-    """One of the forms of ``plan --output``, ``json`` being exactly the plan's; without a final newline."""
-    if output == "json":
-        return json.dumps(plan_to_dict(plan))
-    if output in ("offsets-csv", "offsets-flink"):
-        starts = {p.topic_partition: p.start_offset for p in plan.partitions}
-        return to_csv(starts) if output == "offsets-csv" else to_flink(starts)
-    columns = "topic,partition,log start,committed,start,end,records,lost,skipped,start reason,end reason"
-    rows = [
-        (
-            p.topic_partition.topic,
-            p.topic_partition.partition,
-            p.log_start_offset,
-            p.base_offset,
-            p.start_offset,
-            p.end_offset,
-            p.range.size,
-            p.lost,
-            p.skipped,
-            p.start_reason,
-            p.end_reason,
-        )
-        for p in plan.partitions
-    ]
-    return render(Table(columns.split(","), rows, summary=_summary(plan), absent={"committed": ""}), output)
-
-
-def _summary(plan: OffsetPlan) -> str:
-    group = f"group {plan.group_id}" if plan.group_id else "no group"
-    kind = "window" if plan.window else f"from {plan.startup_mode}"
-    return (
-        f"plan {plan.plan_id}: up to {plan.record_count_upper_bound} records of {len(plan.partitions)} partitions, "
-        f"{kind} to {plan.bounded_mode}, {plan.isolation_level}, {group}, cluster {plan.cluster_id}"
-    )
+def _yes_or_no(cell: object) -> object:
+    return {True: "yes", False: "no"}[cell] if isinstance(cell, bool) else cell

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.inputs import Options, client_config, work_store
-from airflow_kafka_offsets.cli.options import SUBSCRIPTION
-from airflow_kafka_offsets.cli.render import Table, render
-from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.commits import CommitMark, writer_of
-from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicPartition
-from airflow_kafka_offsets.offsets.request.modes import EarliestOffset, PlanRequest
-from airflow_kafka_offsets.overview import describe_present, partition_states
-from airflow_kafka_offsets.planner import request_for
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-_NO_LOG = {"leader": "none", "log start": "unknown", "end": "unknown", "records": "unknown"}
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.inputs import Options, client_config, pipeline_asked_for
+from airflow_kafka_offsets.cli.options import SUBSCRIPTION
+from airflow_kafka_offsets.cli.render import Page, Table, say, show
+from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
+from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
+from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters
+from airflow_kafka_offsets.pipeline.present import describe_present
+from airflow_kafka_offsets.pipeline.request import scope_for
+from airflow_kafka_offsets.pipeline.status import PartitionState, partition_states, position_of
+
+_UNKNOWN = {"leader": "none", "log start": "unknown", "end": "unknown", "records": "unknown", "lag": "unknown"}
 
 
 def partitions(options: Options) -> int:
     """Each partition of the topics that are asked for."""
     config = client_config(options)
-    request = _request(config, options, {option.name: options.get(option.name) for option in SUBSCRIPTION})
+    asked = {name: options[name] for name in (*SUBSCRIPTION, "isolation_level") if options.get(name) is not None}
+    scope = scope_for(config, ScopeParameters(**asked))
     with KafkaCluster(config) as cluster:
-        found = cluster.describe(request.subscription)
-        states = partition_states(cluster, found, found.partitions(), request.isolation_level)
+        found = cluster.describe(scope.subscription)
+        states = partition_states(cluster, found, found.partitions(), scope.isolation_level)
     rows = [
         (
             state.topic_partition.topic,
@@ -37,87 +42,139 @@ def partitions(options: Options) -> int:
         for state in states
     ]
     columns = ("topic", "topic id", "partition", "leader", "log start", "end", "records")
-    facts = {"cluster_id": found.cluster_id, "isolation_level": request.isolation_level}
+    facts = {"cluster_id": found.cluster_id, "isolation_level": scope.isolation_level}
     records = sum(state.record_count_upper_bound or 0 for state in states)
-    summary = (
-        f"up to {records} records in {len(rows)} partitions, {request.isolation_level}, cluster {found.cluster_id}"
-    )
-    print(render(Table(columns, rows, facts, summary, absent=_NO_LOG), options.get("output")))
+    summary = f"up to {records} records in {len(rows)} partitions, {scope.isolation_level}, cluster {found.cluster_id}"
+    show(Page([Table(columns, rows, absent=_UNKNOWN)], facts, summary), options.get("output"))
     return 0
 
 
 def lag(options: Options) -> int:
-    """How far the group is in each partition, who wrote that, and the pipeline's checkpoint beside it."""
+    """How far the group is in each partition, and who wrote that; or how far the pipeline is, by its log."""
     config = client_config(options)
-    asked = {option.name: options.get(option.name) for option in SUBSCRIPTION}
-    everything = all(value is None for value in asked.values())
-    request = _request(
-        config, options, {"topic_pattern": ".*"} if everything else asked, group_id=options.get("group_id")
-    )
-    if request.group_id is None:
-        raise InvalidRequest(("Whose lag? Give --group-id, or set group.id in the client configuration.",))
-    checkpoint_id = options.get("checkpoint_id")
-    store = work_store(options) if checkpoint_id is not None else None
+    everything = all(options.get(name) is None for name in ("topics", "topic_pattern", "partitions"))
+    scope = _scope(config, options, everything)
+    pipeline = pipeline_asked_for(options) if scope.checkpoint_id is not None else None
+    position = position_of(pipeline) if pipeline else None
+    newest = pipeline.newest() if pipeline else None
+    group_id = scope.group_id or (newest.log.plan.group_id if newest and newest.log.plan.mirrors else None)
+    if group_id is None and pipeline is None:
+        raise InvalidRequest(
+            ("Whose lag? Give --group-id or --checkpoint-id, or set group.id in the client configuration.",)
+        )
     with KafkaCluster(config) as cluster:
-        committed = cluster.all_committed(request.group_id)
-        cluster_id = cluster.cluster_id()
-        checkpoint = CheckpointChain(store, cluster_id, checkpoint_id).newest() if store and checkpoint_id else None
-        kept = checkpoint.offsets if checkpoint else {}
+        committed = cluster.all_committed(group_id) if group_id is not None else {}
+        if pipeline is None and not committed:
+            _refuse_unknown_group(cluster, str(group_id))
+        wanted = [*committed, *(position.offsets if position else ())]
         if everything:
-            wanted: list[TopicPartition] = [*committed, *kept]
-            found = describe_present(cluster, {tp.topic for tp in wanted}) or ClusterDescription(cluster_id)
+            topics = {tp.topic for tp in wanted}
+            found = describe_present(cluster, topics) or ClusterDescription(cluster.cluster_id())
         else:
-            found = cluster.describe(request.subscription)
+            found = cluster.describe(scope.subscription)
             wanted = found.partitions()
-        states = partition_states(cluster, found, wanted, request.isolation_level)
+        states = partition_states(cluster, found, wanted, scope.isolation_level)
+    kept = _kept(position, found, scope.checkpoint_id or "") if pipeline else None
+    show(_page(_Lag(scope, group_id, found, states, committed, kept)), options.get("output"))
+    return 0
+
+
+def _scope(config: Mapping[str, object], options: Options, everything: bool) -> Scope:
+    names = (*SUBSCRIPTION, "isolation_level", "group_id", "checkpoint_id")
+    asked = {name: options[name] for name in names if options.get(name) is not None}
+    return scope_for(config, ScopeParameters(**{**asked, **({"topic_pattern": ".*"} if everything else {})}))
+
+
+def _refuse_unknown_group(cluster: KafkaCluster, group_id: str) -> None:
+    """:raises NoCommittedOffset: the cluster does not know the group; one with members and no commit is known."""
+    if cluster.describe_group(group_id).state == "Dead":
+        raise NoCommittedOffset(
+            [f"Group {group_id!r} is not known to cluster {cluster.cluster_id()}: it has no commit and no member"],
+            "Correct the name, or the cluster. (Kafka forgets the offsets of a group without members, after seven days "
+            "by default: --checkpoint-id counts from a pipeline's own position.)",
+        )
+
+
+def _kept(position: Position | None, found: ClusterDescription, pipeline: str) -> dict[TopicPartition, int]:
+    """The position's offsets, without those of a log that is gone.
+
+    :raises ClusterChanged: the position is another cluster's.
+    """
+    if position is None:
+        return {}
+    if position.cluster_id != found.cluster_id:
+        raise ClusterChanged(pipeline, position.cluster_id, found.cluster_id)
+    anew = {
+        name
+        for name, topic in found.topics.items()
+        if topic.topic_id is not None and position.topic_ids.get(name) not in (None, topic.topic_id)
+    }
+    say(
+        *(
+            f"warning: topic {name} was deleted and created again: the position is of the old one"
+            for name in sorted(anew)
+        )
+    )
+    return {tp: kept.offset for tp, kept in position.offsets.items() if tp.topic not in anew}
+
+
+@dataclass(frozen=True)
+class _Lag:
+    """:ivar kept: the position of the pipeline that is asked for; ``None``: counted from the group's commits."""
+
+    scope: Scope
+    group_id: str | None
+    found: ClusterDescription
+    states: list[PartitionState]
+    committed: Mapping[TopicPartition, CommittedOffset]
+    kept: Mapping[TopicPartition, int] | None
+
+    def of(self, state: PartitionState) -> int | None:
+        if self.kept is None:
+            return state.lag(self.committed.get(state.topic_partition))
+        kept = self.kept.get(state.topic_partition)
+        return None if kept is None else state.lag(CommittedOffset(kept))
+
+
+def _page(lag: _Lag) -> Page:
+    of_pipeline = lag.kept is not None
     rows = []
-    for state in states:
+    for state in lag.states:
         tp = state.topic_partition
-        commit = committed.get(tp)
-        mark = CommitMark.of(commit)
+        commit = lag.committed.get(tp)
+        mark = Mark.of(commit) if commit else None
         rows.append(
             (
                 tp.topic,
                 tp.partition,
+                *((lag.kept.get(tp),) if lag.kept is not None else ()),
                 commit.offset if commit else None,
-                *((kept[tp].offset if tp in kept else None,) if checkpoint_id is not None else ()),
                 state.log.log_start_offset if state.log else None,
                 state.log.end_offset if state.log else None,
-                state.lag(commit),
+                lag.of(state),
                 writer_of(commit) if commit else None,
-                mark.run if mark else None,
-                mark.plan_id if mark else None,
+                mark.pipeline if mark else None,
+                mark.instance if mark else None,
+                mark.batch if mark else None,
             )
         )
-    columns = [
-        *("topic", "partition", "committed"),
-        *(("checkpoint",) if checkpoint_id is not None else ()),
-        *("log start", "end", "lag", "committed by", "run", "plan"),
-    ]
-    if options.get("output") in (None, "table"):  # "committed by" says it for people
-        columns, rows = columns[:-2], [row[:-2] for row in rows]
-    lags = [state.lag(committed.get(state.topic_partition)) for state in states]
+    hidden = ("pipeline", "instance", "batch")  # "committed by" says it for people
+    columns = ("topic", "partition", *(("position",) if of_pipeline else ()), "committed", "log start", "end", "lag")
+    absent = {**_UNKNOWN, "committed": "none", "position": "none"}
+    table = Table((*columns, "committed by", *hidden), rows, absent=absent, hidden=hidden)
+    lags = [lag.of(state) for state in lag.states]
     unknown = lags.count(None)
+    isolation, cluster_id = lag.scope.isolation_level, lag.found.cluster_id
+    whose = f"pipeline {lag.scope.checkpoint_id}" if of_pipeline else f"group {lag.group_id}"
     summary = (
-        f"group {request.group_id}: lag {sum(known for known in lags if known is not None)} in {len(rows)} partitions"
+        f"{whose}: lag {sum(known for known in lags if known is not None)} in {len(rows)} partitions"
         + (f", unknown in {unknown} of them" if unknown else "")
-        + f", {request.isolation_level}, cluster {found.cluster_id}"
+        + f", {isolation}, cluster {cluster_id}"
     )
     facts = {
-        "cluster_id": found.cluster_id,
-        "group_id": request.group_id,
-        "isolation_level": request.isolation_level,
-        "checkpoint": checkpoint.id if checkpoint else None,
+        "cluster_id": cluster_id,
+        "group_id": lag.group_id,
+        "checkpoint_id": lag.scope.checkpoint_id,
+        "isolation_level": isolation,
     }
-    absent = {**_NO_LOG, "committed": "none", "checkpoint": "none", "lag": "unknown"}
-    print(render(Table(columns, rows, facts, summary, absent=absent), options.get("output")))
-    return 0
-
-
-def _request(
-    config: dict[str, object], options: Options, subscription: Options, group_id: str | None = None
-) -> PlanRequest:
-    """Read as ``plan`` reads it: every problem at once, the connection's defaults; no mode is involved."""
-    isolation_level = options.get("isolation_level")
-    parameters = {**subscription, "group_id": group_id, "isolation_level": isolation_level}
-    return request_for(config, {**parameters, "startup_mode": EarliestOffset.name})
+    return Page([table], facts, summary)

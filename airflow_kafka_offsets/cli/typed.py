@@ -16,6 +16,7 @@ from airflow_kafka_offsets.offsets.request.parameters import names_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 
 _NAME = re.compile(r"""(?<![\w"'-])(\w+)(?:=(True|False))?(?![\w"'])""")
+_FIRST_WORD = re.compile(r"\w+")
 _ABOUT_ALL = "Give exactly one of "
 _OF_THE_SCOPE = frozenset(names_of(ScopeParameters))
 
@@ -33,9 +34,9 @@ def text_as_typed(text: str, command: Command) -> str:
 
 
 def _names(command: Command) -> set[str]:
-    """The fields that the command has an option for."""
-    options = {option.name for option in command.options}
-    return {name for name, option in OF_FIELD.items() if option.name in options}
+    """The parameters that the command has an option for; one of the commit task's, by its opposite."""
+    options = {option.name.removeprefix("no_") for option in command.options}
+    return options & (OF_FIELD.keys() | {"require_report"})
 
 
 _OF_WINDOWS = {"start": "--from", "end": "--to", "width": "--windows", "timezone": "--timezone"}
@@ -51,16 +52,20 @@ def windows_as_typed(error: InvalidRequest) -> InvalidRequest:
 def _problem(problem: str, names: Collection[str]) -> str:
     if problem.startswith(_ABOUT_ALL):
         return _replaced(problem, names)
-    first, space, rest = problem.partition(" ")
-    about = OF_FIELD[first].flag if first in names else first
-    return about + space + _replaced(rest, {name for name in names if "_" in name}) if space else problem
+    first = _FIRST_WORD.match(problem)
+    about = first[0] if first and first[0] in names else ""
+    rest = _replaced(problem[len(about) :], {name for name in names if "_" in name})
+    return _flag(about) + rest if about else rest
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _replaced(text: str, names: Collection[str]) -> str:
     def flag(found: re.Match[str]) -> str:
         if found[1] not in names:
             return found[0]
-        option = OF_FIELD[found[1]].flag
-        return f"--no-{option[2:]}" if found[2] == "False" else option
+        return _flag(f"no_{found[1]}" if found[2] == "False" else found[1])
 
     return _NAME.sub(flag, text)

@@ -33,8 +33,10 @@ def from_columns(
     :raises ValueError: a column is missing, of another length, or a partition is named twice.
     """
     seen: set[TopicPartition] = set()
+    if not isinstance(topics, Mapping):
+        raise ValueError(f"{topics!r} is no object of topics")
     for topic, columns in topics.items():
-        numbers = columns.get("partition")
+        numbers = columns.get("partition") if isinstance(columns, Mapping) else None
         if not isinstance(numbers, list):
             raise ValueError(f"topic {topic!r} has no partitions")
         values: dict[str, Any] = {name: columns.get(name) for name in required}

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.offsets.window.claims import claim_of
+from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids, read_batch
+from airflow_kafka_offsets.stores.reads import has_begun
 from airflow_kafka_offsets.stores.store import Store
 
 KEPT_COMMITS = 2
@@ -40,10 +41,13 @@ def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
 
 def remove(removal: Removal) -> None:
     store, batch = removal.batch.store, removal.batch
-    for name in removal.names:
+    *others, first_entry = removal.names
+    for name in others:
         store.delete(name)
     if batch.log.plan.window:
-        removal.pipeline.unclaim(claim_of(batch.log.plan))
+        name = batch.name.rpartition("/")[2]
+        removal.pipeline.unclaim(name)  # while the window is still found, should this be cut off
+    store.delete(first_entry)
 
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
@@ -63,15 +67,24 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
 
 def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
     for name in pipeline.windows():
+        by_time = time_claim_of_name(name)
+        if by_time is not None and by_time.end_ms >= before_ms:
+            continue  # its name says enough: no need to read it
         window = pipeline.window(name)
         if window is not None and _is_old(window, before_ms):
             yield Removal(pipeline, window, _names(window))
 
 
 def _is_old(batch: StoredBatch, before_ms: int) -> bool:
-    """By its last entry; a batch that was passed by is as old as its plan."""
+    """By its last entry; a batch that was passed by is as old as its plan.
+
+    A window that is not committed stays if a Spark job has begun it: half of it may be written. One that nobody has
+    begun, or of which a clean that was cut off has left just the plan, goes.
+    """
     last = batch.log.later[-1].at_ms if batch.log.later else batch.log.plan.resolved_at_ms
-    return last < before_ms and (batch.log.committed is not None or not batch.log.plan.window)
+    if last >= before_ms:
+        return False
+    return batch.log.committed is not None or not batch.log.plan.window or not has_begun(batch)
 
 
 def _names(batch: StoredBatch) -> tuple[str, ...]:

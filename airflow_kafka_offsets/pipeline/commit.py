@@ -7,9 +7,9 @@ group follows afterwards, and who dies in between leaves that to the retry or to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from airflow_kafka_offsets.errors import BatchGone, PlanReplaced
+from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, PlanReplaced
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
@@ -75,7 +75,8 @@ def commit_batch(
     batch = pipeline.read(handed.folder)
     if batch is None:
         raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
-    by_this = False
+    _refuse_another_airflow(batch, me)
+    by_this, as_if = False, None
     while True:
         if batch.log.plan.plan_id != handed.plan_id:
             raise PlanReplaced(str(batch.log.plan.batch), str(handed.plan_id), batch.log.plan.plan_id)
@@ -85,16 +86,26 @@ def commit_batch(
         if batch.log.committed:
             break
         _refuse_foreign(batch, cluster, me)
-        if dry_run:
-            break
         plan, position = batch.log.plan, batch.log.planned.position
         after = None if plan.window else position_after(plan, position)
-        done = batch.append(Committed(me, now_ms, plan.plan_id, after))
+        entry = Committed(me, now_ms, plan.plan_id, after)
+        if dry_run:
+            as_if = replace(batch, log=batch.log.with_entry(entry))
+            break
+        done = batch.append(entry)
         by_this = done is not None
         batch = done or batch.again()
     if batch.log.plan.window:
         return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
-    return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, dry_run=dry_run))
+    return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, dry_run=dry_run, as_if=as_if))
+
+
+def _refuse_another_airflow(batch: StoredBatch, me: Actor) -> None:
+    """:raises AnotherAirflow: the batch is in the hands of one; a person without Airflow commits for whoever has it."""
+    holder = batch.log.holder.instance
+    if me.instance is not None and holder not in (None, me.instance):
+        pipeline = batch.log.plan.pipeline or ""
+        raise AnotherAirflow(pipeline, me.instance, str(holder), f"its work store {batch.store.uri}")
 
 
 def _refuse_foreign(batch: StoredBatch, cluster: Cluster, me: Actor) -> None:

@@ -124,6 +124,8 @@ def sign(cluster: Cluster, request: PlanRequest, signature: Signature, held: Hel
     """
     unsigned = signature.unsigned(held)
     if not unsigned:
+        if not held:  # there is nothing to write yet, which would find them out
+            _refuse_live_group(cluster, request.scope.group_id or "")
         return
     text = signature.mark(last).encode()
     marked = {tp: CommittedOffset(c.offset, c.leader_epoch, text) for tp, c in unsigned.items()}
@@ -137,13 +139,16 @@ def signature_of(plan: OffsetPlan, me: Actor) -> Signature:
     return Signature.of(plan.pipeline or "", me.instance or plan.instance or "")
 
 
-def mirror(pipeline: PipelineLog, cluster: Cluster, me: Actor, *, dry_run: bool = False) -> Mirrored:
+def mirror(
+    pipeline: PipelineLog, cluster: Cluster, me: Actor, *, dry_run: bool = False, as_if: StoredBatch | None = None
+) -> Mirrored:
     """Make the group equal to the position, on the partitions of the newest committed batch.
 
+    :param as_if: for a dry run, the batch that would be that one.
     :raises GroupMoved: somebody else wrote to the group; nothing is overwritten.
     :raises GroupActive: the group has live members.
     """
-    newest = pipeline.newest_commit()
+    newest = as_if or pipeline.newest_commit()
     for _ in range(_TRIES):
         if newest is None:
             return Mirrored(left_alone="the pipeline has no position yet")
@@ -155,7 +160,8 @@ def mirror(pipeline: PipelineLog, cluster: Cluster, me: Actor, *, dry_run: bool 
             # A fence opened for show would abort somebody's commit.
             with nullcontext() if dry_run else cluster.open_commit(plan.group_id, plan.fencing) as commit:
                 held = cluster.committed(plan.group_id, partitions)
-                newest = pipeline.newest_commit() or newest  # the look at the log comes after the one at the group
+                # The look at the log comes after the one at the group.
+                newest = as_if or pipeline.newest_commit() or newest
                 offsets = _to_mirror(newest, partitions, held, signature_of(plan, me))
                 if commit is not None:
                     _send(commit, offsets, cluster, plan.group_id, plan.fencing)
@@ -194,12 +200,16 @@ def _send(
     fencing: Fencing,
 ) -> None:
     if fencing == "transaction":  # which the broker takes although the group has live members
-        group = cluster.describe_group(group_id)
-        # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members (PEERS, section 3).
-        if group.members or group.state not in ("Empty", "Dead"):
-            raise GroupActive(group_id, group.state, group.members)
+        _refuse_live_group(cluster, group_id)
     commit.send(offsets)
     commit.commit()
+
+
+def _refuse_live_group(cluster: OffsetCommitter, group_id: str) -> None:
+    group = cluster.describe_group(group_id)
+    # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members (PEERS, section 3).
+    if group.members or group.state not in ("Empty", "Dead"):
+        raise GroupActive(group_id, group.state, group.members)
 
 
 def _partitions_now(cluster: OffsetReader, batch: StoredBatch) -> list[TopicPartition]:

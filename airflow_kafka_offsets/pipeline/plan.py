@@ -61,7 +61,7 @@ from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.pipeline.surroundings import Surroundings
 from airflow_kafka_offsets.stores.outputs import claim_output
 from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
-from airflow_kafka_offsets.stores.reads import highest_attempts, is_read
+from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_read
 
 log = logging.getLogger(__name__)
 
@@ -91,10 +91,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: the request, the run that it is for, and where its pipeline is kept."""
+    """Who asks: the request, the run that it is for, and where its pipeline is kept.
+
+    :ivar run: ``None`` for somebody who only wants to see what a run would do.
+    """
 
     request: PlanRequest
-    run: RunKey
+    run: RunKey | None
     pipeline: PipelineLog
     cluster: Cluster
     around: Surroundings
@@ -157,6 +160,23 @@ def plan_batch(asker: Asker) -> Assignment:
         log.info("Somebody was faster in pipeline %s: looking again", asker.pipeline.checkpoint_id)
 
 
+def foresee(asker: Asker) -> OffsetPlan:
+    """What a new run would do now. Nothing is written.
+
+    :raises RefusedError: as the run would be refused.
+    """
+    seen = _look(asker)
+    batch = seen.newest
+    if batch is None or batch.log.committed or seen.told_by_group:
+        return _draft_next(asker, seen)
+    plan, skip, reason = batch.log.plan, asker.request.words.skip, _why_anew(asker, seen)
+    if skip is not None:
+        return skipped(plan, asker.signed(plan), skip)
+    if reason is not None:
+        return planned_anew(plan, _draft_anew(asker, seen, batch), reason)
+    return plan.with_warnings([f"{plan.batch} is not committed: the next run does it again, as it is."])
+
+
 # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -177,7 +197,7 @@ def _look(asker: Asker) -> Seen:
     told = _position_of_marks(seen, marks)
     if newest is None:
         refuse_another_pipeline(request, signature, follows)
-        if restart is None and told is None and asker.around.has_succeeded_before(asker.run):
+        if restart is None and told is None and asker.run and asker.around.has_succeeded_before(asker.run):
             raise WorkStoreLost(pipeline.checkpoint_id, pipeline.store.uri, asker.run.task_id)
     if restart is not None:
         return seen
@@ -185,16 +205,17 @@ def _look(asker: Asker) -> Seen:
         warning = (
             f"The work store has no batch of this pipeline: it goes on from the group's marks, after {seen.marked}."
         )
-        return replace(seen, position=told, after=seen.marked, told_by_group=True, warnings=(*warnings, warning))
-    if number_of(seen.marked) > number_of(after):
+        seen = replace(seen, position=told, after=seen.marked, told_by_group=True, warnings=(*warnings, warning))
+    elif number_of(seen.marked) > _last_number(newest):
         match request.policies.on_group_moved:
             case "fail":
                 numbers = number_of(after), number_of(seen.marked)
                 raise StoreBehindGroup(pipeline.checkpoint_id, pipeline.store.uri, *numbers)
             case "adopt-group":
-                return replace(seen, position=told, after=seen.marked, told_by_group=True)
-    if newest is None:
-        return seen
+                seen = replace(seen, position=told, after=seen.marked, told_by_group=True)
+    elif newest is None:
+        return seen  # a first plan takes the group over
+    position = seen.position
     foreign = signature.foreign(follows, position, _recorded(newest))
     if foreign and request.policies.on_group_moved == "fail" and not _is_of_another_cluster(position, description):
         raise group_moved(request.scope.group_id, foreign, position)
@@ -212,6 +233,14 @@ def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | Non
     return newest.log.planned.position, batch.after
 
 
+def _last_number(newest: StoredBatch | None) -> int:
+    """The highest number that the group may carry: an unfinished batch knew all marks below its own."""
+    batch = newest.log.plan.batch if newest else None
+    if newest is None or batch is None or batch.number is None:
+        return 0
+    return batch.number if newest.log.committed else batch.number - 1
+
+
 def _position_of_marks(seen: Seen, marks: Mapping[TopicPartition, Mark]) -> Position | None:
     ids = {name: topic.topic_id for name, topic in seen.description.topics.items()}
     return position_of_marks(seen.held or {}, marks, seen.description.cluster_id, ids, seen.position)
@@ -222,9 +251,9 @@ def _restart_word(request: PlanRequest, newest: StoredBatch | None) -> str | Non
     return word if word is not None and (newest is None or word not in newest.log.plan.restarts) else None
 
 
-def _recorded(newest: StoredBatch) -> dict[TopicPartition, int | None]:
+def _recorded(newest: StoredBatch | None) -> dict[TopicPartition, int | None]:
     """What an unfinished plan has recorded of the group: it may not have signed that yet."""
-    if newest.log.committed:
+    if newest is None or newest.log.committed:
         return {}
     return {p.topic_partition: p.committed_offset for p in newest.log.plan.partitions}
 
@@ -238,7 +267,7 @@ def _is_of_another_cluster(position: Position | None, description: ClusterDescri
 
 def _decide(asker: Asker, seen: Seen) -> Assignment | None:
     """Carry out the next step; ``None`` where somebody was faster."""
-    own = asker.pipeline.batch_of_run(asker.run)
+    own = asker.pipeline.batch_of_run(asker.run) if asker.run else None
     if own is not None and own.folder is None:
         return Assignment(None, (), "this run found nothing to do when it was first tried")
     batch = seen.newest if own is None else _own_batch(asker, seen, own)
@@ -311,7 +340,7 @@ def _plan_next(asker: Asker, seen: Seen) -> Assignment | None:
             )
         )
     plan = _draft_next(asker, seen)
-    if plan.empty and not seen.foreign and seen.restart is None and not _records_something(plan, seen.position):
+    if plan.empty and not _orders_something(asker, seen) and not _records_something(plan, seen.position):
         asker.pipeline.bind(asker.run, None)
         return Assignment(None, (), "nothing has come since the last batch", warnings=plan.warnings)
     number = seen.next_number
@@ -334,6 +363,13 @@ def _draft_next(asker: Asker, seen: Seen) -> OffsetPlan:
         start = Start(seen.position, kept=seen.position, adopted=adopted, applied=applied)
     plan = draft(asker.request, asker.cluster, seen.description, seen.held, start)
     return plan.with_warnings((*seen.warnings, *_set_back_warning(plan, seen)))
+
+
+def _orders_something(asker: Asker, seen: Seen) -> bool:
+    """Whether a person's order has to be on record, also where nothing is new: else it holds for this run alone."""
+    wrote = seen.newest.log.last_instance if seen.newest else None
+    takes_over = wrote not in (None, asker.around.instance)
+    return bool(seen.foreign) or seen.restart is not None or seen.told_by_group or takes_over
 
 
 def _records_something(plan: OffsetPlan, position: Position | None) -> bool:
@@ -369,6 +405,8 @@ def _do(asker: Asker, seen: Seen, batch: StoredBatch, take: bool) -> Assignment 
     reason = _why_anew(asker, seen)
     if reason is not None:
         return _replan(asker, seen, batch, planned_anew(plan, _draft_anew(asker, seen, batch), reason))
+    if goes_elsewhere(asker, batch):
+        return _replan(asker, seen, batch, into_its_output(asker, batch))
     records = look_for_records(plan, asker.cluster)
     if not records.there and is_read(batch):
         return _take(asker, seen, batch, take, (), f"finishes {plan.batch}: all of it is written, and verified")
@@ -396,6 +434,21 @@ def _why_anew(asker: Asker, seen: Seen) -> str | None:
     if seen.foreign and asker.request.policies.on_group_moved == "adopt-group":
         return "the group is adopted"
     return None
+
+
+def goes_elsewhere(asker: Asker, batch: StoredBatch) -> bool:
+    """Whether the DAG names another output by now, and no Spark job has begun to write the one of the plan.
+
+    So that who was refused an output can name another one.
+    """
+    output = asker.request.output
+    return output not in (None, batch.log.plan.output) and not has_begun(batch)
+
+
+def into_its_output(asker: Asker, batch: StoredBatch) -> OffsetPlan:
+    plan = batch.log.plan
+    moved = replace(asker.signed(plan), output=asker.request.output)
+    return planned_anew(plan, moved, f"its output is {asker.request.output}")
 
 
 def _draft_anew(asker: Asker, seen: Seen, batch: StoredBatch) -> OffsetPlan:
@@ -461,7 +514,7 @@ def _settle(
 ) -> Assignment:
     """Once the plan is on record: sign the group, write down which batch this run does, claim its output."""
     plan = batch.log.plan
-    if asker.request.mirrors and seen.held:
+    if asker.request.mirrors and seen.held is not None:
         sign(asker.cluster, asker.request, asker.signature, seen.held, seen.after)
     asker.pipeline.bind(asker.run, batch)
     if plan.output is not None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.draft import Start, draft
-from airflow_kafka_offsets.pipeline.group import look_at_group
+from airflow_kafka_offsets.pipeline.group import Cluster, look_at_group
+from airflow_kafka_offsets.pipeline.plan import Asker, foresee
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.status import position_of
+from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 
@@ -41,14 +42,15 @@ def plan_offsets(client_config: Mapping[str, Any], *, work_store: str | None = N
         return preview(request, cluster, pipeline)
 
 
-def preview(request: PlanRequest, cluster: OffsetReader, pipeline: PipelineLog | None) -> OffsetPlan:
-    """What the next run would do: the unfinished batch, if there is one, else the next."""
+def preview(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog | None) -> OffsetPlan:
+    """What the next run would do: the unfinished batch, if there is one, else the next.
+
+    :param pipeline: ``None``: the startup mode decides, and no position counts.
+    """
+    if pipeline is not None and not request.window:
+        # Whoever looks from a terminal is another than the Airflow whose pipeline it is.
+        looking = replace(request, policies=replace(request.policies, on_another_airflow="take-over"))
+        return foresee(Asker(looking, None, pipeline, cluster, NoAirflow()))
     description = cluster.describe(request.scope.subscription)
     held, warnings = look_at_group(request, cluster, description.partitions())
-    newest = pipeline.newest() if pipeline and not request.window else None
-    if newest is not None and newest.log.committed is None:
-        plan = newest.log.plan
-        return plan.with_warnings([f"{plan.batch} is not committed: the next run does it again, as it is."])
-    position = position_of(pipeline) if pipeline and newest else None
-    start = Start(position, kept=position, applied=newest.log.plan.restarts if newest else ())
-    return draft(request, cluster, description, held, start).with_warnings(warnings)
+    return draft(request, cluster, description, held, Start()).with_warnings(warnings)

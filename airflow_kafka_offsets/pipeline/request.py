@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow_kafka_offsets.broker.config import client_defaults
+from airflow_kafka_offsets.broker.config import client_defaults, refuse_name
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest, parse_request
 from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters, parse_scope
@@ -18,7 +18,10 @@ def request_for(client_config: Mapping[str, Any], asked: RequestParameters, occa
     """:raises InvalidRequest: with every problem."""
     if asked.auto_offset_reset is None:
         asked = replace(asked, auto_offset_reset=client_defaults(client_config).auto_offset_reset)
-    return parse_request(with_connection(client_config, asked), occasion)
+    request = parse_request(with_connection(client_config, asked), occasion)
+    if request.scope.group_id is not None:  # before Spark, and not only when it is written
+        refuse_name(request.scope.group_id, fenced=request.mirrors and request.policies.fencing == "transaction")
+    return request
 
 
 def scope_for(client_config: Mapping[str, Any], asked: ScopeParameters) -> Scope:

@@ -43,7 +43,9 @@ def skip_window(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool
     :raises NoPosition: there is no such window.
     """
     while True:
-        window = pipeline.window(skip.batch) or _by_key(pipeline, skip.batch)
+        # Looked for among the names that there are: a name such as ../batches/… leads out of the windows' folder.
+        named = pipeline.window(skip.batch) if skip.batch in pipeline.windows() else None
+        window = named or _by_key(pipeline, skip.batch)
         if window is None:
             raise NoPosition(
                 [f"Pipeline {pipeline.checkpoint_id!r} has no window {skip.batch}"],

@@ -17,17 +17,25 @@ from airflow_kafka_offsets.errors import (
     BatchClosed,
     BatchGone,
     DataLoss,
+    RefusedError,
     WindowOverlaps,
 )
 from airflow_kafka_offsets.offsets.batch.anew import emptied, planned_anew, skipped
 from airflow_kafka_offsets.offsets.batch.log import Committed, Do, DoAgain, Planned, PlanNext, Taken, Wait, next_step
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
-from airflow_kafka_offsets.offsets.window.claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
+from airflow_kafka_offsets.offsets.window.claims import (
+    Claim,
+    TimeClaim,
+    batch_name_of,
+    claim_of,
+    claim_of_request,
+    time_claim_of_name,
+)
 from airflow_kafka_offsets.offsets.window.late import count_late
 from airflow_kafka_offsets.pipeline.draft import Start, draft
 from airflow_kafka_offsets.pipeline.group import look_at_group
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, overlapping
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, goes_elsewhere, into_its_output, overlapping
 from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.stores.outputs import claim_output
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
@@ -52,23 +60,23 @@ def plan_window(asker: Asker) -> Assignment:
 
 def _try(asker: Asker) -> Assignment | None:
     pipeline = asker.pipeline
-    fresh = _draft(asker)  # also where it is replayed: then it tells how much the same look-up would find now
-    claim = claim_of(fresh)
+    description = asker.cluster.describe(asker.request.scope.subscription)
+    claim = claim_of_request(asker.request, description) or claim_of(_draft(asker))
     batch = pipeline.window(claim.name)
     _refuse_gone(asker, claim, batch)
     _refuse_another_airflow(asker, batch)
     step = next_step(asker.me, batch.log if batch else None, own=True, again=True, is_running=asker.around.is_running)
     match step, batch:
         case PlanNext(), None:
-            plan = replace(fresh, batch=batch_name_of(claim, pipeline.checkpoint_id))
+            plan = replace(_draft(asker), batch=batch_name_of(claim, pipeline.checkpoint_id))
             begun = pipeline.begin_window(claim.name, Planned(plan))
             return None if begun is None else _settle(asker, begun, claim, f"plans {claim}")
         case Wait(holder), StoredBatch():
             raise overlapping(holder, batch)
         case Do(take), StoredBatch():
-            return _do(asker, batch, claim, fresh, take)
+            return _do(asker, batch, claim, take)
         case DoAgain(), StoredBatch():
-            return _do_again(asker, batch, claim, fresh)
+            return _do_again(asker, batch, claim)
     raise AssertionError(f"{step} at {claim}")
 
 
@@ -81,7 +89,7 @@ def _draft(asker: Asker) -> OffsetPlan:
 
 def _refuse_gone(asker: Asker, claim: Claim, batch: StoredBatch | None) -> None:
     """:raises BatchGone: this run did the window, and its log was cleaned away: the records may be gone by now."""
-    own = asker.pipeline.batch_of_run(asker.run) if batch is None else None
+    own = asker.pipeline.batch_of_run(asker.run) if batch is None and asker.run else None
     if own is not None and own.folder == f"windows/{claim.name}":
         raise BatchGone(str(asker.run), str(claim), "was cleaned away", own.output)
 
@@ -94,7 +102,7 @@ def _refuse_another_airflow(asker: Asker, batch: StoredBatch | None) -> None:
         raise AnotherAirflow(asker.pipeline.checkpoint_id, mine, str(wrote), where)
 
 
-def _do(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan, take: bool) -> Assignment | None:
+def _do(asker: Asker, batch: StoredBatch, claim: Claim, take: bool) -> Assignment | None:
     request, plan = asker.request, batch.log.plan
     skip = request.words.skip
     if skip is not None:
@@ -103,9 +111,10 @@ def _do(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan, take:
         if plan.reason != skip.words:
             return _replan(asker, batch, claim, skipped(plan, asker.signed(plan), skip))
     if request.words.re_plan or plan.withdrawn:
-        return _replan(
-            asker, batch, claim, planned_anew(plan, fresh, "re_plan" if request.words.re_plan else "it was withdrawn")
-        )
+        reason = "re_plan" if request.words.re_plan else "it was withdrawn"
+        return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
+    if goes_elsewhere(asker, batch):
+        return _replan(asker, batch, claim, into_its_output(asker, batch))
     records = look_for_records(plan, asker.cluster)
     if not records.there and is_read(batch):
         splits: tuple[int, ...] = ()
@@ -117,21 +126,20 @@ def _do(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan, take:
                 'on_data_loss="advance" to read what is left, for one run in its conf or in the DAG.',
             )
         reason = f"records are gone: {'; '.join(records.lines[:3])}"
-        return _replan(asker, batch, claim, planned_anew(plan, fresh, reason))
+        return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
     else:
         splits = tuple(splits_to_start(plan))
     taken = batch.append(Taken(asker.me, request.occasion.now_ms)) if take else batch
     return None if taken is None else _settle(asker, taken, claim, f"does the {claim}", splits)
 
 
-def _do_again(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan) -> Assignment | None:
+def _do_again(asker: Asker, batch: StoredBatch, claim: Claim) -> Assignment | None:
     request, plan = asker.request, batch.log.plan
     if request.words.skip is not None:
         raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")
     if request.words.re_plan or plan.withdrawn:
-        return _replan(
-            asker, batch, claim, planned_anew(plan, fresh, "re_plan" if request.words.re_plan else "it was withdrawn")
-        )
+        reason = "re_plan" if request.words.re_plan else "it was withdrawn"
+        return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
     records = look_for_records(plan, asker.cluster)
     if not records.there:
         if request.words.redo:
@@ -142,10 +150,18 @@ def _do_again(asker: Asker, batch: StoredBatch, claim: Claim, fresh: OffsetPlan)
     taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits)))
     if taken is None:
         return None
-    more = fresh.record_count_upper_bound - plan.record_count_upper_bound
-    now = f"; the same look-up would find {more:+d} records now (re_plan takes them)" if more else ""
     asker.pipeline.bind(asker.run, taken)
-    return Assignment(taken, tuple(splits), f"does the {claim} once more{now}")
+    return Assignment(taken, tuple(splits), f"does the {claim} once more{_found_now(asker, plan)}")
+
+
+def _found_now(asker: Asker, plan: OffsetPlan) -> str:
+    """How much the same look-up would find now, if it differs; a replay is not refused for what it does not read."""
+    try:
+        more = _draft(asker).record_count_upper_bound - plan.record_count_upper_bound
+    except RefusedError as error:
+        log.info("What the same look-up would find now is not known: %s", error)
+        return ""
+    return f"; the same look-up would find {more:+d} records now (re_plan takes them)" if more else ""
 
 
 def _replan(asker: Asker, batch: StoredBatch, claim: Claim, plan: OffsetPlan) -> Assignment | None:

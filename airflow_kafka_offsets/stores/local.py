@@ -10,6 +10,7 @@ from pathlib import Path
 from airflow_kafka_offsets.stores.store import unavailable
 
 _DRAFT = ".draft"
+_TRIES = 100  # at a folder that others empty, and so remove, meanwhile
 
 
 class LocalStore:
@@ -36,7 +37,7 @@ class LocalStore:
         return True
 
     def _write(self, draft: Path, data: bytes) -> None:
-        for last in (False, True):
+        for left in reversed(range(_TRIES)):
             try:
                 draft.parent.mkdir(parents=True, exist_ok=True)
                 with draft.open("xb") as file:
@@ -44,11 +45,9 @@ class LocalStore:
                     file.flush()
                     os.fsync(file.fileno())
                 return
-            except FileExistsError as error:  # a file where the folder should be
-                raise NotADirectoryError(*error.args) from error
-            except FileNotFoundError:  # somebody removed the empty folder in between
-                if last:
-                    raise
+            except (FileExistsError, FileNotFoundError) as error:  # somebody removed the empty folder in between
+                if not left or any(folder.is_file() for folder in draft.parents):
+                    raise NotADirectoryError(*error.args) from error
 
     def get(self, name: str) -> bytes | None:
         try:

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.stores.store import Store
 
 T = TypeVar("T")
-_DIGEST = re.compile(rb',"sha256":"([0-9a-f]{64})"}$')
+_DIGEST = re.compile(rb',"sha256":"([0-9a-f]{64})"}\Z')
 _LONGEST_NAME = 200  # bytes; most file systems end at 255
 
 

@@ -56,9 +56,11 @@ def owner_of(store: Store, output: str) -> Owner | None:
 
 
 def release_output(store: Store, output: str) -> None:
-    """Give up the claim, whoever has it."""
-    while owner_of(store, output) is not None:
-        _write(store, output, _newest(store, output)[0] + 1, Owner(None, None))
+    """Give up the claim, whoever has it; not that of somebody who claims the output afterwards."""
+    while True:
+        number, owner = _newest(store, output)
+        if owner is None or owner.pipeline is None or _write(store, output, number + 1, Owner(None, None)):
+            return
 
 
 def _newest(store: Store, output: str) -> tuple[int, Owner | None]:

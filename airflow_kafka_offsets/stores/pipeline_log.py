@@ -24,7 +24,7 @@ from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
 from airflow_kafka_offsets.offsets.batch.log import BatchLog, Entry, Planned, entry_from_dict, entry_to_dict, log_of
 from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.window.claims import Claim
+from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store
 
@@ -60,6 +60,14 @@ class StoredBatch:
         if not create_object(self.store, name, entry_to_dict(entry)):
             return None
         return replace(self, log=self.log.with_entry(entry))
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""
+        for number in range(1, self.log.next_number):
+            entry = read_object(self.store, f"{self.folder}/{number}.json", entry_from_dict)
+            if entry is None:
+                raise _missing(self.store, f"{self.folder}/{number}.json")
+            yield number, entry
 
     def again(self) -> StoredBatch:
         """The same batch as it is now."""
@@ -107,12 +115,14 @@ class PipelineLog:
         return self._folders(reverse=False)
 
     def newest_commit(self) -> StoredBatch | None:
-        """The newest batch that is committed."""
+        """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed."""
         newest = self.newest()
         if newest is None or newest.log.committed:
             return newest
         batch = newest.log.plan.batch
-        return self.batch(number_of(batch.after)) if batch and batch.after else None
+        before = self.batch(number_of(batch.after)) if batch and batch.after else None
+        # The group may know a batch as committed that this log, an older copy, does not.
+        return before if before is not None and before.log.committed else None
 
     def batch(self, number: int) -> StoredBatch | None:
         return read_batch(self.store, self._folder(number))
@@ -141,9 +151,11 @@ class PipelineLog:
         """The names that are claimed in a place."""
         return self.store.list(f"{self.root}/window-claims/{place}")
 
-    def unclaim(self, claim: Claim) -> None:
+    def unclaim(self, name: str) -> None:
+        """Take the window's name out of every place; its current plan may claim less than its name says."""
+        claim = time_claim_of_name(name) or OffsetClaim(())
         for place in claim.places:
-            self.store.delete(f"{self.root}/window-claims/{place}/{claim.name}")
+            self.store.delete(f"{self.root}/window-claims/{place}/{name}")
 
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -151,8 +163,10 @@ class PipelineLog:
         """What ``run`` took; ``None`` where it took nothing yet."""
         return read_object(self.store, self._run(run), _batch_of_run)
 
-    def bind(self, run: RunKey, batch: StoredBatch | None) -> None:
+    def bind(self, run: RunKey | None, batch: StoredBatch | None) -> None:
         """Write down once which batch ``run`` does; ``None``: there was nothing to do."""
+        if run is None:
+            return
         plan = batch.log.plan if batch else None
         value = {
             "version": 1,

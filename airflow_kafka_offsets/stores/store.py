@@ -28,7 +28,7 @@ class Store(Protocol):
         """The object; ``None`` where there is none. What another process has created is seen at once."""
 
     def list(self, folder: str, after: str = "") -> list[str]:
-        """The names of objects and folders directly in ``folder``, sorted, those after ``after``; none where it is absent.
+        """The names of objects and folders in ``folder``, sorted, those after ``after``; none where it is absent.
 
         A folder's name ends with ``/``.
         """

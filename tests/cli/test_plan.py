@@ -3,18 +3,19 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.offsets.manifest import plan_from_dict
+from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
-from tests.cli.conftest import Say
+from tests.cli.conftest import Say, of
+from tests.cli.pipeline import Pipeline
 
 
 def test_the_json_is_the_plan_and_nothing_else(
@@ -38,12 +39,136 @@ def test_the_table_says_why_each_partition_starts_where_it_does(
 ) -> None:
     name = topic(1)
     broker.produce(name, [(0, None, b"x", None)] * 3)
+    words = ("plan", "--bootstrap-servers", broker.bootstrap_servers, "--topics", name, "--group-id", group)
+    status, output, messages = says(*words, "--auto-offset-reset", "latest")
+    assert (status, messages) == (0, "")
+    assert "no commit → latest" in output
+    assert output.splitlines()[1].split()[:7] == [name, "0", "0", "3", "3", "0", "0"], "3 skipped comes next"
+    assert output.splitlines()[1].split()[7] == "3"
+
+
+def test_a_group_without_a_commit_is_asked_about_in_the_options_own_names(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str
+) -> None:
+    """Nothing is skipped in silence (A1)."""
+    name = topic(1)
     status, output, messages = says(
         "plan", "--bootstrap-servers", broker.bootstrap_servers, "--topics", name, "--group-id", group
     )
+    assert (status, output) == (1, "")
+    assert '--startup-mode="earliest-offset" or "latest-offset", or --auto-offset-reset "earliest"' in messages
+
+
+def test_specific_offsets_for_a_partition_that_does_not_exist_are_said(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(1)
+    status, output, messages = says(
+        "plan", "--bootstrap-servers", broker.bootstrap_servers, "--topics", name, "--group-id", group,
+        "--startup-mode", "specific-offsets", "--specific-offsets", json.dumps({name: {"0": 0, "7": 5}}),
+        "--output", "json",
+    )  # fmt: skip
     assert status == 0
-    assert "no commit → latest (default)" in output
-    assert "3 offsets are skipped" in messages
+    assert messages.startswith("warning: ")
+    assert f"{name}[7]" in messages
+    assert json.loads(output)["ignored"] == [f"{name}[7]"]
+
+
+# with a pipeline's position
+
+
+def test_with_a_checkpoint_id_it_goes_on_from_that_pipelines_position_and_writes_nothing(
+    says: Say, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    before = pipeline.objects()
+    words = ("plan", *at, *of(pipeline), "--topics", pipeline.topic, "--group-id", pipeline.group, "--output", "json")
+    status, output, messages = says(*words, "--startup-mode", "earliest-offset")
+    assert (status, messages) == (0, "")
+    assert ranges(output, pipeline) == [(4, 10), (0, 0)]
+    assert pipeline.objects() == before
+
+
+def test_an_unfinished_batch_is_what_the_next_run_does(
+    says: Say, broker: KafkaBroker, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    pipeline.plan("two")
+    broker.produce(pipeline.topic, [(0, None, b"x", None)] * 3)
+    words = ("plan", *at, *of(pipeline), "--topics", pipeline.topic, "--group-id", pipeline.group, "--output", "json")
+    _, output, messages = says(*words, "--startup-mode", "earliest-offset")
+    assert ranges(output, pipeline) == [(4, 10), (0, 0)]
+    assert json.loads(output)["batch"]["key"] == pipeline.newest_key
+    assert "batch 2 is not committed: the next run does it again, as it is" in messages
+
+
+def test_another_startup_mode_than_the_pipelines_is_not_applied_and_said(
+    says: Say, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    words = ("plan", *at, *of(pipeline), "--topics", pipeline.topic, "--group-id", pipeline.group)
+    _, _, messages = says(*words, "--startup-mode", "latest-offset")
+    assert "latest-offset is not applied" in messages
+
+
+def test_a_pipeline_that_the_store_does_not_have_is_status_1_and_named(
+    says: Say, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    words = ("--topics", pipeline.topic, "--startup-mode", "earliest-offset", "--work-store", pipeline.store.uri)
+    status, output, messages = says("plan", *at, *words, "--checkpoint-id", "another")
+    assert (status, output) == (1, "")
+    assert f"{pipeline.store.uri} has no pipeline 'another'" in messages
+    assert "A first run is planned without --checkpoint-id" in messages
+    status, _, messages = says("plan", *at, *words)
+    assert status == 2
+    assert "--work-store goes with --checkpoint-id only" in messages
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("--restart", "today"), "--restart"),
+        (("--re-plan",), "--re-plan"),
+        (("--redo",), "--redo"),
+        (("--skip", "k"), "--skip"),
+    ],
+)
+def test_a_word_about_batches_needs_a_pipeline(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], words: tuple[str, ...], flag: str
+) -> None:
+    at = ("--bootstrap-servers", broker.bootstrap_servers, "--topics", topic(1), "--startup-mode", "earliest-offset")
+    status, _, messages = says("plan", *at, *words)
+    assert status == 2
+    assert f"{flag} goes with --checkpoint-id only" in messages
+
+
+def test_what_a_run_would_refuse_a_plan_refuses_too(
+    says: Say, pipeline: Pipeline, broker: KafkaBroker, at: tuple[str, ...]
+) -> None:
+    """Somebody has set the group since the last run; a policy that goes on is shown as it would be."""
+    reset = Consumer({**broker.client_config, "group.id": pipeline.group, "enable.auto.commit": False})
+    reset.commit(offsets=[KafkaTopicPartition(pipeline.topic, 0, 1)], asynchronous=False)
+    reset.close()
+    words = ("plan", *at, *of(pipeline), "--topics", pipeline.topic, "--group-id", pipeline.group)
+
+    status, _, messages = says(*words)
+    assert (status, "Somebody else wrote to group" in messages) == (1, True)
+
+    status, output, _ = says(*words, "--on-group-moved", "adopt-group", "--output", "json")
+    assert status == 0
+    assert ranges(output, pipeline) == [(1, 10), (0, 0)]
+
+
+def test_a_restart_is_planned_as_the_run_would(says: Say, pipeline: Pipeline, at: tuple[str, ...]) -> None:
+    words = ("plan", *at, *of(pipeline), "--topics", pipeline.topic, "--group-id", pipeline.group, "--output", "json")
+    status, output, _ = says(*words, "--startup-mode", "earliest-offset", "--restart", "today")
+    assert status == 0
+    assert ranges(output, pipeline) == [(0, 10), (0, 0)]
+
+
+def ranges(output: str, pipeline: Pipeline) -> list[tuple[int, int]]:
+    columns = json.loads(output)["topics"][pipeline.topic]
+    return list(zip(columns["start_offset"], columns["end_offset"], strict=True))
+
+
+# the forms of the output
 
 
 def test_the_csv_has_a_row_a_partition(says: Say, broker: KafkaBroker, topic: Callable[..., str]) -> None:
@@ -93,10 +218,10 @@ def test_a_client_configuration_is_read_from_a_file(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(["--startup-mode", "newest"], "startup_mode is 'newest'", id="unknown mode"),
-        pytest.param(["--startup-mode", "timestamp"], "startup_timestamp is missing", id="no timestamp"),
-        pytest.param(["--startup-timestamp", "5"], "it goes with startup_mode='timestamp' only", id="another mode's"),
-        pytest.param(["--topic-pattern", "x"], "exactly one of topics, topic_pattern and partitions", id="both"),
+        pytest.param(["--startup-mode", "newest"], "--startup-mode is 'newest'", id="unknown mode"),
+        pytest.param(["--startup-mode", "timestamp"], "--startup-timestamp is missing", id="no timestamp"),
+        pytest.param(["--startup-timestamp", "5"], "it goes with --startup-mode='timestamp' only", id="another mode's"),
+        pytest.param(["--topic-pattern", "x"], "exactly one of --topics, --topic-pattern and --partitions", id="both"),
         pytest.param(["--startup-mode", "timestamp", "--startup-timestamp=-5"], "cannot be negative", id="negative"),
         pytest.param(
             ["--startup-mode", "timestamp", "--startup-timestamp", "2999-01-01"], "in the future", id="future"
@@ -159,22 +284,3 @@ def test_a_cluster_that_does_not_answer_is_said_within_15_seconds_with_address_a
     assert time.monotonic() - begin < 15  # the promise itself, not a measure of speed
     assert servers in messages
     assert "Connection refused" in messages or "resolve" in messages.lower()
-
-
-def test_the_console_script_and_airflows_command_line_say_the_same(
-    airflow: Path, broker: KafkaBroker, topic: Callable[..., str]
-) -> None:
-    words = ["plan", "--topics", topic(2), "--startup-mode", "earliest-offset", "--output", "csv"]
-    script = [str(Path(sys.executable).parent / "kafka-offsets"), *words, "--kafka-config-id", "kafka_default"]
-    inside = [sys.executable, "-m", "airflow", "kafka-offsets", *words, "--kafka-config-id", "kafka_default"]
-    one, other = (subprocess.run(call, capture_output=True, text=True, check=False) for call in (script, inside))
-    assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
-    assert one.stdout == other.stdout
-    assert one.stdout.count("\n") == 3
-
-
-def test_airflows_command_line_returns_the_exit_status(airflow: Path) -> None:
-    words = ["kafka-offsets", "plan", "--bootstrap-servers", "h:1", "--startup-mode", "newest"]
-    result = subprocess.run([sys.executable, "-m", "airflow", *words], capture_output=True, text=True, check=False)
-    assert result.returncode == 2, result.stderr
-    assert "startup_mode is 'newest'" in result.stderr

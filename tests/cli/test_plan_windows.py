@@ -49,6 +49,7 @@ def test_a_window_that_is_gone_is_status_1_and_says_where_to_start(
     status, output, messages = says(*asked, *words)
     assert status == 1
     found = json.loads(output)
+    assert found["version"] == 1
     assert [window["retention"] for window in found["windows"]] == [
         "gone",
         "partly gone",
@@ -73,8 +74,17 @@ def test_a_window_that_is_gone_is_status_1_and_says_where_to_start(
         (("--windows", "PT1S", "--from", "now-90d", "--to", "now"), "makes more than 100000 windows"),
         (
             ("--windows", "daily", "--from", "now-1d", "--to", "now", "--startup-mode", "earliest-offset"),
-            "startup_mode cannot be given: a window's bounds come from",
+            "--startup-mode cannot be given with --windows: a window's bounds come from --from, --to and --windows",
         ),
+        (
+            ("--windows", "daily", "--from", "now-1d", "--to", "now", "--max-records", "5", "--checkpoint-id", "p"),
+            "--checkpoint-id, --max-records cannot be given with --windows",
+        ),
+        (
+            ("--windows", "daily", "--from", "now-1d", "--to", "now", "--topic-pattern", "x"),
+            "Give exactly one of --topics, --topic-pattern and --partitions",
+        ),
+        (("--windows", "daily", "--from", "now-1d", "--to", "9" * 30), "--to is '999"),
         (
             ("--windows", "daily", "--from", "now-1d", "--to", "now", "--output", "offsets-csv"),
             "--output offsets-csv is for one plan",
@@ -87,3 +97,16 @@ def test_a_wrong_request_is_said_in_the_options_own_names(
     status, output, messages = says(*asked, *words)
     assert (status, output) == (2, "")
     assert sentence in messages
+
+
+def test_all_problems_of_windows_come_at_once(says: Say, asked: tuple[str, ...]) -> None:
+    words = ("--windows", "monthly", "--from", "soon", "--to", "now", "--timezone", "Mars", "--idle-timeout", "inf")
+    status, _, messages = says(*asked, *words, "--isolation-level", "some")
+    assert status == 2
+    for flag in ("--windows", "--from", "--timezone", "--idle-timeout", "--isolation-level"):
+        assert f"- {flag} " in messages
+
+
+def test_a_mode_by_time_says_nothing_else_and_is_no_problem(says: Say, asked: tuple[str, ...]) -> None:
+    words = ("--windows", "hourly", "--from", str(START), "--to", str(START + HOUR))
+    assert says(*asked, *words, "--startup-mode", "timestamp", "--bounded-mode", "timestamp")[0] == 0

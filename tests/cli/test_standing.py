@@ -11,13 +11,16 @@ import pytest
 
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
-from tests.cli.conftest import Say
+from tests.cli.conftest import Say, of
+from tests.cli.pipeline import Pipeline
 from tests.cluster.real import RealHands
-from tests.contract.pipeline import CHECKPOINT, Pipeline
 
 
 def by_partition(output: str) -> dict[int, dict[str, object]]:
     return {row["partition"]: row for row in json.loads(output)["partitions"]}
+
+
+# partitions
 
 
 def test_partitions_have_their_leader_and_both_ends(says: Say, broker: KafkaBroker, topic: Callable[..., str]) -> None:
@@ -27,6 +30,7 @@ def test_partitions_have_their_leader_and_both_ends(says: Say, broker: KafkaBrok
     at = ("--bootstrap-servers", broker.bootstrap_servers, "--topics", name)
     status, output, messages = says("partitions", *at, "--output", "json")
     assert (status, messages) == (0, "")
+    assert json.loads(output)["version"] == 1
     rows = by_partition(output)
     assert (rows[0]["log_start"], rows[0]["end"], rows[0]["records"]) == (2, 5, 3)
     assert (rows[1]["log_start"], rows[1]["end"], rows[1]["records"]) == (0, 0, 0)
@@ -62,19 +66,57 @@ def test_a_wrong_request_names_everything_and_asks_no_cluster(says: Say) -> None
     assert "2 problems" in messages
 
 
-def test_lag_counts_from_the_commit_says_who_wrote_it_and_has_the_checkpoint_beside_it(
+# lag
+
+
+def test_lag_counts_from_the_groups_commits_and_says_who_wrote_them(
     says: Say, pipeline: Pipeline, at: tuple[str, ...]
 ) -> None:
-    words = ("lag", *at, "--group-id", pipeline.group, "--checkpoint-id", CHECKPOINT)
+    words = ("lag", *at, "--group-id", pipeline.group)
     status, output, messages = says(*words, "--output", "json")
     assert (status, messages) == (0, "")
+    found = json.loads(output)
+    assert (found["version"], found["group_id"], found["checkpoint_id"]) == (1, pipeline.group, None)
     rows = by_partition(output)
-    assert [rows[0][name] for name in ("committed", "checkpoint", "log_start", "end", "lag")] == [4, 4, 0, 10, 6]
-    assert rows[0]["run"] == "dag/one/resolve"
-    assert rows[0]["plan"] == pipeline.plan("one").plan_id
+    assert [rows[0][name] for name in ("committed", "log_start", "end", "lag")] == [4, 0, 10, 6]
+    mark = (pipeline.checkpoint_id, "no-airflow", pipeline.newest_key)
+    assert (rows[0]["pipeline"], rows[0]["instance"], rows[0]["batch"]) == mark
     _, table, _ = says(*words)
-    assert f"run dag/one/resolve, plan {pipeline.plan('one').plan_id}" in table
+    assert f"pipeline '{pipeline.checkpoint_id}' of Airflow no-airflow" in table
     assert "lag 6 in 2 partitions" in table
+    assert pipeline.newest_key not in table, "hidden: 'committed by' says it for people"
+
+
+def test_lag_of_a_pipeline_counts_from_its_log_wherever_the_group_is(
+    says: Say, broker: KafkaBroker, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    moved = {TopicPartition(pipeline.topic, 0): CommittedOffset(9)}
+    RealHands(broker).commit_as_somebody_else(pipeline.group, moved)
+    status, output, messages = says("lag", *at, *of(pipeline), "--output", "json")
+    assert (status, messages) == (0, "")
+    rows = by_partition(output)
+    assert [rows[0][name] for name in ("position", "committed", "end", "lag")] == [4, 9, 10, 6]
+    assert rows[0]["committed_by"] == "somebody else (not this provider)"
+    assert f"pipeline {pipeline.checkpoint_id}: lag 6 in 2 partitions" in says("lag", *at, *of(pipeline))[1]
+
+
+def test_lag_of_a_pipeline_needs_no_group_that_the_cluster_knows(
+    says: Say, broker: KafkaBroker, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    RealHands(broker).expire(pipeline.group)
+    status, output, _ = says("lag", *at, *of(pipeline), "--output", "json")
+    assert status == 0
+    assert [by_partition(output)[0][name] for name in ("position", "committed", "lag")] == [4, None, 6]
+
+
+def test_a_topic_that_was_made_anew_has_no_position_any_more(
+    says: Say, broker: KafkaBroker, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    RealHands(broker).recreate_topic(pipeline.topic)
+    status, output, messages = says("lag", *at, *of(pipeline), "--topics", pipeline.topic, "--output", "json")
+    assert status == 0
+    assert f"topic {pipeline.topic} was deleted and created again" in messages
+    assert [by_partition(output)[0][name] for name in ("position", "lag")] == [None, None]
 
 
 def test_without_a_commit_the_lag_is_unknown_and_not_0(
@@ -86,7 +128,7 @@ def test_without_a_commit_the_lag_is_unknown_and_not_0(
     at = ("lag", "--bootstrap-servers", broker.bootstrap_servers, "--group-id", group)
     _, output, _ = says(*at, "--topics", name, "--output", "json")
     rows = by_partition(output)
-    assert (rows[0]["lag"], rows[0]["committed_by"]) == (0, "somebody else (not by this provider)")
+    assert (rows[0]["lag"], rows[0]["committed_by"]) == (0, "somebody else (not this provider)")
     assert (rows[1]["lag"], rows[1]["committed"], rows[1]["committed_by"]) == (None, None, None)
     _, table, _ = says(*at, "--topics", name)
     assert "unknown in 1 of them" in table
@@ -94,26 +136,33 @@ def test_without_a_commit_the_lag_is_unknown_and_not_0(
     assert list(by_partition(output)) == [0]  # all that the group has commits for
 
 
-def test_lag_of_a_group_that_nobody_knows_is_no_row_and_no_error(says: Say, broker: KafkaBroker, group: str) -> None:
-    status, output, _ = says(
-        "lag", "--bootstrap-servers", broker.bootstrap_servers, "--group-id", group, "--output", "json"
-    )
-    assert (status, json.loads(output)["partitions"]) == (0, [])
+def test_a_group_that_nobody_knows_is_status_1_and_said(says: Say, pipeline: Pipeline, at: tuple[str, ...]) -> None:
+    """A misspelt name is no group without lag."""
+    for words in ((), ("--topics", pipeline.topic)):
+        status, output, messages = says("lag", *at, "--group-id", "nobody-knows-it", *words, "--output", "json")
+        assert (status, output) == (1, "")
+        assert "Group 'nobody-knows-it' is not known to cluster" in messages
 
 
-def test_a_partition_without_a_leader_has_none_and_its_ends_are_unknown() -> None:
-    from airflow_kafka_offsets.offsets.spec import TopicList
-    from airflow_kafka_offsets.overview import partition_states
-    from tests.cluster.memory import InMemoryCluster
+def test_a_group_with_members_and_no_commit_is_known(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(1)
+    with RealHands(broker).live_member(group, name):
+        at = ("--bootstrap-servers", broker.bootstrap_servers, "--group-id", group, "--topics", name)
+        status, output, _ = says("lag", *at, "--output", "json")
+    assert (status, by_partition(output)[0]["lag"]) == (0, None)
 
-    cluster = InMemoryCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce(TopicPartition("orders", 0), [0])
-    cluster.elect(TopicPartition("orders", 1), None)
-    found = cluster.describe(TopicList(("orders",)))
-    led, leaderless = partition_states(cluster, found, found.partitions(), "read_uncommitted")
-    assert led.lag(CommittedOffset(0)) == 1
-    assert (leaderless.leader, leaderless.log, leaderless.lag(CommittedOffset(0))) == (None, None, None)
+
+def test_nobodys_lag_is_a_wrong_request_and_an_unknown_pipeline_is_status_1(
+    says: Say, pipeline: Pipeline, at: tuple[str, ...]
+) -> None:
+    status, _, messages = says("lag", *at)
+    assert status == 2
+    assert "Whose lag? Give --group-id or --checkpoint-id" in messages
+    status, _, messages = says("lag", *at, "--checkpoint-id", "another", "--work-store", pipeline.store.uri)
+    assert status == 1
+    assert "has no pipeline 'another'" in messages
 
 
 @pytest.mark.parametrize("command", ["partitions", "lag"])

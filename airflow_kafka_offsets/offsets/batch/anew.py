@@ -52,6 +52,7 @@ def skipped(before: OffsetPlan, by: OffsetPlan, skip: Skip) -> OffsetPlan:
         return replace(
             p,
             range=OffsetRange(start, p.end_offset),
+            position=start,  # so that a batch that is planned anew after this does not bring it back
             skipped=p.skipped + left_out,
             start_reason=f"{p.start_reason}, then {left_out} skipped by order: {skip.reason}"
             if left_out

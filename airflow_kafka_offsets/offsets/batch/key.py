@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-_KEY = re.compile(r"(\d{10})-\d{8}T\d{6}-[a-z0-9]{4}")
+_KEY = re.compile(r"([0-9]{10})-[0-9]{8}T[0-9]{6}-[a-z0-9]{4}")
 HIGHEST = 10**10 - 1
 
 

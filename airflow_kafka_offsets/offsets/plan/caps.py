@@ -1,7 +1,8 @@
 """``max_records`` and ``max_records_per_partition``: how much of a plan one run reads; the rest is the next run's.
 
 The cap of a run is shared fairly: small partitions are read whole, and what they leave over goes to the larger ones in
-equal parts. Hudi's history shows what else happens: a limit below the number of partitions that reads nothing
+equal parts. A cap below the number of partitions goes round: who gets nothing in one run is first in a later one, however
+busy the others are. Hudi's history shows what else happens: a limit below the number of partitions that reads nothing
 (HUDI-918), negative ranges under skew (HUDI-7506).
 """
 
@@ -22,22 +23,28 @@ def cap(
     if max_records_per_partition is not None:
         sizes = [min(size, max_records_per_partition) for size in sizes]
     if max_records is not None:
-        sizes = fair_shares(sizes, max_records)
+        # The starts move on by just what each run reads, so their sum says whose turn it is.
+        sizes = fair_shares(sizes, max_records, sum(p.start_offset for p in planned))
     return [_shortened(p, size) for p, size in zip(planned, sizes, strict=True)]
 
 
-def fair_shares(wanted: Sequence[int], total: int) -> list[int]:
-    """Shares of ``total``, none above what is wanted, as equal as that allows; the larger ones get the remainder.
+def fair_shares(wanted: Sequence[int], total: int, turn: int = 0) -> list[int]:
+    """Shares of ``total``, none above what is wanted, as equal as that allows.
 
-    So that with a total below the number of partitions a small busy partition does not starve a large one.
+    :param turn: where those begin, round the list, who get one of what cannot be divided.
     """
     shares = [0] * len(wanted)
     left = total
-    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
-    for position, index in enumerate(order):
-        waiting = len(order) - position
-        shares[index] = min(wanted[index], left // waiting)
-        left -= shares[index]
+    hungry = [index for index, want in enumerate(wanted) if want]
+    while hungry and left >= len(hungry):
+        equal = left // len(hungry)
+        for index in hungry:
+            more = min(equal, wanted[index] - shares[index])
+            shares[index] += more
+            left -= more
+        hungry = [index for index in hungry if shares[index] < wanted[index]]
+    for index in sorted(hungry, key=lambda index: (index - turn) % len(wanted))[:left]:
+        shares[index] += 1
     return shares
 
 

@@ -103,12 +103,12 @@ def plan_from_dict(data: Mapping[str, Any]) -> OffsetPlan:
     :raises ValueError: an unknown version, a field that is missing or of another type, or a ``plan_id`` that is not the
         digest of the contents.
     """
-    version = data.get("version")
+    version = data.get("version") if isinstance(data, Mapping) else None
     if version != VERSION or isinstance(version, bool):
         raise ValueError(f"plan version {version!r} is not known to this version of airflow-kafka-offsets")
     try:
         plan = _plan_from_fields(data)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a plan: {error!r}") from error
     if plan.plan_id != data.get("plan_id"):
         raise ValueError(f"plan_id is {data.get('plan_id')}, but the contents digest to {plan.plan_id}: it was altered")

@@ -23,6 +23,10 @@ class KeptOffset:
     offset: int
     leader_epoch: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            raise ValueError(f"offset {self.offset} is negative")
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -53,13 +57,17 @@ class Position:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Position:
         """:raises ValueError: it is no position."""
-        topics = data["topics"]
-        offsets = {
-            tp: KeptOffset(whole(row["offset"]), whole_or_none(row["leader_epoch"]))
-            for tp, row in from_columns(topics, ("offset", "leader_epoch"))
-        }
-        ids = {topic: text_or_none(columns.get("topic_id")) for topic, columns in topics.items()}
-        return cls(text(data["cluster_id"]), offsets, ids, text(data["startup"]), tuple(map(text, data["restarts"])))
+        try:
+            topics = data["topics"]
+            offsets = {
+                tp: KeptOffset(whole(row["offset"]), whole_or_none(row["leader_epoch"]))
+                for tp, row in from_columns(topics, ("offset", "leader_epoch"))
+            }
+            ids = {topic: text_or_none(columns.get("topic_id")) for topic, columns in topics.items()}
+            restarts = tuple(map(text, data["restarts"]))
+            return cls(text(data["cluster_id"]), offsets, ids, text(data["startup"]), restarts)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a position: {error!r}") from error
 
 
 def position_after(plan: OffsetPlan, before: Position | None) -> Position:

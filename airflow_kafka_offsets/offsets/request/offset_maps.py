@@ -75,7 +75,7 @@ def to_csv(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
-    offsets = {}
+    offsets: dict[TopicPartition, int] = {}
     for entry in text.removesuffix(";").split(";"):
         match = _FLINK_ENTRY.fullmatch(entry)
         if match is None:
@@ -86,6 +86,8 @@ def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
                 f"has {entry!r}, which names no topic: put topic:NAME, before it, or list exactly one topic"
             )
         tp = TopicPartition(topic or topics[0], int(match[2]))
+        if tp in offsets:
+            raise ValueError(f"names {tp} twice")
         offsets[tp] = _offset(match[3], f"has offset {match[3]} for {tp}")
     return offsets
 

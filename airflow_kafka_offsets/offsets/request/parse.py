@@ -37,6 +37,7 @@ from airflow_kafka_offsets.offsets.request.times import (
 )
 
 SplitBy = Literal["size", "flink"]
+MOST_SPLITS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +262,7 @@ def _limits(problems: Problems, asked: RequestParameters) -> Limits:
     return Limits(
         problems.take("max_records", lambda: _at_least_one(asked.max_records), None),
         problems.take("max_records_per_partition", lambda: _at_least_one(asked.max_records_per_partition), None),
-        problems.take("splits", lambda: _at_least_one(asked.splits) or 1, 1),
+        problems.take("splits", lambda: _splits(asked.splits), 1),
         problems.take("split_by", lambda: one_of(asked.split_by, get_args(SplitBy)), "size"),
         problems.take("require_complete_window", lambda: parse_flag(asked.require_complete_window), False),
         problems.take("idle_timeout", lambda: _idle_timeout(asked.idle_timeout), DEFAULT_IDLE_TIMEOUT_MS),
@@ -276,6 +277,13 @@ def _output(value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError(f"is {value!r}; give the path or the table that the Spark job writes")
     return value.strip().rstrip("/") if value else None
+
+
+def _splits(value: int | str | None) -> int:
+    number = _at_least_one(value) or 1
+    if number > MOST_SPLITS:
+        raise ValueError(f"is {value!r}; there can be {MOST_SPLITS} Spark jobs at most")
+    return number
 
 
 def _at_least_one(value: int | str | None) -> int | None:

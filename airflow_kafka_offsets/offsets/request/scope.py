@@ -95,6 +95,9 @@ class ScopeParameters:
         return {field.name: getattr(self, field.name) for field in fields(ScopeParameters)}
 
 
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
 def parse_scope(parameters: ScopeParameters) -> Scope:
     """The scope on its own, for sensors and the command line.
 
@@ -172,6 +175,9 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
         raise ValueError(f"has {wrong[0]!r}, which is no text; put the name in quotes")
     if not names or not all(names):
         raise ValueError(f"is {topics!r}; give at least one topic name, and no empty one")
+    illegal = [name for name in names if not _TOPIC.fullmatch(name)]
+    if illegal:
+        raise ValueError(f"has {illegal[0]!r}; Kafka's topic names have letters, digits, '.', '_' and '-', up to 249")
     return tuple(sorted(set(names)))
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 # A producer gives a record up after two minutes (delivery.timeout.ms); what it has not written by then never comes.
 DEFAULT_IDLE_TIMEOUT_MS = 300_000
 DEFAULT_CLOCK_SKEW_MS = 10_000
+_LATEST_MS = 2**63 - 1
 SECONDS_SUSPECTED_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits reach the year 5138
 
 
@@ -59,6 +60,8 @@ def parse_timestamp_ms(value: int | str | datetime, *, now_ms: int | None = None
         raise ValueError(f"is {value!r}; give epoch milliseconds, ISO 8601 or a datetime")
     if milliseconds < 0:
         raise ValueError(f"is {value!r}, before 1970; timestamps cannot be negative")
+    if milliseconds > _LATEST_MS:
+        raise ValueError(f"is {value!r}, past what Kafka's timestamps can hold; give milliseconds")
     return milliseconds
 
 

@@ -15,8 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from airflow_kafka_offsets.offsets.model import ClusterDescription
 from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan
-from airflow_kafka_offsets.offsets.request.modes import FromTimestamp
+from airflow_kafka_offsets.offsets.request.modes import (
+    FromTimestamp,
+    SpecificOffsets,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
 from airflow_kafka_offsets.offsets.request.times import iso
 
 # All months before are one place, and all after: a window "since 1970" has hundreds of places otherwise.
@@ -135,6 +142,29 @@ def claim_of(plan: OffsetPlan) -> Claim:
     )
 
 
+def claim_of_request(request: PlanRequest, description: ClusterDescription) -> Claim | None:
+    """What a window claims, from the request alone, so that it is found again when its records are gone.
+
+    ``None`` for explicit offsets of which some come from the group.
+    """
+    match request.startup, request.bounded:
+        case FromTimestamp(), UntilTimestamp() if request.window_bounds:
+            by_topic = tuple((topic, *bounds) for topic, bounds in (request.window_bounds_by_topic or {}).items())
+            return TimeClaim(*request.window_bounds, by_topic)
+        case SpecificOffsets(starts), UntilSpecificOffsets(ends):
+            partitions = description.partitions()
+            if not all(tp in starts and tp in ends for tp in partitions):
+                return None
+            return OffsetClaim(
+                tuple(
+                    (tp.topic, description.topics[tp.topic].topic_id, tp.partition, starts[tp], ends[tp])
+                    for tp in partitions
+                    if starts[tp] < ends[tp]
+                )
+            )
+    return None
+
+
 def time_claim_of_name(name: str) -> TimeClaim | None:
     """The stretch of time that a window's name says; ``None`` for another kind of name. Topics' own are not in it."""
     match = _TIME_NAME.fullmatch(name)
@@ -149,9 +179,10 @@ def batch_name_of(claim: Claim, pipeline: str) -> BatchName:
 
 def _compact(moment_ms: int) -> str:
     """``20261122T020000Z``, a time that any file system takes."""
-    return re.sub(
-        r"[-:]", "", iso(moment_ms).replace("Z", ":00Z") if iso(moment_ms).count(":") == 1 else iso(moment_ms)
-    )
+    words = iso(moment_ms)
+    if words.count(":") == 1:
+        words = words.replace("Z", ":00Z")
+    return re.sub(r"[-: ]", "", words)  # past the year 9999 it is "253402300800000 ms"
 
 
 def _digest(value: object) -> str:

@@ -1,0 +1,122 @@
+"""``pipelines`` and ``show``: what a work store says of its pipelines, and of each batch. They ask no cluster."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from airflow_kafka_offsets.cli.batches import by_whom, entries_of, facts_of, is_verified, name_of, since_when, splits_of
+from airflow_kafka_offsets.cli.inputs import Options, find_batch, pipeline_asked_for, work_store
+from airflow_kafka_offsets.cli.planning import ranges_of
+from airflow_kafka_offsets.cli.render import Page, Table, say
+from airflow_kafka_offsets.cli.render import show as show_page
+from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
+from airflow_kafka_offsets.offsets.request.times import iso
+from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids
+
+
+def pipelines(options: Options) -> int:
+    """A line for each pipeline's log, and one for its windows; 3 where one cannot be read."""
+    store = work_store(options)
+    rows: list[tuple[object, ...]] = []
+    damaged = []
+    names = checkpoint_ids(store)
+    for name in names:
+        try:
+            rows += _rows_of(PipelineLog(store, name))
+        except StoreDamaged as error:
+            damaged.append(error)
+            rows.append((name, "damaged", *[None] * 8))
+    columns = ("pipeline", "newest", "committed", "by", "at", "goes on after", "windows", "key", "number", "group id")
+    table = Table(columns, rows, "pipelines", hidden=("key", "number", "group id"))
+    show_page(Page([table], {"work_store": store.uri}, f"{len(names)} pipelines in {store.uri}"), options.get("output"))
+    say(*(f"kafka-offsets: {error}" for error in damaged))
+    return StoreDamaged.exit_status if damaged else 0
+
+
+def _rows_of(pipeline: PipelineLog) -> list[tuple[object, ...]]:
+    windows = pipeline.windows()
+    by_time = [name for name in windows if time_claim_of_name(name)]
+    newest, commit = pipeline.newest(), pipeline.newest_commit()
+    last = pipeline.window((by_time or windows)[-1]) if windows else None
+    after = str(commit.log.plan.batch) if commit else None
+    found = [(newest, after, None), (last, None, len(windows))]  # windows stand alone
+    return [_row(pipeline, batch, after, count) for batch, after, count in found if batch is not None]
+
+
+def _row(pipeline: PipelineLog, batch: StoredBatch, after: str | None, windows: int | None) -> tuple[object, ...]:
+    log, plan = batch.log, batch.log.plan
+    return (
+        pipeline.checkpoint_id,
+        name_of(plan),
+        log.committed is not None,
+        by_whom(log),
+        iso(since_when(log)),
+        after,
+        windows,
+        plan.batch.key if plan.batch else None,
+        plan.batch.number if plan.batch else None,
+        plan.group_id,
+    )
+
+
+def show(options: Options) -> int:
+    """One batch with its log, its splits and its ranges; or a line for each of the last few."""
+    count, windows = options.get("history"), bool(options.get("windows"))
+    if count is not None and count < 1:
+        raise InvalidRequest((f"--history is {count}; give a number of at least 1.",))
+    if options.get("batch") is not None and (count is not None or windows):
+        raise InvalidRequest(("--batch shows one batch: give it without --history and --windows.",))
+    pipeline = pipeline_asked_for(options)
+    if windows:
+        names = pipeline.windows()
+        found = (window for name in reversed(names) if (window := pipeline.window(name)) is not None)
+        return _show_many(pipeline, list(islice(found, count)), "windows", options)
+    if count is not None:
+        return _show_many(pipeline, list(islice(pipeline.newest_first(), count)), "batches", options)
+    batch = find_batch(pipeline, options["batch"]) if options.get("batch") is not None else pipeline.newest()
+    if batch is None:
+        raise NoPosition(
+            [f"Pipeline {pipeline.checkpoint_id!r} has no batch in its log"],
+            f"It has {len(pipeline.windows())} windows: --windows lists them.",
+        )
+    return _show_one(pipeline, batch, options)
+
+
+def _show_one(pipeline: PipelineLog, batch: StoredBatch, options: Options) -> int:
+    facts, plan = facts_of(batch), batch.log.plan
+    state = "committed by" if facts["committed"] else "not committed; with"
+    head = [f"{name_of(plan)} of pipeline {pipeline.checkpoint_id!r}: {state} {facts['by']}, {facts['at']}"]
+    told = (("key", "key"), ("after", "after"), ("output", "output"), ("group_id", "group"))
+    head += [f"{word}: {facts[name]}" for name, word in told if facts[name]]
+    head += [f"warning: {warning}" for warning in plan.warnings]
+    tables = [ranges_of(plan), entries_of(batch), splits_of(batch)]
+    page = Page(tables, {"checkpoint_id": pipeline.checkpoint_id, **facts}, head="\n".join(head))
+    show_page(page, options.get("output"))
+    return 0
+
+
+def _show_many(pipeline: PipelineLog, batches: list[StoredBatch], name: str, options: Options) -> int:
+    columns = ("batch", "committed", "by", "at", "plan", "records", "lost", "skipped", "verified", "key", "stored as")
+    rows = []
+    for batch in batches:
+        log, plan = batch.log, batch.log.plan
+        rows.append(
+            (
+                name_of(plan),
+                log.committed is not None,
+                by_whom(log),
+                iso(since_when(log)),
+                plan.reason or "first",
+                plan.record_count_upper_bound,
+                plan.lost,
+                plan.skipped,
+                is_verified(splits_of(batch)),
+                plan.batch.key if plan.batch else None,
+                batch.name,
+            )
+        )
+    table = Table(columns, rows, name, hidden=("stored as",))
+    page = Page([table], {"checkpoint_id": pipeline.checkpoint_id}, f"{len(rows)} {name}, newest first")
+    show_page(page, options.get("output"))
+    return 0

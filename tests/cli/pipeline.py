@@ -1,0 +1,102 @@
+"""A pipeline without Airflow and Spark: resolve, a Spark driver that reads, and commit, one run after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_offsets.offsets.batch.log import Actor
+from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
+from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
+from airflow_kafka_offsets.pipeline.window import plan_window
+from airflow_kafka_offsets.stores.attempts import begin
+from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+
+
+@dataclass
+class Pipeline:
+    """A DAG that reads ``topic`` in the name of ``group``; its position is under the default name."""
+
+    cluster: Any
+    store: LocalStore
+    topic: str
+    group: str
+    name: str = "dag"
+    parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
+    at_ms: int | None = None  # the clock of its tasks, where it is not this machine's
+
+    @property
+    def checkpoint_id(self) -> str:
+        return f"{self.group}/{self.name}/resolve"
+
+    @property
+    def log(self) -> PipelineLog:
+        return PipelineLog(self.store, self.checkpoint_id)
+
+    @property
+    def newest_key(self) -> str:
+        newest = self.log.newest()
+        assert newest is not None
+        return key_of(newest.log.plan)
+
+    def objects(self) -> dict[str, float]:
+        """Every object of the store, and when it was written."""
+        return {str(file): file.stat().st_mtime_ns for file in self.store.root.rglob("*") if file.is_file()}
+
+    def plan(self, run: str, **parameters: Any) -> Assignment:
+        """What the resolve task of ``run`` does."""
+        given = {
+            "topics": [self.topic],
+            "group_id": self.group,
+            "checkpoint_id": self.checkpoint_id,
+            **self.parameters,
+            **parameters,
+        }
+        request = request_for({}, RequestParameters(**given), Occasion(self._now_ms(), run_type="scheduled"))
+        asker = Asker(request, RunKey(self.name, run, "resolve"), self.log, self.cluster, NoAirflow())
+        return plan_window(asker) if request.window else plan_batch(asker)
+
+    def read(self, assignment: Assignment) -> None:
+        """What Spark drivers do that read all of it, and write it to the batch's output."""
+        batch = assignment.batch
+        assert batch is not None
+        for split in assignment.splits:
+            attempt = begin(self.store, batch.plan_object, batch.log.plan, split, batch.log.plan.output)
+            attempt.look()
+            reads = {
+                p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
+                for p in split_plan(batch.log.plan)[split]
+            }
+            attempt.report(ReadReport(batch.log.plan.plan_id, split, attempt.number, "rows", reads, attempt.output))
+
+    def commit(self, run: str, assignment: Assignment) -> None:
+        batch = assignment.batch
+        handed = Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None)
+        me = Actor(RunKey(self.name, run, "resolve"), NoAirflow().instance)
+        commit_batch(handed, self.log, self.cluster, me, now_ms=self._now_ms())
+
+    def run(self, run: str, **parameters: Any) -> Assignment:
+        """The whole run."""
+        assignment = self.plan(run, **parameters)
+        self.read(assignment)
+        self.commit(run, assignment)
+        return assignment
+
+    def _now_ms(self) -> int:
+        return now_ms() if self.at_ms is None else self.at_ms
+
+
+def key_of(plan: OffsetPlan | None) -> str:
+    assert plan is not None
+    assert plan.batch is not None
+    return plan.batch.key

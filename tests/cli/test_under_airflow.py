@@ -1,0 +1,68 @@
+"""The same commands under `airflow kafka-offsets`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_offsets.cli.options import COMMANDS
+from testbed.broker import KafkaBroker
+from tests.cli.conftest import of
+from tests.cli.pipeline import Pipeline
+
+
+def script(*words: str) -> subprocess.CompletedProcess[str]:
+    call = [str(Path(sys.executable).parent / "kafka-offsets"), *words]
+    return subprocess.run(call, capture_output=True, text=True, check=False)
+
+
+def inside(*words: str) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-m", "airflow", "kafka-offsets", *words]
+    return subprocess.run(call, capture_output=True, text=True, check=False)
+
+
+def test_the_console_script_and_airflows_command_line_say_the_same(
+    airflow: Path, broker: KafkaBroker, topic: Callable[..., str]
+) -> None:
+    words = ["plan", "--topics", topic(2), "--startup-mode", "earliest-offset", "--output", "csv"]
+    one, other = (call(*words, "--kafka-config-id", "kafka_default") for call in (script, inside))
+    assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
+    assert one.stdout == other.stdout
+    assert one.stdout.count("\n") == 3
+
+
+def test_airflows_command_line_returns_the_exit_status(airflow: Path) -> None:
+    result = inside("plan", "--bootstrap-servers", "h:1", "--startup-mode", "newest")
+    assert result.returncode == 2, result.stderr
+    assert "--startup-mode is 'newest'" in result.stderr
+
+
+def test_every_command_is_airflows_too(airflow: Path) -> None:
+    shown = inside("--help").stdout
+    assert [command.name for command in COMMANDS if f"\n    {command.name}" not in shown] == []
+
+
+def test_the_work_store_is_the_one_that_airflow_is_configured_with(
+    airflow: Path, stored: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__WORK_STORE", stored.store.uri)
+    one, other = (call("show", "--checkpoint-id", stored.checkpoint_id) for call in (script, inside))
+    assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
+    assert one.stdout == other.stdout != ""
+
+
+def test_who_commits_is_a_person_of_that_airflow(
+    airflow: Path, pipeline: Pipeline, at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE", "no-airflow")  # as the pipeline's runs are named
+    pipeline.read(pipeline.plan("two"))
+    done = inside("commit", *at, *of(pipeline), "--batch", "2", "--execute")
+    assert done.returncode == 0, done.stderr
+    newest = pipeline.log.newest()
+    assert newest is not None
+    assert newest.log.committed is not None
+    assert (newest.log.committed.by.run, newest.log.committed.by.instance) == (None, "no-airflow")
