@@ -219,8 +219,8 @@ class AnotherAirflow(RefusedError):
 
     def __str__(self) -> str:
         return (
-            f"Pipeline {self.pipeline!r} is the one of Airflow {self.other} ({self.where}); this is Airflow {self.mine}. "
-            "Two would do each other's batches. Nothing was planned.\n"
+            f"Pipeline {self.pipeline!r} is the one of Airflow {self.other} ({self.where}); this is Airflow "
+            f"{self.mine}. Two would do each other's batches. Nothing was planned.\n"
             "Give this Airflow a work store and a group_id of its own. If it takes the other's place: "
             'on_another_airflow="take-over", once. ([kafka_offsets] instance names an Airflow; default: its base URL.)'
         )
@@ -238,8 +238,8 @@ class WorkStoreLost(RefusedError):
         return (
             f"Pipeline {self.pipeline!r} has no batch in work store {self.store}, but task {self.task} has succeeded "
             "before. Its position is lost: to apply the startup mode again would skip records, or read them twice.\n"
-            "If checkpoint_id or work_store was changed, set it back. Else restore the work store; or trigger a run with "
-            'the conf {"kafka_offsets": {"restart": true}}, which applies the startup mode once more.'
+            "If checkpoint_id or work_store was changed, set it back. Else restore the work store; or trigger a run "
+            'with the conf {"kafka_offsets": {"restart": true}}, which applies the startup mode once more.'
         )
 
 
@@ -256,8 +256,9 @@ class StoreBehindGroup(RefusedError):
         return (
             f"The newest committed batch of pipeline {self.pipeline!r} in work store {self.store} is number "
             f"{self.newest}, and the group carries the mark of batch {self.marked}: the work store is an older copy.\n"
-            'Restore the newest copy. If there is none: on_group_moved="adopt-group" goes on from the group, so nothing '
-            'is read twice; "keep-checkpoint" goes on from the work store, and reads again what the lost batches read.'
+            'Restore the newest copy. If there is none: on_group_moved="adopt-group" goes on from the group, so '
+            'nothing is read twice; "keep-checkpoint" goes on from the work store, and reads again what the lost '
+            "batches read."
         )
 
 
@@ -361,9 +362,10 @@ class OutputTaken(RefusedError):
 
     def __str__(self) -> str:
         return (
-            f"Output {self.output} is the one of {self.owner}, and {self.asker} would write there too: its readers would "
-            "find records twice.\n"
-            "Give each an output of its own. If the owner is no longer used: kafka-offsets release-output --execute."
+            f"Output {self.output} is the one of {self.owner}, and {self.asker} would write there too: its readers "
+            "would find records twice.\n"
+            "Give each an output of its own. If the owner is no longer used: kafka-offsets release-output "
+            f"--output-name {self.output} --execute."
         )
 
 
@@ -389,7 +391,7 @@ class UnknownOutput(RefusedError):
 
 @dataclass(eq=False)
 class PlanReplaced(RefusedError):
-    """A job or a commit works by a plan that its batch does not have any more: it waited for long, or was taken for dead."""
+    """A job or a commit works by a plan that its batch does not have any more: it was late, or was taken for dead."""
 
     batch: str
     plan_id: str

@@ -23,6 +23,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_kafka_offsets.operators.resolve",
                     "airflow_kafka_offsets.operators.commit",
+                    "airflow_kafka_offsets.operators.submit",
                 ],
             }
         ],
@@ -45,6 +46,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_kafka_offsets.triggers.offset_lag",
                     "airflow_kafka_offsets.triggers.window_complete",
                     "airflow_kafka_offsets.triggers.window_event",
+                    "airflow_kafka_offsets.triggers.batch_free",
                 ],
             }
         ],

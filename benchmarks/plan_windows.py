@@ -12,7 +12,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from airflow_kafka_offsets import plan_offsets, plan_windows
+from airflow_kafka_offsets import plan_offsets
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.estimate import estimate_windows, window_moments
+from airflow_kafka_offsets.pipeline.request import scope_for
 from testbed.broker import KafkaBroker
 
 HOUR = 3_600_000
@@ -27,9 +32,11 @@ def main(partitions: int = 100, windows: int = 48) -> None:
         broker.produce(TOPIC, [(p, None, b"x", moment) for p in range(partitions) for moment in times])
 
         began = time.perf_counter()
-        together = plan_windows(
-            broker.client_config, start=start, end=start + windows * HOUR, width="hourly", topics=[TOPIC]
-        )
+        now = now_ms()
+        scope = scope_for(broker.client_config, ScopeParameters(topics=[TOPIC]))
+        moments = window_moments(start, start + windows * HOUR, "hourly", "UTC", now)
+        with KafkaCluster(broker.client_config) as cluster:
+            together = estimate_windows(scope, cluster, moments, now_ms=now)
         shared_s = time.perf_counter() - began
 
         began = time.perf_counter()

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,6 +54,9 @@ class KafkaBroker(Topics):
     :param config: broker settings in addition to, or instead of, the testbed's.
     :param sasl_users: users and passwords of a second listener, SASL_PLAINTEXT with PLAIN; None for no such listener.
     :param proxy_port: where a proxy listens that passes on to `proxied_address`, a listener that advertises the proxy.
+    :param loaded_groups: whether `start()` returns only when each group coordinator has loaded, which no broker of the
+        world waits for. For who asks for a group by a client that cannot take NOT_COORDINATOR.
+    :param ports: what it listens on, see `broker_settings`; without them, free ones.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class KafkaBroker(Topics):
         config: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         proxy_port: int | None = None,
+        loaded_groups: bool = True,
+        ports: Sequence[int] = (),
         java: Java | None = None,
         say: Say = silent,
     ) -> None:
@@ -75,7 +80,8 @@ class KafkaBroker(Topics):
         self._overrides = dict(config or {})
         self._sasl_users = dict(sasl_users) if sasl_users is not None else None
         self._proxy_port = proxy_port
-        self._ports: list[int] = []
+        self._loaded_groups = loaded_groups
+        self._ports = list(ports)
         self._process: Leashed | None = None
         self._log_start = 0
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -120,7 +126,7 @@ class KafkaBroker(Topics):
         return self._process is not None and self._process.returncode is None
 
     def start(self) -> Self:
-        """Start it, and return when it answers and its group coordinator has loaded.
+        """Start it, and return when it answers; with `loaded_groups`, when its group coordinators have loaded, too.
 
         :raises BrokerFailed: when it does not within 90 s; the message shows its log.
         """
@@ -218,9 +224,9 @@ class KafkaBroker(Topics):
         self._process = Leashed.start([*jvm, "kafka.Kafka", str(properties)], env=env, log=self.log)
 
     def _wait_until_ready(self) -> None:
-        """Ready is: it lists itself, and each partition of the offsets topic answers as a group's coordinator.
+        """Ready is: it lists itself. With `loaded_groups`, each partition of the offsets topic also coordinates groups.
 
-        Without the second, the first commit to a new broker fails with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+        Without that, the first commit to a new broker fails with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
         """
         admin = self.admin()
 
@@ -231,7 +237,7 @@ class KafkaBroker(Topics):
         try:
             wait_for("the broker answers", answers, START_DEADLINE_S)
             # A group's partition is its name's hash modulo their number; a one-letter name's hash is its code point.
-            for number in range(int(self._settings()["offsets.topic.num.partitions"])):
+            for number in range(int(self._settings()["offsets.topic.num.partitions"]) if self._loaded_groups else 0):
                 self._wait_for_coordinator(chr(ord("0") + number))
         except TimeoutError as error:
             raise BrokerFailed(f"the broker did not start: {error}", self.log) from error

@@ -116,7 +116,8 @@ class Demo:
         started = result.states("orders.spark").count("success")
         if (started, rows) != (jobs, expected):
             raise DemoFailed(
-                f"run {title}: {started} Spark jobs and {rows} rows more, expected {jobs} and {expected}; see {self.log}"
+                f"run {title}: {started} Spark jobs and {rows} rows more, expected {jobs} and {expected}; "
+                f"see {self.log}"
             )
 
     def _rejected_run(self, title: str, *, expected: int) -> None:

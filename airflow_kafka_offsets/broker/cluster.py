@@ -30,7 +30,7 @@ from airflow_kafka_offsets.offsets.request.scope import Subscription, TopicList
 
 
 class KafkaCluster:
-    """``OffsetReader`` and ``OffsetCommitter`` over confluent-kafka's admin client. Use it as a context manager.
+    """``OffsetReader`` and ``OffsetCommitter`` over confluent-kafka's clients. Use it as a context manager.
 
     :param config: librdkafka settings, as in the Kafka connection's extra.
     :param deadline_s: how long one question may take with all its retries.
@@ -100,7 +100,7 @@ class KafkaCluster:
         return read_committed_offsets(self._connection, group_id, partitions, stable=stable)
 
     def all_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """Everything that the group holds, of all topics."""
+        """Everything that the group holds, of all topics that this client may describe."""
         return read_group(self._connection, group_id)
 
     def describe_group(self, group_id: str) -> GroupDescription:

@@ -8,6 +8,11 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 
+# Measured on a 4.1 broker: 32,767 bytes is what a request's string may be (KIP-482), the transactional id has 22 more
+# than the group, and from 32,736 to 32,740 on the broker cannot describe a group that it has (its answer is UNKNOWN).
+MAX_GROUP_ID_BYTES = 32_700
+_CUT_OFF = " \t\n\v\f\r"  # C's isspace(), which librdkafka skips at the beginning of a value
+
 # A connection is often written for a consumer or a producer. AdminClient refuses `on_commit`, and warns of the others.
 _NOT_FOR_ADMIN = {
     "on_commit",
@@ -57,6 +62,64 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     if not config.get("bootstrap.servers") and not config.get("metadata.broker.list"):
         raise InvalidRequest(('The Kafka configuration has no "bootstrap.servers": give it as host:port.',))
     return {name: value for name, value in config.items() if name not in _NOT_FOR_ADMIN}
+
+
+def group_id_problem(group_id: str, *, fenced: bool = True) -> str | None:
+    """Why a group's name cannot be used, as the end of a sentence that begins with the name; ``None`` if it can.
+
+    librdkafka does not refuse such names: it ends the process by an assertion (an empty one, one that UTF-8 cannot
+    write), asks for another group (it cuts leading white space off, and everything from a NUL on), waits until the
+    deadline (a long one) or fails when the offsets are sent (in a transaction, whatever is not printable ASCII).
+
+    :param fenced: whether offsets are committed in a transaction; without one, any other character will do.
+    """
+    if not group_id.strip(_CUT_OFF):
+        return "is empty"
+    if group_id[0] in _CUT_OFF:
+        return "begins with white space, which the Kafka client cuts off: it would use another group"
+    if "\0" in group_id:
+        return "has a NUL in it, where the Kafka client ends the name: it would use another group"
+    try:
+        size = len(group_id.encode())
+    except UnicodeEncodeError as error:
+        return f"cannot be written as UTF-8 (character {error.start + 1} is a lone surrogate)"
+    if size > MAX_GROUP_ID_BYTES:
+        return f"has {size} bytes, and Kafka takes {MAX_GROUP_ID_BYTES} at most"
+    strange = next((at for at, letter in enumerate(group_id) if not " " <= letter <= "~"), None)
+    if fenced and strange is not None:
+        return (
+            f"has {group_id[strange]!r} as its character {strange + 1}, and in a transaction the Kafka client takes "
+            'printable ASCII alone: use another group, or fencing="compare"'
+        )
+    return None
+
+
+def refuse_name(group_id: str, *, fenced: bool = False) -> None:
+    """
+    :raises InvalidRequest: a name that librdkafka or Kafka cannot use; some of them would end the process.
+    """
+    problem = group_id_problem(group_id, fenced=fenced)
+    if problem is not None:
+        shown = group_id if len(group_id) <= 80 else f"{group_id[:80]}…"
+        raise InvalidRequest((f"group_id {shown!r} {problem}.",))
+
+
+def group_settings(group_id: str, *, stable: bool, patience_s: float) -> dict[str, Any]:
+    """What a consumer needs besides an admin client's settings to read and write a group's offsets, never joining it.
+
+    :param stable: whether a pending transactional commit is waited for.
+    :param patience_s: how long one request may take.
+    """
+    return {
+        "group.id": group_id,
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed" if stable else "read_uncommitted",
+        # A client that is destroyed waits for its commit: on the wire for the first, without a coordinator for the
+        # second of these, which are 60 s and 45 s by default.
+        "socket.timeout.ms": max(1000, int(patience_s * 1000)),
+        "session.timeout.ms": 1000,
+        "fetch.wait.max.ms": 0,  # it fetches nothing; the default is too long for a short socket.timeout.ms
+    }
 
 
 # What a transaction needs its own way (KIP-98), and what only speaks of records, of which it writes none.

@@ -1,4 +1,4 @@
-"""One admin client after another, until a question is answered or the deadline passes.
+"""One client after another, until a question is answered or the deadline passes.
 
 What librdkafka does, and what this file makes of it (all measured on real brokers):
 
@@ -7,6 +7,8 @@ What librdkafka does, and what this file makes of it (all measured on real broke
   log only, while the call itself says "timed out": both are collected, and where waiting is vain it is told at once;
 - a client that is dropped before its futures resolve leaves them unresolved for ever: the client outlives its answers;
 - a client that gave up waiting for a group's coordinator aborts the process when the answer comes: it is destroyed;
+- to destroy a client is to drop the last reference to it. ``Consumer.close()`` never returns while a broker hangs that
+  was sent a commit (librdkafka sends it again and again), and what is dropped is gone within a request's time-out;
 - ``KafkaError.retriable()`` is false for all that was seen: which errors heal by themselves is listed here.
 """
 
@@ -17,7 +19,7 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -27,6 +29,15 @@ from airflow_kafka_offsets.broker.config import address, admin_settings
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
 
 T = TypeVar("T")
+
+
+class Client(Protocol):
+    """What is the same of all clients here."""
+
+    def poll(self, timeout: float, /) -> Any: ...
+
+
+C = TypeVar("C", bound=Client)
 
 TRANSIENT = {
     KafkaError._TRANSPORT,
@@ -75,8 +86,29 @@ class NotYet(Exception):
     """An answer that time may change; the question is asked again, by a new client."""
 
 
+class Clients(Generic[C]):
+    """A client that is made when it is needed, and made anew after it was dropped.
+
+    Questions get a weak proxy: the frames of an exception's traceback would keep the client itself alive.
+    """
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make = make
+        self._client: C | None = None
+
+    def current(self) -> C:
+        if self._client is None:
+            self._client = self._make()
+        proxy: C = weakref.proxy(self._client)
+        return proxy
+
+    def drop(self) -> None:
+        """Destroy it: the next question gets a new one."""
+        self._client = None
+
+
 class Connection:
-    """Admin clients for one cluster, made when they are needed; not shared between processes.
+    """Clients for one cluster, made when they are needed; not shared between processes.
 
     :param config: librdkafka settings, with secrets. They are handed to the client and to nobody else.
     :param deadline_s: how long one question may take with all its retries.
@@ -93,7 +125,7 @@ class Connection:
         self._first_contact_s = first_contact_s
         self._config = admin_settings(config)
         self._heard = _Heard()
-        self._client: AdminClient | None = None
+        self._admin = Clients(lambda: self.make(AdminClient, self.settings))
         self._known_good = False
 
     @property
@@ -104,14 +136,27 @@ class Connection:
     @property
     def logger(self) -> logging.Logger:
         """Where librdkafka's lines go: to nobody but this connection's errors."""
-        return self._heard.logger
+        return self._heard.logger()
 
     def told(self) -> str:
         """What was heard last, in parentheses; empty where nothing was."""
         return self._heard.told()
 
     def close(self) -> None:
-        self.renew()
+        self._admin.drop()
+
+    def make(self, kind: Callable[..., C], settings: Mapping[str, Any], *more: logging.Handler) -> C:
+        """A client of that kind.
+
+        :param more: who else gets the lines that it logs, and alone gets those of ``debug``.
+        :raises InvalidRequest: librdkafka does not take the settings.
+        """
+        try:
+            return kind(dict(settings), logger=self._heard.logger(*more))
+        except (KafkaException, TypeError, ValueError) as error:
+            raise InvalidRequest(
+                (f"librdkafka does not take the Kafka configuration: {self._without_secrets(error)}",)
+            ) from None
 
     def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
         """The answer to ``question``, asked again with a new client while it raises :class:`NotYet`.
@@ -119,6 +164,10 @@ class Connection:
         :param what: the question in words, for the error.
         :raises ClusterUnavailable: no contact, or no answer until the deadline, with the last reason.
         """
+        return self.ask_with(self._admin, what, question)
+
+    def ask_with(self, clients: Clients[C], what: str, question: Callable[[C], T]) -> T:
+        """The same, of other clients than the admin's."""
         self.contact()
         attempts = Retrying(
             stop=stop_after_delay(self.deadline_s),
@@ -129,7 +178,7 @@ class Connection:
         try:
             for attempt in attempts:
                 with attempt:
-                    return self._asked(question)
+                    return self._asked(clients, question)
         except NotYet as last:
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
@@ -139,43 +188,28 @@ class Connection:
             ) from None
         raise AssertionError("unreachable: the loop returns or raises")
 
-    def renew(self) -> None:
-        """Destroy the client: the next question gets a new one."""
-        self._client = None
-
-    def _asked(self, question: Callable[[AdminClient], T]) -> T:
+    def _asked(self, clients: Clients[C], question: Callable[[C], T]) -> T:
         """One attempt. A client that has failed is destroyed at once, before anything waits.
 
         Where the coordinator of a group answers a client that has given up waiting for it, librdkafka aborts the whole
-        process (confluentinc/librdkafka#4605, ``eonce->refcnt > 0``). Questions get a weak proxy, because the frames of
-        an exception's traceback would keep the client itself alive.
+        process (confluentinc/librdkafka#4605, ``eonce->refcnt > 0``).
         """
-        client = weakref.proxy(self._current())
+        client = clients.current()
         try:
             return question(client)
         except KafkaException as error:
             self._hear(client)
-            self.renew()
+            clients.drop()
             if error.args[0].code() in TRANSIENT:
                 raise NotYet(in_words(error.args[0])) from None
             raise
         except TimeoutError:  # of a future that librdkafka did not resolve in its own request timeout
-            self.renew()
+            clients.drop()
             raise NotYet(f"no answer within {self.attempt_s:g} s") from None
         except Exception:
             self._hear(client)
-            self.renew()
+            clients.drop()
             raise
-
-    def _current(self) -> AdminClient:
-        if self._client is None:
-            try:
-                self._client = AdminClient(self.settings, logger=self.logger)
-            except (KafkaException, TypeError, ValueError) as error:
-                raise InvalidRequest(
-                    (f"librdkafka does not take the Kafka configuration: {self._without_secrets(error)}",)
-                ) from None
-        return self._client
 
     def _without_secrets(self, error: Exception) -> str:
         """librdkafka names the property that it refuses, and sometimes its value."""
@@ -190,7 +224,7 @@ class Connection:
         if self._known_good:
             return
         end = time.monotonic() + self._first_contact_s
-        client = weakref.proxy(self._current())
+        client = self._admin.current()
         while True:
             left = end - time.monotonic()
             try:
@@ -200,7 +234,7 @@ class Connection:
                 reason = self._heard.hopeless()
                 if reason is None and time.monotonic() < end:
                     continue
-                self.renew()
+                self._admin.drop()
                 raise ClusterUnavailable(
                     f"No Kafka broker answers at {self.address}",
                     reason or self._heard.last() or in_words(error.args[0]),
@@ -211,9 +245,9 @@ class Connection:
             self._known_good = True
             return
 
-    def _hear(self, client: AdminClient) -> None:
-        """Errors are delivered by ``poll`` and by nothing else."""
-        while client.poll(0):
+    def _hear(self, client: Client) -> None:
+        """Errors are delivered by ``poll`` and by nothing else; it says how many (admin), or gives one (consumer)."""
+        while client.poll(0) not in (0, None):
             pass
 
 
@@ -223,8 +257,12 @@ class _Heard:
     def __init__(self) -> None:
         self._errors: dict[str, int] = {}
         self._lines: dict[str, None] = {}
-        self.logger = logging.Logger("airflow_kafka_offsets.librdkafka")  # not in the tree: nothing else hears it
-        self.logger.addHandler(_Collector(self._lines))
+
+    def logger(self, *more: logging.Handler) -> logging.Logger:
+        logger = logging.Logger("airflow_kafka_offsets.librdkafka")  # not in the tree: nothing else hears it
+        for handler in (_Collector(self._lines), *more):
+            logger.addHandler(handler)
+        return logger
 
     def error(self, error: KafkaError) -> None:
         self._errors[_PREFIX.sub("", error.str())] = error.code()
@@ -247,7 +285,7 @@ class _Heard:
 
 class _Collector(logging.Handler):
     def __init__(self, lines: dict[str, None]) -> None:
-        super().__init__()
+        super().__init__(logging.INFO)  # what `debug` adds is no reason why anything failed
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -137,7 +137,9 @@ def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]
 
 
 def _id_of(topic_id: object) -> str | None:
-    """As Kafka's own tools write it; ``None`` where the cluster has no ids: an upgrade that brings them makes no other topic.
+    """As Kafka's own tools write it; ``None`` where the cluster has no ids.
+
+    An upgrade that brings ids makes no other topic of it.
 
     librdkafka writes an id in plain base 64, Java's client, which Spark has, in the one for URLs.
     """

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from airflow_kafka_offsets.broker.answers import to_kafka
-from airflow_kafka_offsets.broker.config import transactional_settings
+from airflow_kafka_offsets.broker.config import refuse_name, transactional_settings
 from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection, in_words
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
@@ -53,6 +53,7 @@ class TransactionalCommit:
         self._pending = False
 
     def __enter__(self) -> TransactionalCommit:
+        refuse_name(self._group_id, fenced=True)
         self._connection.contact()
         settings = transactional_settings(self._connection.settings, self._transactional_id, TRANSACTION_TIMEOUT_MS)
         self._producer = Producer(settings, logger=self._connection.logger)

@@ -1,25 +1,34 @@
 """A consumer group's offsets: read, and written without being a member and without a fence.
 
-``alter_consumer_group_offsets`` returns normally with an error beside each partition (NOT_COORDINATOR on a broker that
-has just started), and the broker refuses it by UNKNOWN_MEMBER_ID while the group has members.
+Both go through a consumer that never joins (``group_client``), 250 partitions at a time: librdkafka's cost grows with
+the square of the partitions in one call. Each partition's answer is checked. The broker refuses a commit by
+UNKNOWN_MEMBER_ID while the group has members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of, to_kafka
-from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection, not_authorized
+from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of
+from airflow_kafka_offsets.broker.config import refuse_name
+from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, TRANSIENT, Connection, in_words, not_authorized
+from airflow_kafka_offsets.broker.group_client import GroupClient, GroupRefused, fetch, group_clients, send
 from airflow_kafka_offsets.broker.protocol import GroupDescription
-from airflow_kafka_offsets.errors import GroupActive
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition, by_topic
 
-COMMIT_CHUNK = 1000
+T = TypeVar("T")
+
+GROUP_CHUNK = 250
+
+# Errors of the group or its coordinator, and so of every partition.
+_OF_A_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+_OF_THE_GROUP = (TRANSIENT | NOT_AUTHORIZED) - _OF_A_TOPIC
 
 _STATES = {
     ConsumerGroupState.UNKNOWN: "Unknown",
@@ -31,137 +40,201 @@ _STATES = {
 }
 
 
-def read_committed_offsets(
-    connection: Connection, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
-) -> dict[TopicPartition, CommittedOffset]:
-    answers: dict[TopicPartition, CommittedOffset | None] = {}
-
-    def look(client: AdminClient) -> None:
-        refusals = Refusals(f"read offsets of group {group_id!r}", connection.address, "Describe")
-        pending = [tp for tp in sorted(partitions) if tp not in answers]
-        for chunk in chunks(pending, COMMIT_CHUNK):
-            asked = ConsumerGroupTopicPartitions(group_id, [to_kafka(tp) for tp in chunk])
-            future = client.list_consumer_group_offsets(
-                [asked], require_stable=stable, request_timeout=connection.attempt_s
-            )[group_id]
-            error, partitions_found = _answer(connection, group_id, future, "read offsets of", "Describe")
-            if error is not None:
-                refusals.add_all([tp for tp in pending if tp not in answers], error)
-                break  # a client that has given up waiting for a coordinator is not asked again
-            for found in partitions_found:
-                tp = TopicPartition(found.topic, found.partition)
-                if found.error is None:
-                    answers[tp] = _committed(found)
-                else:
-                    refusals.add(tp, found.error)
-        refusals.settle()
-
-    if partitions:
-        connection.ask(f"read the offsets of group {group_id!r}", look)
-    return {tp: commit for tp, commit in answers.items() if commit is not None}
-
-
-def read_group(connection: Connection, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-    """Everything that the group holds, of all topics that this client may describe."""
-
-    def look(client: AdminClient) -> dict[TopicPartition, CommittedOffset]:
-        refusals = Refusals(f"read offsets of group {group_id!r}", connection.address, "Describe")
-        future = client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group_id)], require_stable=True, request_timeout=connection.attempt_s
-        )[group_id]
-        error, partitions_found = _answer(connection, group_id, future, "read offsets of", "Describe")
-        if error is not None:
-            refusals.add(group_id, error)
-        commits = {}
-        for found in partitions_found:
-            tp = TopicPartition(found.topic, found.partition)
-            if found.error is not None:
-                refusals.add(tp, found.error)
-            elif (commit := _committed(found)) is not None:
-                commits[tp] = commit
-        refusals.settle()
-        return commits
-
-    return connection.ask(f"read the offsets of group {group_id!r}", look)
-
-
 def describe_group(connection: Connection, group_id: str) -> GroupDescription:
+    refuse_name(group_id)
+
     def look(client: AdminClient) -> GroupDescription:
         future = client.describe_consumer_groups([group_id], request_timeout=connection.attempt_s)[group_id]
         try:
             group = future.result(connection.attempt_s + 1)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+        except KafkaException as raised:
+            error = raised.args[0]
+            if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return GroupDescription("Dead")
-            _raise_denied(connection, group_id, error.args[0], "describe", "Describe")
-            raise
+            _raise_denied(connection, group_id, error, "describe", "Describe")
+            if error.code() in TRANSIENT:
+                raise
+            what = f"Cannot describe group {group_id!r} at {connection.address}"
+            raise ClusterUnavailable(what, in_words(error), "See the broker's log.") from None
         members = tuple(f"{member.client_id} at {member.host}" for member in group.members)
         return GroupDescription(_STATES.get(group.state, group.state.name.title()), members)
 
     return connection.ask(f"describe group {group_id!r}", look)
 
 
-def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-    written: set[TopicPartition] = set()
+# ── read ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def write(client: AdminClient) -> None:
-        refusals = Refusals(f"commit to group {group_id!r}", connection.address, "Read")
-        pending = [tp for tp in sorted(offsets) if tp not in written]
-        for chunk in chunks(pending, COMMIT_CHUNK):
-            asked = ConsumerGroupTopicPartitions(group_id, [to_kafka(tp, offsets[tp]) for tp in chunk])
-            future = client.alter_consumer_group_offsets([asked], request_timeout=connection.attempt_s)[group_id]
-            error, partitions_found = _answer(connection, group_id, future, "commit to", "Read")
-            if error is not None:
-                refusals.add_all([tp for tp in pending if tp not in written], error)
-                break
-            for answer in partitions_found:
-                tp = TopicPartition(answer.topic, answer.partition)
-                if answer.error is None:
-                    written.add(tp)
-                elif answer.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-                    raise _GroupIsLive
-                elif answer.error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # it comes beside each partition
-                    _raise_denied(connection, group_id, answer.error, "commit to", "Read")
-                else:
-                    refusals.add(tp, answer.error)
+
+def read_committed_offsets(
+    connection: Connection, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
+) -> dict[TopicPartition, CommittedOffset]:
+    """What the group holds of these partitions; absent where nothing.
+
+    :param stable: whether a pending transactional commit is waited for, or passed over.
+    """
+    answers: dict[TopicPartition, CommittedOffset | None] = {}
+
+    def look(client: GroupClient) -> None:
+        refusals = Refusals(f"read offsets of group {group_id!r}", connection.address, "Describe")
+        reading = _Reading(client, answers, refusals)
+        for chunk in chunks([tp for tp in sorted(partitions) if tp not in answers], GROUP_CHUNK):
+            try:
+                reading.take(chunk)
+            except KafkaException as raised:
+                _raise_denied(connection, group_id, raised.args[0], "read offsets of", "Describe")
+                if isinstance(raised, GroupRefused) or raised.args[0].code() in TRANSIENT:
+                    reading.take_what_is_stable(chunk, raised.args[0])
+                    break  # the other chunks would have the same answer, and to wait for each takes time
+                reading.take_by_topic(chunk)
         refusals.settle()
 
-    if not offsets:
-        return
-    try:
-        connection.ask(f"commit to group {group_id!r}", write)
-    except _GroupIsLive:
-        group = describe_group(connection, group_id)
-        raise GroupActive(group_id, group.state, group.members) from None
-    finally:
-        # A client whose alter failed has crashed the interpreter in the list call that came next.
-        connection.renew()
+    if partitions:
+        _ask(connection, group_id, f"read the offsets of group {group_id!r}", look, stable=stable)
+    return {tp: commit for tp, commit in answers.items() if commit is not None}
 
 
-def _answer(
-    connection: Connection, group_id: str, future: Future[Any], verb: str, right: str
-) -> tuple[KafkaError | None, Iterable[Any]]:
-    """The error of the whole call, or its partitions."""
-    try:
-        return None, future.result(connection.attempt_s + 1).topic_partitions or ()
-    except KafkaException as error:
-        _raise_denied(connection, group_id, error.args[0], verb, right)
-        if error.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID:
-            raise _GroupIsLive from None
-        return error.args[0], ()
+def read_group(connection: Connection, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    """Everything that the group holds, of all topics that this client may describe.
+
+    To ask a group for "all that it holds" is possible for the admin client alone. A topic that was deleted is in no
+    group any more (``GroupCoordinator.onPartitionsDeleted``), so the topics that there are make up everything.
+    """
+    refuse_name(group_id)
+
+    def look(client: AdminClient) -> list[TopicPartition]:
+        topics = client.list_topics(timeout=connection.attempt_s).topics
+        return [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
+
+    return read_committed_offsets(connection, group_id, connection.ask("list the topics", look))
 
 
-def _raise_denied(connection: Connection, group_id: str, error: KafkaError, verb: str, right: str) -> None:
-    if error.code() in NOT_AUTHORIZED:
-        what, which = f"{verb} group {group_id!r}", f"{right} on group {group_id}"
-        raise not_authorized(what, connection.address, error, which) from None
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One attempt to read: what was answered, and what was refused."""
+
+    client: GroupClient
+    answers: dict[TopicPartition, CommittedOffset | None]
+    refusals: Refusals
+
+    def take(self, partitions: Collection[TopicPartition]) -> None:
+        for found in fetch(self.client, partitions):
+            tp = TopicPartition(found.topic, found.partition)
+            if found.error is None:
+                self.answers[tp] = _committed(found)
+            else:
+                self.refusals.add(tp, found.error)
+
+    def take_by_topic(self, partitions: Collection[TopicPartition]) -> None:
+        """One error for all of them hides which one it is."""
+        for topic, numbers in by_topic(partitions).items():
+            self._take_or_refuse([TopicPartition(topic, number) for number in numbers])
+
+    def take_what_is_stable(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
+        """One offset that is not stable keeps the answer for all of them back."""
+        unstable = self.client.reasons.refused(partitions)
+        for tp, code in unstable.items():
+            self.refusals.waiting[tp] = code
+        others = [tp for tp in partitions if tp not in unstable]
+        if unstable:
+            self._take_or_refuse(others)
+        else:
+            self.refusals.add_all(others, error)
+
+    def _take_or_refuse(self, partitions: Collection[TopicPartition]) -> None:
+        try:
+            self.take(partitions)
+        except KafkaException as raised:
+            self.refusals.add_all(partitions, raised.args[0])
 
 
 def _committed(found: Any) -> CommittedOffset | None:
     if found.offset < 0:  # -1001, librdkafka's "no offset stored"
         return None
-    # confluent-kafka writes a trailing NUL behind the metadata; other clients read it.
-    return CommittedOffset(found.offset, epoch_of(found.leader_epoch), (found.metadata or "").rstrip("\0"))
+    # confluent-kafka writes a NUL behind the metadata, and reads up to the first one; other clients read it, too.
+    return CommittedOffset(found.offset, epoch_of(found.leader_epoch), found.metadata or "")
+
+
+# ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    """Commit these offsets. A retry looks first, and does not write again what the group has.
+
+    :raises GroupActive: the group has members.
+    :raises ClusterUnavailable: with every partition that was not written; some may have been.
+    """
+    written: set[TopicPartition] = set()
+    begun = False
+
+    def left() -> list[TopicPartition]:
+        return [tp for tp in sorted(offsets) if tp not in written]
+
+    def write(client: GroupClient) -> None:
+        nonlocal begun
+        refusals = Refusals(f"commit to group {group_id!r}", connection.address, "Read")
+        writing = _Writing(client, offsets, written, refusals)
+        try:
+            if begun:
+                writing.look(left())
+            else:
+                fetch(client, left()[:1])  # a commit that has to look for the coordinator first cannot be called off
+            begun = True
+            for chunk in chunks(left(), GROUP_CHUNK):
+                writing.write(chunk)
+        except KafkaException as raised:
+            _raise_denied(connection, group_id, raised.args[0], "commit to", "Read")
+            refusals.add_all(left(), raised.args[0])
+        refusals.settle()
+
+    if offsets:
+        try:
+            _ask(connection, group_id, f"commit to group {group_id!r}", write, stable=False)
+        except _GroupIsLive:
+            _raise_active(connection, group_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One attempt to write: what the group has, and what was refused."""
+
+    client: GroupClient
+    offsets: Mapping[TopicPartition, CommittedOffset]
+    written: set[TopicPartition]
+    refusals: Refusals
+
+    def look(self, partitions: Collection[TopicPartition]) -> None:
+        """Which of them does the group have as they are to be written?"""
+        for chunk in chunks(partitions, GROUP_CHUNK):
+            for found in fetch(self.client, chunk):
+                tp = TopicPartition(found.topic, found.partition)
+                if found.error is None and _committed(found) == self.offsets[tp]:
+                    self.written.add(tp)
+
+    def write(self, chunk: Collection[TopicPartition]) -> None:
+        """
+        :raises KafkaException: an error of the group, and so of every chunk.
+        """
+        last, partitions = send(self.client, {tp: self.offsets[tp] for tp in chunk})
+        errors = {TopicPartition(found.topic, found.partition): found.error or last for found in partitions}
+        refused = {tp: error for tp, error in errors.items() if error is not None}
+        for error in refused.values():
+            if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+                raise _GroupIsLive
+            if error.code() in _OF_THE_GROUP:
+                raise KafkaException(error)
+        self.written.update(errors.keys() - refused.keys())
+        self.look(refused)  # librdkafka gives the last one's error to all, also to those that were written
+        for tp, error in refused.items():
+            if tp not in self.written:
+                self.refusals.add(tp, error)
+
+
+def _raise_active(connection: Connection, group_id: str) -> NoReturn:
+    try:
+        group = describe_group(connection, group_id)
+    except ClusterUnavailable:  # who they are is worth a question, and not another error
+        group = GroupDescription("in use")
+    raise GroupActive(group_id, group.state, group.members) from None
 
 
 class PlainCommit:
@@ -187,3 +260,20 @@ class PlainCommit:
 
 class _GroupIsLive(Exception):
     """The broker refused a commit because the group has members."""
+
+
+# ── both ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ask(connection: Connection, group_id: str, what: str, question: Callable[[GroupClient], T], *, stable: bool) -> T:
+    clients = group_clients(connection, group_id, stable=stable)
+    try:
+        return connection.ask_with(clients, what, question)
+    finally:
+        clients.drop()
+
+
+def _raise_denied(connection: Connection, group_id: str, error: KafkaError, verb: str, right: str) -> None:
+    if error.code() in NOT_AUTHORIZED & _OF_THE_GROUP:
+        what, which = f"{verb} group {group_id!r}", f"{right} on group {group_id}"
+        raise not_authorized(what, connection.address, error, which) from None

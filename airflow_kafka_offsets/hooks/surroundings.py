@@ -1,9 +1,9 @@
-"""What a task takes from the run that it belongs to: its name, its times, its conf, and what Airflow knows of other runs."""
+"""What a task takes from its run: name, times, conf; and what Airflow knows of other runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
@@ -15,12 +15,21 @@ from airflow_kafka_offsets.offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.offsets.request.widths import parse_zone
 from airflow_kafka_offsets.pipeline.clock import now_ms
 
+PIPELINE_XCOM = "pipeline"
+"""The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""
+
+_FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class AirflowSurroundings:
-    """:class:`~airflow_kafka_offsets.pipeline.surroundings.Surroundings` of a task."""
+    """:class:`~airflow_kafka_offsets.pipeline.surroundings.Surroundings` of a task.
+
+    :ivar pipeline: the checkpoint_id that the task plans for.
+    """
 
     context: Any
+    pipeline: str
 
     @property
     def instance(self) -> str:
@@ -31,8 +40,22 @@ class AirflowSurroundings:
         return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]))
 
     def has_succeeded_before(self, run: RunKey) -> bool:
+        """Whether the task has succeeded for this pipeline in another run, earlier or later than this one.
+
+        A task has many pipelines where it is mapped, or where a template names the group or the checkpoint_id, and each
+        of them has a first run: so it is looked for by name. Where the XComs were purged, any success counts.
+        """
         ti = self.context["ti"]
-        return bool(ti.get_ti_count(dag_id=run.dag_id, task_ids=[run.task_id], states=["success"]))
+        asked = {"dag_id": run.dag_id, "task_ids": [run.task_id], "states": ["success"]}
+        if ti.get_ti_count(**asked) <= ti.get_ti_count(**asked, run_ids=[run.run_id]):
+            return False
+        newest = ti.get_previous_ti(state="success", logical_date=_FOR_EVER, map_index=run.map_index)
+        names = set()
+        for run_id in {run.run_id, newest.run_id if newest else run.run_id}:
+            names |= set(
+                ti.xcom_pull(task_ids=[run.task_id], key=PIPELINE_XCOM, run_id=run_id, include_prior_dates=True)
+            )
+        return self.pipeline in names or not names - {None}
 
 
 def this_airflow() -> str:

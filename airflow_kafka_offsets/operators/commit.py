@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from airflow.sdk import Asset, BaseOperator, TriggerRule, XComArg
+from airflow.sdk import Asset, BaseOperator, TaskGroup, TriggerRule, XComArg
+from airflow.sdk.definitions._internal.mixins import DependencyMixin
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, XComNotFound
 
-from airflow_kafka_offsets.errors import RequestError
+from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
 from airflow_kafka_offsets.hooks.surroundings import run_key, this_airflow
 from airflow_kafka_offsets.offsets.batch.log import Actor
@@ -31,10 +33,12 @@ class CommitOffsetsOperator(BaseOperator):
     :param kafka_config_id: the connection that the plan was made with.
     :param require_report: whether a batch with records needs matching read reports; ``False`` for jobs that make none:
         the commit then trusts that the Spark task succeeded.
+    :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
         ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and above 500
         partitions, in the place of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were
-        read. Not the asset that schedules this very DAG: it would run for ever.
+        read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs it as an
+        outlet too: ``partial(…, asset=asset, outlets=[asset])``.
     """
 
     template_fields: Sequence[str] = ("plan", "kafka_config_id")
@@ -52,8 +56,10 @@ class CommitOffsetsOperator(BaseOperator):
     ) -> None:
         if asset is not None:
             given = kwargs.pop("outlets", None) or []
-            kwargs["outlets"] = [*(given if isinstance(given, Sequence) else [given]), asset]
+            given = list(given) if isinstance(given, Sequence) else [given]
+            kwargs["outlets"] = given if asset in given else [*given, asset]
         super().__init__(trigger_rule=trigger_rule, **kwargs)
+        refuse_depends_on_past(self)
         self.plan = plan
         self.kafka_config_id = kafka_config_id
         self.require_report = require_report
@@ -61,29 +67,29 @@ class CommitOffsetsOperator(BaseOperator):
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """A skipped resolve task has pushed no plan: that is an answer. Where the XCom was purged, the log has it."""
-        reference = self.plan
-        try:
+        if not isinstance(self.plan, XComArg):
             super().render_template_fields(context, jinja_env)
+            return
+        plan, self.plan = self._resolved(self.plan, context), None  # what a plan holds is no template
+        super().render_template_fields(context, jinja_env)
+        self.plan = plan
+
+    def _resolved(self, reference: XComArg, context: Any) -> Any:
+        try:
+            return reference.resolve(context)
         except (XComNotFound, KeyError):
-            if not isinstance(reference, XComArg):
-                raise
-            self.plan = None if _was_skipped(reference, context) else _plan_of_log(reference, context)
+            skipped = _was_skipped(reference, context)
+            return None if skipped else _plan_of_log(reference, context, self.require_report)
 
     def execute(self, context: Any) -> dict[str, Any]:
-        if not self.plan:
+        if self.plan is None:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
-        pipeline = PipelineLog(configured_work_store(self.plan["work_store"]), self.plan["pipeline"])
-        handed = Handed(self.plan["stored_as"], self.plan["plan_id"])
-        me = Actor(_resolve_run(self.plan, context), this_airflow())
         try:
-            with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
-                outcome = commit_batch(
-                    handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report
-                )
+            outcome = self._commit(_reference(self.plan), context)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
-        self._say(outcome)
         self._publish(context, outcome.plan)
+        self._say(outcome)
         plan = outcome.plan
         return {
             "batch": plan.batch.key if plan and plan.batch else None,
@@ -92,6 +98,20 @@ class CommitOffsetsOperator(BaseOperator):
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }
+
+    def _commit(self, plan: Mapping[str, Any], context: Any) -> CommitOutcome:
+        pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
+        self.log.info(
+            "Pipeline %s, %s, plan %s, work store %s",
+            pipeline.checkpoint_id,
+            plan["stored_as"] or "nothing to do",
+            plan["plan_id"],
+            pipeline.store.uri,
+        )
+        handed = Handed(plan["stored_as"], plan["plan_id"])
+        me = Actor(_resolve_run(plan, context), this_airflow())
+        with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
+            return commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
 
     def _publish(self, context: Any, plan: OffsetPlan | None) -> None:
         """The asset's event: what was read; or none, where downstream DAGs have nothing new to look at."""
@@ -109,13 +129,56 @@ class CommitOffsetsOperator(BaseOperator):
 
     def _say(self, outcome: CommitOutcome) -> None:
         plan = outcome.plan
-        if plan is not None:
-            done = "committed" if outcome.by_this else "was committed before; its reads are verified again"
-            self.log.info("%s %s: up to %d records", plan.batch, done, plan.record_count_upper_bound)
         if outcome.group.left_alone:
             self.log.info("The group was left alone: %s", outcome.group.left_alone)
         else:
             self.log.info("The group follows in %d partitions", len(outcome.written))
+        if plan is None:
+            self.log.info("This run committed nothing: it had no batch to do.")
+        elif outcome.by_this:
+            self.log.info("This run committed %s: up to %d records.", plan.batch, plan.record_count_upper_bound)
+        else:
+            self.log.info("%s was committed before; its reads are verified.", str(plan.batch).capitalize())
+
+
+def refuse_depends_on_past(*tasks: DependencyMixin) -> None:
+    """Run N + 1 holds a batch and waits for a task of run N; that run, cleared, waits for that batch.
+
+    :raises ValueError: one of the tasks, or of a task group's, depends on its own past.
+    """
+    waiting = [
+        operator.task_id
+        for task in tasks
+        for operator in _operators_of(task)
+        if operator.depends_on_past or operator.wait_for_downstream
+    ]
+    if waiting:
+        raise ValueError(
+            f"{' and '.join(waiting)} cannot have depends_on_past or wait_for_downstream (perhaps of default_args): a "
+            "cleared run would wait for a run that waits for it. Batches are done one after the other anyway. Set it "
+            "on tasks before resolve, if at all."
+        )
+
+
+def _operators_of(task: DependencyMixin) -> Iterable[Any]:
+    if isinstance(task, TaskGroup):
+        return task.iter_tasks()
+    if isinstance(task, XComArg):  # what a @task function returns
+        return [operator for operator, _ in task.iter_references()]
+    return [task]
+
+
+def _reference(plan: Any) -> Mapping[str, Any]:
+    """:raises InvalidRequest: it is not what the resolve task pushes."""
+    if not isinstance(plan, Mapping) or not {"stored_as", "plan_id", "work_store", "pipeline"} <= plan.keys():
+        raise InvalidRequest(
+            (
+                f"plan is a {type(plan).__name__}, and not what the resolve task pushes under the key 'plan': give "
+                'plan=resolve.output["plan"]. Of a mapped resolve task that is a sequence: let a task return it as a '
+                "list, and use CommitOffsetsOperator.partial(…).expand(plan=…).",
+            )
+        )
+    return plan
 
 
 def _resolve_run(plan: Mapping[str, Any], context: Any) -> RunKey:
@@ -125,21 +188,39 @@ def _resolve_run(plan: Mapping[str, Any], context: Any) -> RunKey:
     return RunKey(me.dag_id, me.run_id, taken.get("task_id", me.task_id), taken.get("map_index", me.map_index))
 
 
-def _plan_of_log(reference: XComArg, context: Any) -> dict[str, Any]:
-    """What the resolve task would have pushed, by the log's word which batch that run took.
+def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict[str, Any]:
+    """What the resolve task has pushed, by the log's word which batch that run took.
 
-    :raises XComNotFound: the resolve task has not taken a batch.
+    Which plan Spark was given is not known then. The reports tell, or else that nobody has taken the batch since.
+
+    :raises AirflowFailException: the resolve task has not taken a batch, or it is not known where it would be.
     """
     resolve = next((operator for operator, _ in reference.iter_references()), None)
     if not isinstance(resolve, ResolveStartupOffsetsOperator):
-        raise XComNotFound(context["ti"].dag_id, getattr(resolve, "task_id", "?"), "plan")
-    resolve.render_template_fields(context)
-    run = RunKey(context["ti"].dag_id, context["ti"].run_id, resolve.task_id, -1)
-    pipeline = resolve.pipeline_log(context, KafkaOffsetsHook(resolve.kafka_config_id))
+        raise AirflowFailException(
+            f"There is no XCom 'plan' of task {getattr(resolve, 'task_id', '?')}, and only for a "
+            "ResolveStartupOffsetsOperator that is not mapped the work store can be asked instead. Clear that task."
+        )
+    resolve = copy(resolve)
+    for name in ("kafka_config_id", "group_id", "checkpoint_id", "work_store"):
+        setattr(resolve, name, resolve.render_template(getattr(resolve, name), context))
+    run = RunKey(context["ti"].dag_id, context["ti"].run_id, resolve.task_id)
+    try:
+        pipeline = resolve.pipeline_log(context, KafkaOffsetsHook(resolve.kafka_config_id))
+    except RequestError as error:
+        raise AirflowFailException(str(error)) from None
     taken = pipeline.batch_of_run(run)
     if taken is None:
-        raise XComNotFound(context["ti"].dag_id, resolve.task_id, "plan")
+        raise AirflowFailException(
+            f"There is no XCom 'plan' of task {resolve.task_id}, and pipeline {pipeline.checkpoint_id!r} in work store "
+            f"{pipeline.store.uri} has no batch of this run: there is nothing to commit. Clear task {resolve.task_id}."
+        )
     batch = pipeline.read(taken.folder) if taken.folder else None
+    if batch is not None and not require_report and batch.log.holder.run != run:
+        raise AirflowFailException(
+            f"There is no XCom 'plan' of task {resolve.task_id}, {batch.log.holder} has taken {batch.log.plan.batch} "
+            f"since, and there are no reports that show which plan Spark has read. Clear task {resolve.task_id}."
+        )
     return {
         "pipeline": pipeline.checkpoint_id,
         "work_store": pipeline.store.uri,

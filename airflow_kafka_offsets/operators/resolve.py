@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import InvalidRequest, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
-from airflow_kafka_offsets.hooks.surroundings import AirflowSurroundings, occasion_of, run_conf, run_key
+from airflow_kafka_offsets.hooks.surroundings import (
+    PIPELINE_XCOM,
+    AirflowSurroundings,
+    occasion_of,
+    run_conf,
+    run_key,
+)
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
@@ -24,11 +31,12 @@ from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
-from airflow_kafka_offsets.triggers.batch_free import BatchFreeTrigger
+from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFreeTrigger
 
 INLINE_LIMIT = 500  # partitions; above, the XCom has the reference and its digest only
-_WORDS_OF_THE_CONF = {"re_plan", "redo", "skip"}
-PARAMETERS = tuple(name for name in names_of(RequestParameters) if name not in _WORDS_OF_THE_CONF)
+WORDS_OF_THE_CONF = frozenset({"re_plan", "redo", "skip"})
+_REQUEST = tuple(name for name in names_of(RequestParameters) if name not in WORDS_OF_THE_CONF)
+PARAMETERS = (*_REQUEST, "kafka_config_id", "overlap_timeout", "work_store", "application_args")
 
 
 class ResolveStartupOffsetsOperator(BaseOperator):
@@ -39,7 +47,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
     XCom ``return_value``: one list of ``application_args`` for each split to start, for
     ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to do.
-    ``plan``: the batch by reference, and as JSON up to 500 partitions, for ``CommitOffsetsOperator``.
+    ``plan``: the batch by reference, and as JSON up to 500 partitions, for ``CommitOffsetsOperator``. ``pipeline``: its
+    name, as the command line takes it for ``--checkpoint-id``.
     ``starting_offsets``, ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions
     with records, for jobs that do not use ``read_batch``.
 
@@ -79,12 +88,12 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param fencing: ``compare`` (default): a plain commit after a look at the group. ``transaction``: it also keeps a
         paused task from writing an old position late, for groups that others read from; it needs the right Write on
         the transactional id ``airflow-kafka-offsets.<group_id>``. One kind a group.
-    :param on_data_loss: records are gone: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the log
-        start).
+    :param on_data_loss: records are gone: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the
+        log start).
     :param on_recreated: a topic has another id than the position's: ``fail`` or ``earliest``.
     :param on_cluster_changed: another cluster answers: ``fail``, ``earliest`` or ``adopt-group``.
-    :param on_group_moved: somebody else wrote to the group: ``fail``; ``adopt-group``: continue from the group's offset;
-        ``keep-checkpoint``: continue from our own position, which can move the group backwards.
+    :param on_group_moved: somebody else wrote to the group: ``fail``; ``adopt-group``: continue from the group's
+        offset; ``keep-checkpoint``: continue from our own position, which can move the group backwards.
     :param on_topic_vanished: a pattern finds a topic no more that the pipeline has read: ``fail`` or ``ignore``.
     :param on_another_airflow: another Airflow wrote this pipeline's log or group: ``fail`` or ``take-over``.
     :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
@@ -121,9 +130,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "bounded_timestamp",
         "bounded_offsets",
         "partition_width",
+        "require_complete_window",
+        "idle_timeout",
         "isolation_level",
         "output_name",
         "commit_mode",
+        "fencing",
+        "filter_restored_partitions",
         "on_data_loss",
         "on_recreated",
         "on_cluster_changed",
@@ -134,6 +147,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "max_records",
         "max_records_per_partition",
         "splits",
+        "split_by",
+        "overlap_timeout",
         "work_store",
         "checkpoint_id",
         "application_args",
@@ -144,6 +159,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     kafka_config_id: str
     group_id: str | None
     checkpoint_id: str | None
+    bounded_mode: str
+    bounded_timestamp: Times | None
     overlap_timeout: timedelta | float | str
     work_store: str | None
     application_args: Sequence[str]
@@ -191,16 +208,16 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     ) -> None:
         given = dict(locals())
         super().__init__(**kwargs)
-        for name in (*PARAMETERS, "kafka_config_id", "overlap_timeout", "work_store", "application_args"):
+        for name in PARAMETERS:
             setattr(self, name, given[name])
 
     def execute(self, context: Any) -> list[list[str]]:
         """Plan, push, return; or defer while another run has the batch."""
-        return self._plan(context, wait_until_ms=now_ms() + parse_wait_ms(self.overlap_timeout))
+        return self._plan(context)
 
     def execute_after_wait(self, context: Any, event: Mapping[str, Any]) -> list[list[str]]:
         """Called when the batch's log has moved on, or its holder is over, or the wait is."""
-        return self._plan(context, wait_until_ms=event["until_ms"])
+        return self._plan(context, event["until_ms"])
 
     def pipeline_log(self, context: Any, hook: KafkaOffsetsHook) -> PipelineLog:
         """The log of this task's pipeline.
@@ -211,39 +228,60 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         if not self.checkpoint_id and run.map_index >= 0:
             raise InvalidRequest(
                 (
-                    "A mapped resolve task needs a checkpoint_id that goes with what it maps over, such as the topic: by "
-                    "its index it would take another one's position when the list changes.",
+                    "A mapped resolve task needs a checkpoint_id that goes with what it maps over, such as the topic: "
+                    "by its index it would take another one's position when the list changes.",
                 )
             )
         group_id = self.group_id or hook.client_config.get("group.id")
         name = self.checkpoint_id or default_checkpoint_id(group_id, run.dag_id, self.task_id)
         return PipelineLog(configured_work_store(self.work_store), name)
 
-    def _plan(self, context: Any, wait_until_ms: int) -> list[list[str]]:
+    def _plan(self, context: Any, waited_until_ms: int | None = None) -> list[list[str]]:
+        """:param waited_until_ms: when the wait for another run ends; ``None``: it was not waited for yet."""
         hook = KafkaOffsetsHook(self.kafka_config_id)
         try:
+            until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
             pipeline = self.pipeline_log(context, hook)
-            asked = with_conf(parameters_of(RequestParameters, self), run_conf(context))
-            asked = replace(asked, checkpoint_id=pipeline.checkpoint_id)
-            request = request_for(hook.client_config, asked, occasion_of(context))
-            with hook.open_cluster() as cluster:
-                asker = Asker(request, run_key(context), pipeline, cluster, AirflowSurroundings(context))
-                assignment = plan_window(asker) if request.window else plan_batch(asker)
+            assignment = self._assignment(context, hook, pipeline)
+            arguments = _arguments(assignment, pipeline.store.uri, hook.client_config.get("bootstrap.servers"))
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:
-            if now_ms() >= wait_until_ms:
+            if now_ms() >= until_ms:
                 raise
             self.log.info("Waiting: %s", held)
-            trigger = BatchFreeTrigger(held.dag_id, held.run_id, pipeline.store.uri, held.next_entry, wait_until_ms)
+            where = pipeline.store.uri, held.next_entry
+            trigger = BatchFreeTrigger(held.dag_id, held.run_id, *where, until_ms, POKE_INTERVAL_S)
             self.defer(trigger=trigger, method_name="execute_after_wait")
-        self._say(assignment)
         self._push(context, assignment, pipeline)
-        servers = hook.client_config.get("bootstrap.servers")
-        return [
-            [*map(str, self.application_args), *arguments]
-            for arguments in _arguments(assignment, pipeline.store.uri, servers)
-        ]
+        self._say(assignment)
+        return [[*map(str, self.application_args), *of_split] for of_split in arguments]
+
+    def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> Assignment:
+        conf = run_conf(context)
+        if conf is not None:
+            self.log.info("By this run's conf: %s", conf)
+        asked = with_conf(parameters_of(RequestParameters, self), conf)
+        asked = replace(asked, checkpoint_id=pipeline.checkpoint_id)
+        request = request_for(hook.client_config, asked, occasion_of(context))
+        scope = request.scope
+        self.log.info(
+            "Pipeline %s: %s, group %s, work store %s",
+            pipeline.checkpoint_id,
+            scope.subscription_words,
+            scope.group_id,
+            pipeline.store.uri,
+        )
+        around = AirflowSurroundings(context, pipeline.checkpoint_id)
+        with hook.open_cluster() as cluster:
+            asker = Asker(request, run_key(context), pipeline, cluster, around)
+            return plan_window(asker) if request.window else plan_batch(asker)
+
+    def _overlap_timeout_ms(self) -> int:
+        try:
+            return parse_wait_ms(self.overlap_timeout)
+        except ValueError as error:
+            raise InvalidRequest((f"overlap_timeout {error}.",)) from None
 
     def _say(self, assignment: Assignment) -> None:
         plan = assignment.plan
@@ -267,6 +305,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _push(self, context: Any, assignment: Assignment, pipeline: PipelineLog) -> None:
         ti, plan, batch = context["ti"], assignment.plan, assignment.batch
         run = run_key(context)
+        ti.xcom_push(key=PIPELINE_XCOM, value=pipeline.checkpoint_id)
         where = {
             "pipeline": pipeline.checkpoint_id,
             "work_store": pipeline.store.uri,
@@ -278,7 +317,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         as_dict = plan_to_dict(plan)
         if len(plan.partitions) > INLINE_LIMIT:
             del as_dict["topics"]
-        ti.xcom_push(key="plan", value={**as_dict, **where, "stored_as": batch.name})
+        as_json = json.loads(json.dumps(as_dict))  # Airflow keeps a tuple as an object that says that it is one
+        ti.xcom_push(key="plan", value={**as_json, **where, "stored_as": batch.name})
         options = spark_options(plan.to_read())
         ti.xcom_push(key="assign", value=options["assign"])
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])

@@ -60,7 +60,8 @@ def look_for_records(plan: OffsetPlan, cluster: OffsetReader) -> Records:
         if log_starts[tp] > p.start_offset:
             count = min(log_starts[tp], p.end_offset) - p.start_offset
             gone.append(
-                f"{tp}: start offset {p.start_offset} is below log start offset {log_starts[tp]} ({count} offsets are gone)"
+                f"{tp}: start offset {p.start_offset} is below log start offset {log_starts[tp]} ({count} offsets "
+                "are gone)"
             )
         elif ends[tp].offset < p.end_offset:
             gone.append(f"{tp}: end offset {p.end_offset} is beyond the end of the log, {ends[tp].offset}")

@@ -44,20 +44,24 @@ class WaitingSensor(BaseSensorOperator):
     def poke(self, context: Any) -> PokeReturnValue:
         try:
             found = self._trigger(context).look()
+            report = None if found is None else self._report(context, found)
         except UnavailableError as error:
             if not error.retriable:
                 raise
             self.log.warning("Waiting: %s", error)
-            found = None
+            found = report = None
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
-        return PokeReturnValue(is_done=found is not None, xcom_value=found and self._report(context, found))
+        return PokeReturnValue(is_done=found is not None, xcom_value=report)
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
         """Called with what the trigger found, or with why it cannot go on."""
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self._report(context, event)
+        try:
+            return self._report(context, event)
+        except RequestError as error:
+            raise AirflowFailException(str(error)) from None
 
     @abstractmethod
     def _trigger(self, context: Any) -> WaitingTrigger:

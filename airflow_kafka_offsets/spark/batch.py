@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
@@ -69,7 +70,7 @@ class Batch:
         """This split's rows in the output, in SQL: ``kafka_batch = '…' AND kafka_split = 0``."""
         return f"kafka_batch = '{self.key}' AND kafka_split = {self.split}"
 
-    @property
+    @cached_property
     def partitions(self) -> list[PlannedPartition]:
         """What this split reads; empty for one without records, which still overwrites its output."""
         return split_plan(self.plan)[self.split]
@@ -102,7 +103,10 @@ class Batch:
 
 
 class NumberedBatch(Batch, int):
-    """A batch of the pipeline's log; as an ``int`` it is its number."""
+    """A batch of the pipeline's log; as an ``int`` it is its number.
+
+    It is written as its number too: in a path, in SQL, and on the way to Java, which is told numbers as text.
+    """
 
     def __new__(cls, number: int) -> NumberedBatch:
         return int.__new__(cls, number)
@@ -111,8 +115,9 @@ class NumberedBatch(Batch, int):
     def number(self) -> int:
         return int(self)
 
-    def __repr__(self) -> str:
-        return f"<batch {int(self)}, split {self.split}, key {self.key}>"
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        """A function that Spark sends to its executors takes the number along, and nothing else."""
+        return int, (int(self),)
 
 
 class WindowBatch(Batch):
@@ -128,10 +133,21 @@ class WindowBatch(Batch):
     def __index__(self) -> int:
         self._refuse()
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int | float):  # "if batch_id == 0:" would be false for ever
+            self._refuse()
+        return self is other
+
+    __hash__ = object.__hash__
+
     def _refuse(self) -> NoReturn:
         raise TypeError(
             f"The window {self.key} has no batch number: two windows would have one. Use batch.key, or batch.window."
         )
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """A function that Spark sends to its executors takes the key along, as text."""
+        return str, (self.key,)
 
     def __str__(self) -> str:
         return self.key
@@ -170,7 +186,7 @@ def _plan(store: Store, arguments: JobArguments) -> OffsetPlan:
         raise StoreUnavailable(
             f"Cannot find plan {arguments.plan_id} in the work store {store.uri}",
             f"object {arguments.plan_object} {found}",
-            "This driver must see the work store that the resolve task wrote: a local folder works on one machine only. "
-            "Set [kafka_offsets] work_store to a place that all machines reach.",
+            "This driver must see the work store that the resolve task wrote. A local folder works on one machine: "
+            "set [kafka_offsets] work_store to a place that all machines reach.",
         )
     return planned.plan

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.offsets.batch.key import number_of
+from airflow_kafka_offsets.offsets.plan.plan import BatchName
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.spark.batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.report import report_batch
 from airflow_kafka_offsets.spark.source import read_batch
-from airflow_kafka_offsets.stores.reads import attempt_numbers
+from airflow_kafka_offsets.stores.pipeline_log import read_batch as read_batch_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    Written = DataFrame | Sequence[DataFrame] | None
-    Write = Callable[[DataFrame, Any], Written]
+    Write = Callable[[DataFrame, Any], Any]
+
+log = logging.getLogger(__name__)
 
 
 def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None = None, **options: Any) -> Batch:
     """Do the batch that this job was started for.
+
+    If ``write`` raises, nothing is reported: the split counts as half written until an attempt has reported it.
 
     :param write: ``write(records, batch)``; a sink of ``spark.sinks``, or a function like Structured Streaming's
         ``foreachBatch`` one. It returns the frame that reads back what it wrote, with the source's columns ``topic``,
@@ -36,7 +41,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     _agree_on_output(batch, write)
     refuse_unknown_output(spark, batch, write)
     written = write(read_batch(spark, batch, **options), batch)
-    report_batch(batch, *([written] if written is None or hasattr(written, "columns") else written))
+    report_batch(batch, *_frames(written))
     return batch
 
 
@@ -55,22 +60,52 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
 
 
 def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None:
-    """The driver of the first split looks which batches the output holds, where the sink can tell.
+    """Refuse an output, where the sink can tell what it holds, that has batches which nobody knows.
 
-    What a lost log had written and not committed would stay beside its re-read. The log's own batches have numbers up
-    to the one that this batch goes on from; its own key is its own.
+    What a lost log had written and not committed would stay beside its re-read.
 
-    :raises UnknownOutput: naming the keys that nobody knows.
+    :raises UnknownOutput: naming the keys of these batches.
     """
-    if not hasattr(write, "keys") or batch.split != splits_to_start(batch.plan)[0]:
-        return
     name = batch.plan.batch
     assert name is not None  # a stored plan has one
-    if name.number is None:
-        folder = batch.plan_object.rpartition("/")[0]
-        first = batch.plan_object.endswith("/1.json") and not attempt_numbers(batch.store, folder, batch.split)
-        unknown = [key for key in write.keys(spark) if first and key == name.key]
-    else:
-        unknown = [key for key in write.keys(spark) if key != name.key and number_of(key) > number_of(name.after)]
+    if not hasattr(write, "keys"):
+        return
+    unknown = _later_keys(spark, batch, name, write) if name.number is not None else _own_key(spark, batch, name, write)
     if unknown:
         raise UnknownOutput(str(batch.output), str(name), sorted(unknown))
+
+
+def _later_keys(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:
+    """Keys of batches after the one that this goes on from; the driver of the first split looks for them.
+
+    An unfinished batch is the newest of its log. A committed one, which is done again, has known ones after it.
+    """
+    if batch.split != splits_to_start(batch.plan)[0] or _is_committed(batch):
+        return []
+    return [key for key in write.keys(spark) if key != name.key and number_of(key) > number_of(name.after)]
+
+
+def _own_key(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:
+    """A window's key, where no driver of this log has begun it: rows of other splits than the plan's would stay.
+
+    Every split's driver looks, since any may be the first. It looks at the output before it looks who has begun: a
+    driver that writes has begun before.
+    """
+    folder = f"{batch.plan_object.rpartition('/')[0]}/reads"
+    if batch.store.list(folder) or name.key not in write.keys(spark):
+        return []
+    return [] if batch.store.list(folder) else [name.key]
+
+
+def _is_committed(batch: Batch) -> bool:
+    found = read_batch_log(batch.store, batch.plan_object.rpartition("/")[0])
+    return found is not None and found.log.committed is not None
+
+
+def _frames(written: Any) -> list[Any]:
+    """What ``write`` returned, as :func:`report_batch` takes it; anything else counts as nothing, as in streaming."""
+    found = list(written) if isinstance(written, list | tuple) else [written]
+    if all(frame is None or hasattr(frame, "sparkSession") for frame in found):
+        return found
+    log.warning("The job's function returned no frame but %s: what Spark scanned is counted.", type(written).__name__)
+    return []

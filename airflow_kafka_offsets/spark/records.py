@@ -6,100 +6,157 @@ Spark says in a stack trace of its tasks, and keeps a committed output away from
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, InvalidRequest
+from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss
+from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.spark.batch import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 _TIMEOUT_MS = 15_000
+_ADMIN = "org.apache.kafka.clients.admin.AdminClient"
+_CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
+_UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
+_PARTITION = "org.apache.kafka.common.TopicPartition"
+_BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
-def require_records(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> None:
+def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> None:
     """Return if the cluster still has the split's ranges, of the same topics.
 
-    A Spark Connect session has no Java client: there the source itself finds out (``failOnDataLoss``).
+    Where Python sees no Kafka client of the driver's (Spark Connect has no JVM here, and some vendors put the client
+    under another name), the source itself finds out: ``failOnDataLoss``.
 
+    :param options: of Spark's Kafka source.
     :raises DataLoss: with a line for each partition.
     :raises ClusterUnavailable: the cluster does not answer.
     """
-    if not batch.partitions or not hasattr(spark, "_jvm"):
+    if not batch.partitions:
+        return
+    java = _java_classes(spark)
+    if java is None:
+        log.warning("Spark's Kafka client cannot be asked from here whether %s is still there.", batch.plan.batch)
         return
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 
     try:
-        lines = _gone(spark, batch, options)
+        lines = _gone(spark, java, batch, options)
     except Py4JJavaError as error:
         raise ClusterUnavailable(
-            "Spark cannot ask the Kafka cluster",
-            _root_cause(error.java_exception),
-            "Check the Kafka options that Spark is given: address, security.protocol, credentials, CA. They are the "
-            "driver's own, not those of Airflow's connection.",
+            f"Spark cannot ask the Kafka cluster at {options.get('kafka.bootstrap.servers')}",
+            _root_cause(error.java_exception).toString(),
+            "Check the Kafka options that Spark is given: address, security.protocol, credentials, CA, and its user's "
+            "rights. They are the driver's own, not those of Airflow's connection.",
             retriable=True,
         ) from None
     if lines:
         raise DataLoss(
             lines,
-            f"{batch.plan.batch} cannot be read any more. Nothing was written, and what its output holds stays as it is. "
-            'If the batch is not committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it '
-            "out.",
+            f"{batch.plan.batch} cannot be read any more. Nothing was written: its output stays as it is. If the batch "
+            'is not committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it out.',
         )
 
 
-def _gone(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> list[str]:
+def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
+    """The classes that are needed, by name; ``None`` where one of them is not seen."""
+    if not hasattr(spark, "_jvm"):
+        return None
+    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]  # it has no types
+
+    found = {}
+    for name in (_ADMIN, _CONSUMER, _UPDATER, _PARTITION):
+        java: Any = spark._jvm
+        for part in name.split("."):
+            java = getattr(java, part)
+        if not isinstance(java, JavaClass):  # a package of that name: Py4J takes anything for one
+            return None
+        found[name] = java
+    return found
+
+
+def _gone(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]) -> list[str]:
     jvm: Any = spark._jvm
-    admin_class = getattr(jvm.org.apache.kafka.clients.admin, "AdminClient", None)
-    if admin_class is None or not hasattr(admin_class, "create"):
-        raise InvalidRequest(
-            [
-                "Spark has no Kafka source: name its package, such as "
-                f'packages="org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}" of SparkSubmitOperator.'
-            ]
-        )
-    properties = jvm.java.util.Properties()
-    properties.put("default.api.timeout.ms", str(_TIMEOUT_MS))
-    properties.put("request.timeout.ms", str(_TIMEOUT_MS))
-    for name, value in options.items():
-        if name.startswith("kafka."):
-            properties.put(name.removeprefix("kafka."), str(value))
-    admin = admin_class.create(properties)
+    config = _client_config(jvm, java, options)
+    soon = jvm.java.time.Duration.ofSeconds(1)
+    admin = java[_ADMIN].create(config)
     try:
-        another = _another_log(jvm, admin, batch)
-        return another or _outside(jvm, admin, batch.partitions)
+        another_log = _another_log(jvm, admin, batch)
     finally:
-        admin.close(jvm.java.time.Duration.ofSeconds(1))
+        admin.close(soon)
+    if another_log:
+        return another_log
+    consumer = java[_CONSUMER](config)
+    try:
+        return _outside(jvm, java, consumer, batch.partitions)
+    finally:
+        consumer.close(soon)
+
+
+def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """What Spark's source gives to its own client: the options that begin with ``kafka.``, and its delegation token."""
+    given = {name.removeprefix("kafka."): str(value) for name, value in options.items() if name.startswith("kafka.")}
+    request_ms = int(given.get("request.timeout.ms", _TIMEOUT_MS))
+    config = {
+        "default.api.timeout.ms": str(max(_TIMEOUT_MS, request_ms)),  # Kafka refuses one that is below the other
+        "request.timeout.ms": str(request_ms),
+        **given,
+        "isolation.level": "read_uncommitted",  # the end of the log, whatever is read of it
+        "allow.auto.create.topics": "false",
+        "enable.auto.commit": "false",
+        "key.deserializer": _BYTES,
+        "value.deserializer": _BYTES,
+    }
+    as_map = jvm.java.util.HashMap()
+    for name, value in config.items():
+        as_map.put(name, value)
+    as_scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(as_map)
+    return java[_UPDATER]("source", as_scala).setAuthenticationConfigIfNeeded().build()
 
 
 def _another_log(jvm: Any, admin: Any, batch: Batch) -> list[str]:
+    from py4j.protocol import Py4JJavaError
+
     topics = sorted({p.topic_partition.topic for p in batch.partitions})
     names = jvm.java.util.ArrayList()
     for topic in topics:
         names.add(topic)
+    futures = admin.describeTopics(names).topicNameValues()
     lines = []
-    for topic, future in dict(admin.describeTopics(names).topicNameValues()).items():
-        planned = batch.plan.topic_ids.get(topic)
-        found = str(future.get().topicId())
+    for topic in topics:
+        planned = _as_java_writes_it(batch.plan.topic_ids.get(topic))
+        try:
+            found = futures.get(topic).get().topicId().toString()
+        except Py4JJavaError as error:
+            if "UnknownTopicOrPartition" not in _root_cause(error.java_exception).toString():
+                raise
+            lines.append(f"{topic}: it does not exist any more")
+            continue
         if planned is not None and found != planned:
             lines.append(f"{topic}: its id is {found}, the plan was made for {planned}")
     return lines
 
 
-def _outside(jvm: Any, admin: Any, partitions: list[PlannedPartition]) -> list[str]:
-    kafka = jvm.org.apache.kafka
-    spec = kafka.clients.admin.OffsetSpec
-    earliest, latest = jvm.java.util.HashMap(), jvm.java.util.HashMap()
-    keys = {}
+def _as_java_writes_it(topic_id: str | None) -> str | None:
+    """librdkafka writes an id in plain base 64, Kafka itself in the one for URLs; every other id differs."""
+    return topic_id and topic_id.translate(str.maketrans("+/", "-_"))
+
+
+def _outside(jvm: Any, java: Mapping[str, Any], consumer: Any, partitions: list[PlannedPartition]) -> list[str]:
+    """A consumer rather than the admin client: it takes a list and gives numbers, two calls to Java a partition."""
+    asked = jvm.java.util.ArrayList()
     for p in partitions:
-        keys[p] = kafka.common.TopicPartition(p.topic_partition.topic, p.topic_partition.partition)
-        earliest.put(keys[p], spec.earliest())
-        latest.put(keys[p], spec.latest())
-    starts, ends = admin.listOffsets(earliest), admin.listOffsets(latest)
+        asked.add(java[_PARTITION](p.topic_partition.topic, p.topic_partition.partition))
+    starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
     lines = []
-    for p, key in keys.items():
-        start, end = starts.partitionResult(key).get().offset(), ends.partitionResult(key).get().offset()
+    for p in partitions:
+        start, end = starts[p.topic_partition], ends[p.topic_partition]
         if start > p.start_offset:
             gone = min(start, p.end_offset) - p.start_offset
             lines.append(
@@ -111,7 +168,17 @@ def _outside(jvm: Any, admin: Any, partitions: list[PlannedPartition]) -> list[s
     return lines
 
 
-def _root_cause(error: Any) -> str:
+def _offsets(by_partition: Any) -> dict[TopicPartition, int]:
+    """A map of Java's as its text, ``{orders-0=120, orders-1=80}``: to ask it for each partition takes seconds."""
+    offsets = {}
+    for entry in by_partition.toString().strip("{}").split(", "):
+        name, _, offset = entry.rpartition("=")
+        topic, _, partition = name.rpartition("-")
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets
+
+
+def _root_cause(error: Any) -> Any:
     while error.getCause() is not None:
         error = error.getCause()
-    return str(error.toString())
+    return error

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import TopicPartition
@@ -44,7 +45,7 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
     """
     source, attempt = batch.scanned, batch._begun
     reports = [_report(batch, frame, source) for frame in written or (None,)]
-    report = next((r for r in reports if not _is_whole(batch, r)), reports[0])
+    report = min(reports, key=lambda r: (_is_whole(batch, r), r.proof == "rows"))  # that of the sink that shows least
     attempt.report(report)
     return report
 
@@ -52,11 +53,12 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
 def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadReport:
     is_source = written is None or written is source or written.sameSemantics(source)
     frame = source if written is None or is_source else written
+    is_read_back = not is_source and not _is_made_from(frame, source)
     counting = _count_by_partition(frame)
-    if batch.partitions and not is_source and _reads_kafka(counting, source):
+    if batch.partitions and not is_source and not is_read_back and not _is_cached(counting, source):
         raise InvalidRequest(
             [
-                "That frame is made from the records and not read back from the output, so it shows nothing of what was "
+                "That frame is made from the records, not read back from the output: it shows nothing of what was "
                 "written. Give report_batch a frame that reads the output; or batch.scanned, for a sink that cannot be "
                 "read back."
             ]
@@ -64,7 +66,7 @@ def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadR
     if batch.partitions and is_source and not _is_persisted(source):
         log.warning("Kafka is read a second time, to count: call records.persist() before the write.")
     counts = _collect(counting)
-    proof = "scan" if is_source else _proof(batch, counts, source)
+    proof = "scan" if is_source else _proof(batch, counts, source, is_read_back)
     reads = {tp: counted.read for tp, counted in counts.items()}
     return ReadReport(batch.plan.plan_id, batch.split, batch.attempt, proof, reads, batch.output)
 
@@ -73,9 +75,8 @@ def _is_whole(batch: Batch, report: ReadReport) -> bool:
     return report.proof == "scan" or _is_every_offset(batch, report.partitions)
 
 
-def _is_every_offset(batch: Batch, reads: dict[TopicPartition, PartitionRead] | object) -> bool:
+def _is_every_offset(batch: Batch, reads: Mapping[TopicPartition, PartitionRead]) -> bool:
     sizes = {p.topic_partition: (p.range.size, p.range.size) for p in batch.partitions}
-    assert isinstance(reads, dict)
     return sizes == {tp: (read.row_count, read.offset_count) for tp, read in reads.items()}
 
 
@@ -124,10 +125,10 @@ def _collect(counting: DataFrame) -> _Counts:
     }
 
 
-def _proof(batch: Batch, counts: _Counts, source: DataFrame) -> Proof:
-    """``rows`` where every offset has its row; else ``scan``, where just what was scanned was written."""
+def _proof(batch: Batch, counts: _Counts, source: DataFrame, is_read_back: bool) -> Proof:
+    """``rows`` where the output has each offset once; ``scan`` where just what was scanned was written or handed on."""
     if _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()}):
-        return "rows"
+        return "rows" if is_read_back else "scan"
     persisted = _is_persisted(source)
     if persisted and batch.partitions and _collect(_count_by_partition(source)) == counts:
         return "scan"
@@ -138,8 +139,8 @@ def _proof(batch: Batch, counts: _Counts, source: DataFrame) -> Proof:
         sum(p.range.size for p in batch.partitions),
         "The persisted records are others than were written."
         if persisted
-        else "If records are missing because the topic is compacted or transactional, call records.persist() before the "
-        "write: then the report compares with what Spark scanned.",
+        else "If records are missing because the topic is compacted or transactional, call records.persist() before "
+        "the write: then the report compares with what Spark scanned.",
     )
     return "rows"
 
@@ -149,12 +150,22 @@ def _is_persisted(frame: DataFrame) -> bool:
     return bool(level.useMemory or level.useDisk or level.useOffHeap)
 
 
-def _reads_kafka(counting: DataFrame, source: DataFrame) -> bool:
-    """Whether the count would scan the batch's ranges: the frame is made from the source, and not persisted."""
-    if not hasattr(counting, "_jdf"):  # Spark Connect keeps plans to itself
+def _is_made_from(frame: DataFrame, source: DataFrame) -> bool:
+    """Whether the frame's rows come from the batch's records, and not from an output. Spark Connect does not tell."""
+    if not hasattr(frame, "_jdf"):
         return False
-    scan = re.search(r"KafkaRelation\(.*", source._jdf.queryExecution().analyzed().toString())
-    leaves = counting._jdf.queryExecution().withCachedData().collectLeaves()
-    # A cached leaf names the scan that it was filled by, too.
-    scanned = (leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() != "InMemoryRelation")
-    return scan is not None and any(scan[0] in leaf.toString() for leaf in scanned)
+    (scan,) = _scans(source._jdf.queryExecution().analyzed().collectLeaves())
+    return scan in _scans(frame._jdf.queryExecution().analyzed().collectLeaves())
+
+
+def _is_cached(counting: DataFrame, source: DataFrame) -> bool:
+    """Whether a frame that is made from the records is counted without reading Kafka again."""
+    (scan,) = _scans(source._jdf.queryExecution().analyzed().collectLeaves())
+    return scan not in _scans(counting._jdf.queryExecution().withCachedData().collectLeaves())
+
+
+def _scans(leaves: Any) -> set[str]:
+    """Where a plan's rows come from, as text: of Kafka its ranges, so that another frame over the same is found too."""
+    # A cached leaf names the scan that it was filled by.
+    found = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() != "InMemoryRelation"]
+    return {re.sub(r"^.*(?=KafkaRelation\()", "", leaf.toString().strip()) for leaf in found}

@@ -41,21 +41,18 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     secrets); the bootstrap servers, last, from the job's arguments.
 
     :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
-    :raises InvalidRequest: no bootstrap servers are known, or an option would change what is read.
+    :raises InvalidRequest: no bootstrap servers are known, an option would change what is read, or Spark has no Kafka
+        source.
     :raises PlanReplaced: the batch was planned anew; nothing was begun.
     :raises DataLoss: records of the plan are gone from Kafka; nothing was begun, and the output stays as it is.
     :raises LateAttempt: another job has begun the same split at the same moment; nothing was written.
     """
     all_options = _source_options(spark, batch, options)
+    frame = _frame(spark, batch, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
     require_current(batch.store, batch.plan_object, batch.plan)
     require_records(spark, batch, all_options)
     attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output)
     attempt.look()
-    if batch.partitions:
-        frame = spark.read.format("kafka").options(**all_options).load()
-    else:
-        headers = str(all_options.get("includeHeaders", "")).lower() == "true"
-        frame = spark.createDataFrame([], _SCHEMA + _HEADERS * headers)
     batch._attempt, batch._source = attempt, frame
     log.info(
         "%s: up to %d records of %d partitions",
@@ -64,6 +61,25 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
         len(batch.partitions),
     )
     return frame
+
+
+def _frame(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    if not batch.partitions:
+        headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
+        return spark.createDataFrame([], _SCHEMA + _HEADERS * headers)
+    try:
+        return spark.read.format("kafka").options(**options).load()
+    except AnalysisException as error:
+        if "Failed to find" not in str(error):
+            raise
+    raise InvalidRequest(
+        [
+            "Spark has no Kafka source: name its package, of Spark's own version and Scala's, such as "
+            f'packages="org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}" of SparkSubmitOperator.'
+        ]
+    )
 
 
 def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,18 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
+from airflow_kafka_offsets.errors import UnavailableError
 from airflow_kafka_offsets.hooks.kafka_offsets import configured_work_store
 from airflow_kafka_offsets.pipeline.clock import now_ms
+
+POKE_INTERVAL_S = 10.0
 
 
 class BatchFreeTrigger(BaseTrigger):
     """Fires when the batch's log has moved on, when its holder's DAG run is not running any more, or at ``until_ms``.
+
+    A work store that does not answer for a while is waited for too. The thread is not the one that ``sync_to_async``
+    shares between all triggers: one store that hangs must not hold up the rest.
 
     :param dag_id: of the holder's DAG run, with ``run_id``.
     :param work_store: where the log is.
@@ -30,7 +36,7 @@ class BatchFreeTrigger(BaseTrigger):
         work_store: str,
         next_entry: str,
         until_ms: int,
-        poke_interval: float = 10.0,
+        poke_interval: float = POKE_INTERVAL_S,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow
         self.dag_id = dag_id
@@ -48,7 +54,7 @@ class BatchFreeTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        while now_ms() < self.until_ms and await sync_to_async(self._is_held)():
+        while now_ms() < self.until_ms and await sync_to_async(self._is_held, thread_sensitive=False)():
             await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))
         yield TriggerEvent({"until_ms": self.until_ms})
 
@@ -56,4 +62,10 @@ class BatchFreeTrigger(BaseTrigger):
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         running = RuntimeTaskInstance.get_dr_count(dag_id=self.dag_id, run_ids=[self.run_id], states=["running"])
-        return bool(running) and configured_work_store(self.work_store).get(self.next_entry) is None
+        if not running:
+            return False
+        try:
+            return configured_work_store(self.work_store).get(self.next_entry) is None
+        except UnavailableError as error:
+            self.log.warning("Waiting: %s", error)
+            return True

@@ -1,9 +1,10 @@
-"""The records of one split of a plan → a Delta table, partitioned by ``run`` and ``split``.
+"""The records of one split of a batch → a Delta table, which is made if need be.
 
-A repeat replaces the rows of its run and split in one commit of the table, and a driver that was given up and comes
-late replaces nothing. The plan's arguments come from ``ResolveStartupOffsetsOperator``; the job's own are::
+They have the batch's key in column ``kafka_batch`` and the split in ``kafka_split``; whoever does the batch again
+replaces just these rows, in one commit of the table. The batch's arguments come from ``ResolveStartupOffsetsOperator``;
+the job's own are::
 
-    kafka_to_delta.py --table s3a://lake/orders [--mode append]
+    kafka_to_delta.py --table s3a://lake/orders
 
 ``spark-submit`` needs the packages of Delta and of Spark's Kafka source, and Delta's two settings: see
 https://docs.delta.io/latest/quick-start.html
@@ -12,25 +13,18 @@ https://docs.delta.io/latest/quick-start.html
 import argparse
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import lit
 
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read, write_options
+from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark.sinks import delta
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--table", required=True, help="folder or bucket of the table")
-    parser.add_argument("--mode", choices=["overwrite", "append"], default="overwrite")
-    arguments, _ = parser.parse_known_args()  # what else there is, is the plan's
-    table, mode = arguments.table, arguments.mode
+    arguments, _ = parser.parse_known_args()  # what else there is, is the batch's
 
     spark = SparkSession.builder.appName("kafka_to_delta").getOrCreate()
-    job = plan_job()
-    job.output_path(table)  # so that no other task replaces these rows
-    records = read_plan(spark, job).withColumns({"run": lit(job.run_id), "split": lit(job.split)})
-    writer = records.write.format("delta").mode(mode).partitionBy("run", "split")
-    writer.options(**write_options(job, "delta", mode)).save(table)
-    report_read(job, spark.read.format("delta").load(table).where(job.row_filter))
+    for_each_batch(spark, delta(path=arguments.table))
     spark.stop()
 
 

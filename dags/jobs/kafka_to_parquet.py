@@ -11,7 +11,7 @@ import argparse
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import for_each_batch
-from airflow_kafka_offsets.spark_sinks import files
+from airflow_kafka_offsets.spark.sinks import files
 
 
 def main() -> None:

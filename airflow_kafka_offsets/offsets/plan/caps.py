@@ -1,9 +1,9 @@
 """``max_records`` and ``max_records_per_partition``: how much of a plan one run reads; the rest is the next run's.
 
 The cap of a run is shared fairly: small partitions are read whole, and what they leave over goes to the larger ones in
-equal parts. A cap below the number of partitions goes round: who gets nothing in one run is first in a later one, however
-busy the others are. Hudi's history shows what else happens: a limit below the number of partitions that reads nothing
-(HUDI-918), negative ranges under skew (HUDI-7506).
+equal parts. A cap below the number of partitions goes round: who gets nothing in one run is first in a later one,
+however busy the others are. Hudi's history shows what else happens: a limit below the number of partitions that reads
+nothing (HUDI-918), negative ranges under skew (HUDI-7506).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def compare_topics(
     unsubscribed = [topic for topic in missing if topic not in vanished]
     if unsubscribed and request.policies.filter_restored_partitions:
         warnings.append(
-            f"The pipeline's position also has offsets of {', '.join(unsubscribed)}, no longer subscribed to: they are kept, "
-            "and not read (filter_restored_partitions=False reads them)."
+            f"The pipeline's position also has offsets of {', '.join(unsubscribed)}, no longer subscribed to: they are "
+            "kept, and not read (filter_restored_partitions=False reads them)."
         )
     return vanished, warnings

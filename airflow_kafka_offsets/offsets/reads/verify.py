@@ -130,9 +130,9 @@ def require_verified(
         )
         raise ReadNotVerified(
             lines,
-            f"The reports do not show that {plan.batch or 'the plan'} was read, so nothing was committed.{output} Clear "
-            "the run from its Spark task on: Spark writes the output anew and reports again. (require_report=False is "
-            "for jobs that make no report.)",
+            f"The reports do not show that {plan.batch or 'the plan'} was read, so nothing was committed.{output} "
+            "Clear the run from its Spark task on: Spark writes the output anew and reports again. "
+            "(require_report=False is for jobs that make no report.)",
         )
 
 
@@ -181,7 +181,7 @@ def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof
         return f"twice: {read.row_count} rows for {read.offset_count} different offsets"
     if proof == "rows" and read.offset_count < size:
         return (
-            f"short: {read.offset_count} of {size} offsets. (On a compacted or transactional topic, persist the records "
-            "before they are written: then the report counts what Spark scanned.)"
+            f"short: {read.offset_count} of {size} offsets. (On a compacted or transactional topic, persist the "
+            "records before they are written: then the report counts what Spark scanned.)"
         )
     return None

@@ -1,7 +1,8 @@
 """The parameters of a request, as people write them: one list for operator, task group, command line and scripts.
 
-Nothing is checked here: a template may not be rendered yet. :func:`~airflow_kafka_offsets.offsets.request.parse.parse_request`
-makes a valid request of them, or one error with every problem.
+Nothing is checked here: a template may not be rendered yet.
+:func:`~airflow_kafka_offsets.offsets.request.parse.parse_request` makes a valid request of them, or
+one error with every problem.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ class Scope:
 class ScopeParameters:
     """The parameters of a scope, as people write them; :class:`RequestParameters` has these and more.
 
-    :ivar topics: names as a list, or a string with commas; exactly one of ``topics``, ``topic_pattern``, ``partitions``.
-    :ivar topic_pattern: a regular expression for whole names.
+    :ivar topics: names as a list, or a string with commas; exactly one of ``topics``, ``topic_pattern``,
+    ``partitions``. :ivar topic_pattern: a regular expression for whole names.
     :ivar partitions: ``{"orders": [0, 2]}``.
     """
 

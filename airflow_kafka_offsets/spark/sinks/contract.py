@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_kafka_offsets.errors import InvalidRequest, RefusedError
+from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +56,10 @@ class Sink(Protocol):
         """Names the output, the same for each way to write it down, and never with a password."""
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame | None:
-        """Write; the frame that reads back what the output holds now for this key and split."""
+        """Write; the frame that reads back what the output holds now for this key and split.
+
+        :raises LateAttempt: the output shows that a newer attempt has taken this one's place.
+        """
 
     def keys(self, spark: SparkSession) -> list[str]:
         """The batch keys that the output holds, sorted; none where there is no output yet."""
@@ -66,28 +68,13 @@ class Sink(Protocol):
         """What the output holds for this key and split; None for a sink whose rows are not one a record."""
 
 
-@dataclass(eq=False)
-class WriteOvertaken(RefusedError):
-    """A late attempt has written nothing: a newer one has taken its place in the output.
+def overtaken(batch: SinkBatch, output: str, by: str, wrote: bool = False) -> LateAttempt:
+    """The error of a sink that finds a newer attempt's work in the output.
 
-    :ivar what: the attempt that is late.
-    :ivar output: where the rows of the newer one are.
-    :ivar reason: how the output shows it.
+    :param by: what has been found.
+    :param wrote: whether this attempt may have changed something.
     """
-
-    what: str
-    output: str
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.what} comes too late and has written nothing to {self.output}: {self.reason}.\n"
-            "The rows there are the newer attempt's. This driver has nothing more to do."
-        )
-
-
-def attempt_name(batch: SinkBatch) -> str:
-    return f"Attempt {batch.attempt} at split {batch.split} of batch {batch.key}"
+    return LateAttempt(f"Attempt {batch.attempt} at split {batch.split} of batch {batch.key}", by, output, wrote)
 
 
 def check_batch(batch: SinkBatch) -> None:

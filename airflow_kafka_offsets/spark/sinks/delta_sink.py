@@ -24,16 +24,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark_sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
-    WriteOvertaken,
-    attempt_name,
     check_batch,
     names,
     no_records,
     options_of,
+    overtaken,
     path_output,
     quoted_table,
     table_output,
@@ -102,7 +101,7 @@ class DeltaSink:
         if not self.has_commit(spark, attempted):
             if self.mode == "append":
                 raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
-            raise WriteOvertaken(attempt_name(batch), self.output, "the table has a newer attempt on record")
+            raise overtaken(batch, self.output, "a newer attempt, which the table has on record,")
         return self.written(spark, batch)
 
     def keys(self, spark: SparkSession) -> list[str]:
@@ -147,7 +146,6 @@ class DeltaSink:
             "txnAppId": f"kafka-offsets/{batch.key}/{batch.split}",
             "txnVersion": str(batch.attempt),
             "replaceWhere": batch.row_filter,
-            "partitionOverwriteMode": "static",  # whatever the session's settings say
         }
 
     def has_commit(self, spark: SparkSession, label: str) -> bool:
@@ -195,7 +193,7 @@ def commit_label(batch: SinkBatch) -> str:
 def commit(write: Callable[[], Any], batch: SinkBatch, output: str) -> None:
     """Write, and again while others commit in between. Each time anew: what was read for it does not hold any more.
 
-    :raises WriteOvertaken: the other one was a newer attempt at the same split.
+    :raises LateAttempt: the other one was a newer attempt at the same split.
     """
     for tries in range(1, TRIES + 1):
         try:
@@ -204,7 +202,7 @@ def commit(write: Callable[[], Any], batch: SinkBatch, output: str) -> None:
         except Exception as error:
             said = str(error)
             if _OVERTAKEN in said:
-                raise WriteOvertaken(attempt_name(batch), output, "a newer attempt committed meanwhile") from error
+                raise overtaken(batch, output, "a newer attempt, which has committed meanwhile,") from error
             if tries == TRIES or not any(word in said for word in _IN_THE_WAY):
                 raise
             time.sleep(random.uniform(0, 0.1 * 2**tries))

@@ -20,16 +20,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark_sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
-    WriteOvertaken,
-    attempt_name,
     check_batch,
     names,
     no_records,
     options_of,
+    overtaken,
     quoted,
     quoted_table,
     table_output,
@@ -141,7 +140,7 @@ class IcebergSink:
 
     def _explained(self, said: str, batch: SinkBatch) -> Exception | None:
         if any(words in said for words in _OVERTAKEN):
-            return WriteOvertaken(attempt_name(batch), self.output, "a newer attempt committed meanwhile")
+            return overtaken(batch, self.output, "a newer attempt, which has committed meanwhile,")
         if _MIXED_FILES in said:
             return InvalidRequest(
                 [

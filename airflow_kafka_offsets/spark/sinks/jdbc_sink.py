@@ -3,7 +3,8 @@
 The executors fill a staging table of the attempt's own, which readers do not ask for. Then the driver takes a lock of
 this key and split, looks whether it is still the one to write, deletes the old rows and inserts the staged ones, and
 commits. The look is made under the lock, so no late driver gets in between: one that looked before a newer attempt
-began is over, or waited for, before that one writes.
+began is over, or waited for, before that one writes. A newer attempt also drops what older ones have staged, so that
+their transactions fail.
 
 The staging table is dropped at the end. That of a driver that was killed is found by its name and dropped by the next
 attempt at the split.
@@ -17,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark_sinks import postgresql
-from airflow_kafka_offsets.spark_sinks.contract import (
+from airflow_kafka_offsets.spark.sinks import postgresql
+from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
@@ -27,7 +28,7 @@ from airflow_kafka_offsets.spark_sinks.contract import (
     options_of,
     own_columns,
 )
-from airflow_kafka_offsets.spark_sinks.postgresql import Database, Name, Properties, staged
+from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

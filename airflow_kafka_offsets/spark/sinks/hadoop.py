@@ -49,14 +49,12 @@ class Folders:
         self._system.delete(self._fs.Path(path), True)
 
     def write_lines(self, path: str, lines: list[str]) -> None:
-        """A small file that is there as a whole or not at all."""
-        partial = f"{path}.partial"
-        stream = self._system.create(self._fs.Path(partial), True)
+        """A small file. Until this returns it may be there without all of its lines."""
+        stream = self._system.create(self._fs.Path(path), True)
         try:
             stream.write(bytearray("".join(f"{line}\n" for line in lines).encode()))
         finally:
             stream.close()
-        self.move(partial, path)
 
     def read_lines(self, path: str) -> list[str]:
         stream = self._system.open(self._fs.Path(path))

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark_sinks.contract import SinkBatch, with_key
-from airflow_kafka_offsets.spark_sinks.hadoop import java_of
+from airflow_kafka_offsets.spark.sinks.contract import SinkBatch, overtaken, with_key
+from airflow_kafka_offsets.spark.sinks.hadoop import java_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,19 +180,19 @@ def staged(
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = ? AND starts_with(tablename, ?)"
         for left in connection.values(tables, target.schema, prefix):
             if int(left.removeprefix(prefix).partition("_")[0]) < batch.attempt:
-                _drop(connection, Name(target.schema, left))
+                _drop_quietly(connection, Name(target.schema, left))
     try:
         database.write(keyed.withColumn(PARTITION, f.spark_partition_id()), name.sql, options)
         with database.connection(spark) as connection:
             yield connection, Staging(target, name, tuple(keyed.columns))
+    except Exception as error:
+        if f'{name}" does not exist' in str(error):
+            by = "a newer attempt, which has dropped what this one had staged,"
+            raise overtaken(batch, str(target), by) from error
+        raise
     finally:
-        try:
-            with database.connection(spark) as connection:
-                _drop(connection, name)
-        except Exception:
-            log.warning(
-                "The staging table %s could not be dropped; the split's next attempt will.", name, exc_info=True
-            )
+        with suppress(Exception), database.connection(spark) as connection:
+            _drop_quietly(connection, name)
 
 
 def take_place(connection: Connection, target: Name, batch: SinkBatch, wait_s: int) -> None:
@@ -211,25 +211,27 @@ def take_place(connection: Connection, target: Name, batch: SinkBatch, wait_s: i
 
 def make_table(connection: Connection, staging: Staging, index: str) -> None:
     """The target, with the columns of the staged rows, if there is none. Another split may be about to make it."""
-    if _exists(connection, staging.target):
+    if table_exists(connection, staging.target):
         return
     connection.value("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))::text", f"kafka-offsets {staging.target}")
-    if not _exists(connection, staging.target):
+    if not table_exists(connection, staging.target):
         connection.run(f"CREATE TABLE {staging.target.sql} AS {staging.rows} LIMIT 0")
         connection.run(index)
 
 
 def table_exists(connection: Connection, target: Name) -> bool:
-    return _exists(connection, target)
+    # Not to_regclass(): inside of a transaction it goes on to say what it found before the lock was waited for.
+    found = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = ? AND relname = ?"
+    return connection.value(found, target.schema, target.table) is not None
 
 
-def _exists(connection: Connection, target: Name) -> bool:
-    return connection.value("SELECT to_regclass(?)::text", target.sql) is not None
-
-
-def _drop(connection: Connection, name: Name) -> None:
-    connection.run("SET lock_timeout = '30s'")  # a task that is still writing holds it
-    connection.run(f"DROP TABLE IF EXISTS {name.sql}")
+def _drop_quietly(connection: Connection, name: Name) -> None:
+    """What is left is in nobody's way: the next attempt at the split finds it."""
+    try:
+        connection.run("SET lock_timeout = '30s'")  # a driver or a task may still use it
+        connection.run(f"DROP TABLE IF EXISTS {name.sql}")
+    except Exception:
+        log.warning("The staging table %s could not be dropped; the split's next attempt will.", name, exc_info=True)
 
 
 def _digest(text: str) -> str:

@@ -11,8 +11,8 @@ What this cannot do, because a file system has no transactions:
 - While the swap runs, a reader sees some folders old and some new, or one for a moment not at all. A driver that is
   killed there leaves it so until the next attempt. With one folder a split it is two renames; on an object store a
   rename copies.
-- A late driver that has looked and then sleeps may swap its files in after a newer attempt. (Look and swap are next to
-  each other; the hours of the write are before them.)
+- A late driver finds that a newer attempt has removed what it had staged, and gives up. But a driver that sleeps
+  between two renames of its swap, and wakes up after a newer attempt, may still do the next one.
 
 Where either matters, write to a table: Delta or Iceberg.
 """
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark_sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
@@ -35,16 +35,18 @@ from airflow_kafka_offsets.spark_sinks.contract import (
     names,
     no_records,
     options_of,
+    overtaken,
     path_output,
     with_key,
 )
-from airflow_kafka_offsets.spark_sinks.hadoop import Folders
+from airflow_kafka_offsets.spark.sinks.hadoop import Folders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STAGING = "_kafka_staging"  # Spark, Hive, Trino and Arrow leave out names that begin with an underscore
-JOURNAL = "folders"
+JOURNAL = "folders"  # once it has this name, the swap has begun, and whoever comes next ends it
+UNPUBLISHED = "folders.unpublished"
 FORMATS = ("parquet", "orc", "json", "csv", "avro")
 OWN_OPTIONS = ("path", "basePath", "partitionOverwriteMode")
 
@@ -72,12 +74,15 @@ class FilesSink:
         try:
             self._stage(records, batch, f"{staging}/new")
             new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
+            folders.write_lines(f"{staging}/{UNPUBLISHED}", new)
             batch.look()
+            if not folders.exists(f"{staging}/{UNPUBLISHED}"):
+                raise overtaken(batch, self.output, "a newer attempt, which has removed what this one had staged,")
+            folders.move(f"{staging}/{UNPUBLISHED}", f"{staging}/{JOURNAL}")
         except BaseException:
             with suppress(Exception):
                 folders.remove(staging)
             raise
-        folders.write_lines(f"{staging}/{JOURNAL}", new)
         self._swap(folders, staging, batch)
         return self.written(spark, batch)
 
@@ -122,6 +127,8 @@ class FilesSink:
                 folders.move(f"{staging}/new/{place}", f"{self.path}/{place}")
         for folder in folders.found(f"{self.path}/{self._own_folders(batch)}"):
             if (place := self._place(folder)) not in new:
+                if not folders.exists(f"{staging}/{JOURNAL}"):  # then it may be a newer attempt's folder
+                    raise overtaken(batch, self.output, "a newer attempt, which has ended this swap,", wrote=True)
                 folders.move(folder, f"{staging}/old/{place}")
         folders.remove(staging)
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark_sinks import postgresql
-from airflow_kafka_offsets.spark_sinks.contract import (
+from airflow_kafka_offsets.spark.sinks import postgresql
+from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
     Sink,
     SinkBatch,
@@ -33,9 +33,9 @@ from airflow_kafka_offsets.spark_sinks.contract import (
     quoted,
     with_key,
 )
-from airflow_kafka_offsets.spark_sinks.delta_sink import DeltaSink, commit
-from airflow_kafka_offsets.spark_sinks.jdbc_sink import JdbcSink
-from airflow_kafka_offsets.spark_sinks.postgresql import staged
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink, commit
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
+from airflow_kafka_offsets.spark.sinks.postgresql import staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
