@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.broker import KafkaBroker
-from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_run
+from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
 from testbed.dag_runs import RunResult
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
@@ -45,7 +45,7 @@ def test_the_hourly_batch_writes_every_record_once_and_commits_the_ends(
 
     assert (first.state, second.state) == ("success", "success")
     assert second.states("orders.spark") == ["success", "success"]
-    assert rows_by_run(output) == {first.run_id: 1_000, second.run_id: 300}
+    assert list(rows_by_batch(output).values()) == [1_000, 300]
     assert duplicated_or_missing(output, 1_300) == (0, 0)
     assert committed_offsets(broker, group, name) == {0: 600, 1: 600, 2: 100}
 
@@ -77,7 +77,9 @@ def test_each_record_is_in_the_output_of_exactly_one_window(
     ]
 
     assert [result.state for result in results] == ["success"] * 3
-    assert rows_by_run(output) == {result.run_id: 60 for result in results}
+    rows = rows_by_batch(output)
+    assert list(rows.values()) == [60, 60, 60]
+    assert [key.partition("--")[0] for key in rows] == [f"20261120T{hour}0000" for hour in (10, 11, 12)], list(rows)
     assert duplicated_or_missing(output, 180) == (0, 0)
     assert committed_offsets(broker, "connection-group", name) == {}
 
@@ -97,6 +99,6 @@ def test_the_lag_driven_batch_reads_what_is_there_commits_it_and_says_so(
     result = run("kafka_lag_driven_micro_batch", file=DAGS / "lag_driven_micro_batch.py")
 
     assert result.state == "success"
-    assert rows_by_run(output) == {result.run_id: 500}
+    assert list(rows_by_batch(output).values()) == [500]
     assert duplicated_or_missing(output, 500) == (0, 0)
     assert committed_offsets(broker, group, name) == {0: 250, 1: 250}

@@ -4,14 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka import Consumer
 
-from airflow_kafka_offsets.cli.airflow_commands import lives_in_database
-from airflow_kafka_offsets.offsets.spec import RunKey
+from airflow_kafka_offsets import CommitOffsetsOperator
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.pipeline.clock import now_ms
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.dag_runs import RunResult
 from testbed.topics import wait_for
+from tests.airflow.conftest import STORE, Orders
+from tests.cluster.commits import commit as write_commit
 
 
 def filled(broker: KafkaBroker, name: str, *counts: int) -> None:
@@ -67,37 +72,41 @@ def test_committing_a_plan_twice_is_committing_it_once(
     assert committed_offsets(broker, group, name) == {0: 5}
 
 
-def test_a_run_whose_work_store_is_lost_reads_the_same_records_on_its_retry(
-    run: Callable[..., RunResult], xcom: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
-) -> None:
-    """The second copy of the plan is in Airflow's task state store."""
-    name = topic(1)
-    filled(broker, name, 3)
-
-    result = run("work_store_lost", {"topic": name, "group": group})
-
-    assert result.states("resolve") == ["success"]
-    assert next(task.tries for task in result.tasks if task.task_id == "resolve") == 2
-    plan = xcom("work_store_lost", result, "resolve", "plan")
-    assert offsets_of(plan, name, "end_offset") == [3]  # records that came after the first try are not in it
-
-
-def test_a_live_group_is_refused_and_keeps_its_offsets(
-    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
-) -> None:
-    name = topic(1)
-    filled(broker, name, 5)
+def consuming(broker: KafkaBroker, group: str, topic: str) -> Consumer:
+    """A live member of the group, with its partition."""
     consumer = Consumer({**broker.client_config, "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    wait_for("the consumer has its partition", lambda: bool(consumer.poll(0.1) is None and consumer.assignment()))
+    return consumer
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_live_group_is_found_before_spark_is_started_and_keeps_its_offsets(
+    orders: Orders, said: Callable[[], str], number: int
+) -> None:
+    """By the first run, whose group holds nothing that could be signed, and by the second, whose group is signed."""
+    committed = {} if number == 1 else {0: 5}
+    if number == 2:
+        orders.produce(5)
+        assert orders.run().state == "success"
+        clear_mark(orders)
+    orders.produce(5)
+    consumer = consuming(orders.broker, orders.group, orders.topic)
     try:
-        consumer.subscribe([name])
-        wait_for("the consumer has its partition", lambda: bool(consumer.poll(0.1) is None and consumer.assignment()))
-
-        result = run("resolve_and_commit", {"topic": name, "group": group})
-
-        assert result.states("commit") == ["failed"]
-        assert committed_offsets(broker, group, name) == {}
+        result = orders.run()
+        assert (result.states("orders.resolve"), result.states("orders.read")) == (["failed"], ["upstream_failed"])
+        assert "with live members" in said()
+        assert orders.committed == committed
     finally:
         consumer.close()
+    assert orders.run().state == "success"
+    assert orders.is_exact()
+
+
+def clear_mark(orders: Orders) -> None:
+    """The same offset without this pipeline's mark: what stands there is the position, and has to be signed."""
+    with KafkaCluster(orders.broker.client_config) as cluster:
+        write_commit(cluster, orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(5)})
 
 
 def test_with_nothing_to_read_spark_is_not_started_and_the_position_is_still_fixed(
@@ -164,34 +173,49 @@ def test_a_wrong_request_fails_the_task_and_writes_nothing(
     assert said in "".join(capfd.readouterr())
 
 
-def test_a_run_waits_for_a_living_one_and_not_for_a_dead_one(
-    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, capfd: pytest.CaptureFixture[str]
+def test_a_plan_that_is_none_is_named_with_what_to_give(airflow: Any) -> None:
+    """``resolve.output`` is the arguments of the Spark jobs; the plan is under a key of its own."""
+    operator = CommitOffsetsOperator(task_id="commit", plan=[["--plan", "x"]])
+    with pytest.raises(AirflowFailException, match=r"plan is a list, and not what .*plan=resolve\.output\[\"plan\"\]"):
+        operator.execute({})
+
+
+def test_the_log_says_which_pipeline_it_is_what_the_run_does_and_what_it_has_done(
+    orders: Orders, said: Callable[[], str]
 ) -> None:
-    """Its first run has planned, fails to commit, and is then still running by all that Airflow knows."""
-    name = topic(1)
-    filled(broker, name, 3)
-    conf = {"topic": name, "group": group}
-    first = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
-    assert first.states("orders.commit") == ["failed"]
-    set_run_state(first, "running")
-
-    waiting = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
-    assert waiting.states("orders.resolve") == ["failed"]
-    said = "".join(capfd.readouterr())
-    assert f"Run job_of_bad_manners/{first.run_id}/orders.resolve of this pipeline is not over" in said
-    key = RunKey("job_of_bad_manners", first.run_id, "orders.resolve")
-    assert lives_in_database(key), "the command line sees the same"
-
-    set_run_state(first, "failed")
-    assert not lives_in_database(key)
-    following = run("job_of_bad_manners", {**conf, "job": "exits_0_at_once"})
-    assert following.states("orders.resolve") == ["success"]
+    orders.produce(3)
+    assert orders.run().state == "success"
+    text = said()
+    name = f"Pipeline {orders.group}/batch/orders.resolve"
+    lines = [
+        f"{name}: topics {orders.topic}, group {orders.group}, work store file://{STORE}",
+        "up to 3 records of 1 partitions (0 of them empty), lost 0, skipped 0",
+        "This run plans batch 1.",
+        f"{name}, batches/00000000/0000000001, plan {orders.newest.log.plan.plan_id}, work store file://{STORE}",
+        "The group follows in 1 partitions",
+        "This run committed batch 1: up to 3 records.",
+    ]
+    places = [text.find(line) for line in lines]
+    assert -1 not in places, lines[places.index(-1)]
+    assert places == sorted(places)
 
 
-def set_run_state(result: RunResult, state: str) -> None:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-    from sqlalchemy import update
+def test_a_refusal_that_time_or_a_person_may_end_is_tried_again(orders: Orders) -> None:
+    """A wrong request is not: see ``test_conf_words``."""
+    orders.dag_id = "batch_retried"
+    orders.produce(5)
+    assert orders.run().state == "success"
+    orders.produce(5)
+    orders.broker.delete_records({(orders.topic, 0): 8})
+    refused = orders.run()
+    assert [(t.state, t.tries) for t in refused.tasks if t.task_id == "orders.resolve"] == [("failed", 2)]
 
-    with create_session() as session:
-        session.execute(update(DagRun).where(DagRun.run_id == result.run_id).values(state=state))
+
+def test_an_end_that_is_not_reached_yet_is_said_in_the_log(orders: Orders, said: Callable[[], str]) -> None:
+    """Of a window that nobody asked to be complete, and that no sensor has waited for."""
+    orders.dag_id = "windows_by_hand"
+    orders.produce(2)
+    end = now_ms()
+    result = orders.run(start=end - 3_600_000, end=end)
+    assert result.state == "success"
+    assert "The end is not reached yet: " in said()

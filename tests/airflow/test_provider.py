@@ -1,9 +1,14 @@
 """What Airflow sees of the installed package."""
 
+import inspect
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from zipfile import ZipFile
+
+import airflow_kafka_offsets
+from airflow_kafka_offsets.provider_info import get_provider_info
 
 
 def airflow_says(*words: str) -> str:
@@ -31,10 +36,27 @@ def test_no_import_of_the_package_or_its_provider_info_imports_airflow() -> None
 
 
 def test_every_public_name_is_there(airflow: Path) -> None:
-    import airflow_kafka_offsets
-
     for name in airflow_kafka_offsets.__all__:
         assert getattr(airflow_kafka_offsets, name) is not None
+
+
+def test_what_airflow_is_told_of_is_what_there_is() -> None:
+    """Each module that defines an operator, a sensor, a trigger or a hook of its own, and no other."""
+    from airflow.models.baseoperator import BaseOperator
+    from airflow.sdk import BaseHook
+    from airflow.triggers.base import BaseTrigger
+
+    info = get_provider_info()
+    for kind in ("operators", "sensors", "triggers", "hooks"):
+        folder = Path(airflow_kafka_offsets.__path__[0]) / kind
+        found = set()
+        for file in folder.glob("[a-z]*.py"):
+            module = import_module(f"airflow_kafka_offsets.{kind}.{file.stem}")
+            own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+            classes = [value for value in own if inspect.isclass(value) and not inspect.isabstract(value)]
+            if any(issubclass(one, BaseOperator | BaseTrigger | BaseHook) for one in classes):
+                found.add(module.__name__)
+        assert set(info[kind][0]["python-modules"]) == found
 
 
 def test_the_wheel_holds_the_package_its_entry_points_and_nothing_of_the_tests(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def test_a_commit_says_which_offsets_were_read_and_nothing_where_nothing_was(
     third = run("commit_published", conf)
 
     assert [result.states("commit") for result in (first, second, third)] == [["success"]] * 3
-    plan_id = xcom("commit_published", first, "resolve", "plan")["plan_id"]
-    ranges = {name: {"0": [0, 5], "1": [0, 5]}}
-    assert events(first) == [{"group_id": group, "plan_id": plan_id, "window": None, "topics": ranges}]
+    plan = xcom("commit_published", first, "resolve", "plan")
+    about = {"group_id": group, "batch": plan["batch"]["key"], "plan_id": plan["plan_id"], "window": None}
+    assert events(first) == [{**about, "topics": {name: {"0": [0, 5], "1": [0, 5]}}}]
     assert events(second) == []
     assert [event["topics"] for event in events(third)] == [{name: {"0": [5, 6]}}]
 
@@ -72,6 +72,7 @@ def test_a_large_plan_is_published_by_its_reference(
     plan = xcom("commit_published", result, "resolve", "plan")
     assert {key: event[key] for key in event} == {
         "group_id": group,
+        "batch": plan["batch"]["key"],
         "window": None,
         **{key: plan[key] for key in ("plan_id", "stored_as", "work_store")},
     }
@@ -104,3 +105,4 @@ def test_the_asset_is_an_outlet_beside_the_users_own(airflow: Path) -> None:
     assert CommitOffsetsOperator(task_id="a", plan={}, outlets=[own], asset=published).outlets == [own, published]
     assert CommitOffsetsOperator(task_id="b", plan={}, outlets=own).outlets == [own]
     assert CommitOffsetsOperator(task_id="c", plan={}).outlets == []
+    assert CommitOffsetsOperator(task_id="d", plan={}, outlets=[published], asset=published).outlets == [published]

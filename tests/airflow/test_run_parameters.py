@@ -1,4 +1,4 @@
-"""What the resolve task takes from its run: the pipeline's name, the run's conf, what kind of run it is."""
+"""What the resolve task takes from its run: times, kind, conf, and the name of its pipeline."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,46 +8,66 @@ import pytest
 from airflow_kafka_offsets import KafkaOffsetsHook, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import default_checkpoint_id
-from airflow_kafka_offsets.offsets.spec import RunKey
+from airflow_kafka_offsets.hooks.surroundings import occasion_of, run_conf, run_key, this_airflow
+from airflow_kafka_offsets.offsets.model import RunKey
 
-RUN = RunKey("d", "r", "t")
+
+def context_of(conf: Any = None, run_type: Any = "manual", map_index: int | None = -1) -> dict[str, Any]:
+    instance = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=map_index)
+    return {"ti": instance, "dag_run": SimpleNamespace(run_type=run_type, conf=conf)}
 
 
-def parameters(conf: Any = None, run_type: str = "manual", *, has_plan: bool = False, run: RunKey = RUN) -> Any:
-    operator = ResolveStartupOffsetsOperator(task_id="t", topics=["a"], group_id="g")
-    instance = SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id, task_id=run.task_id, map_index=run.map_index)
-    context = {"ti": instance, "dag_run": SimpleNamespace(run_type=run_type, conf=conf)}
+def pipeline_of(context: dict[str, Any], **parameters: Any) -> str:
+    operator = ResolveStartupOffsetsOperator(task_id="t", topics=["a"], **parameters)
     hook = KafkaOffsetsHook()
-    hook.__dict__["client_config"] = {"bootstrap.servers": "h:1"}
-    return operator._parameters(context, run, hook, has_plan)
+    hook.__dict__["client_config"] = {"bootstrap.servers": "h:1", "group.id": "of-the-connection"}
+    return operator.pipeline_log(context, hook).checkpoint_id
 
 
-def test_mapped_instances_of_one_task_are_pipelines_of_their_own() -> None:
+def test_a_pipeline_is_named_by_its_group_its_dag_and_its_task() -> None:
     assert default_checkpoint_id("g", "d", "t") == "g/d/t"
-    assert parameters()["checkpoint_id"] == "g/d/t"
-    assert parameters(run=RunKey("d", "r", "t", 1))["checkpoint_id"] == "g/d/t/1"
+    assert pipeline_of(context_of(), group_id="g") == "g/d/t"
+    assert pipeline_of(context_of()) == "of-the-connection/d/t"
+    assert pipeline_of(context_of(), group_id="g", checkpoint_id="lake") == "lake"
 
 
-def test_a_run_that_has_a_plan_is_replayed_whatever_kind_of_run_it_has_become() -> None:
-    """``airflow backfill create --reprocess-behavior`` makes a scheduled run a backfill run."""
-    assert parameters(run_type="backfill")["run_type"] == "backfill"
-    assert parameters(run_type="backfill", has_plan=True)["run_type"] == "replayed"
+def test_a_mapped_task_has_the_pipelines_that_it_is_told() -> None:
+    with pytest.raises(InvalidRequest, match="needs a checkpoint_id that goes with what it maps over"):
+        pipeline_of(context_of(map_index=0), group_id="g")
+    assert pipeline_of(context_of(map_index=0), checkpoint_id="lake/orders") == "lake/orders"
 
 
-@pytest.mark.parametrize("run_type", ["manual", "backfill"])
-def test_a_run_that_is_planned_anew_is_what_it_is(run_type: str) -> None:
-    """Else a window by hand would become a plan with a position, and a backfill would pass its refusal."""
-    asked = {"kafka_offsets": {"re_plan": True}}
-    assert parameters(asked, run_type, has_plan=True)["run_type"] == run_type
+def test_a_run_is_the_same_for_each_of_its_tries() -> None:
+    assert run_key(context_of(map_index=None)) == RunKey("d", "r", "t")
+    assert run_key(context_of(map_index=3)) == RunKey("d", "r", "t", 3)
 
 
-def test_the_runs_conf_applies_to_the_run_alone() -> None:
-    assert parameters({"kafka_offsets": {"restart": True}})["restart"] == "run r"
-    assert parameters({"kafka_offsets": {"restart": "2026-11-20"}})["restart"] == "2026-11-20"
-    assert parameters({"kafka_offsets": {"re_plan": "false"}})["re_plan"] is False
-    assert parameters()["restart"] is None
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        (None, None),
+        ({}, None),
+        ({"other": 1}, None),
+        ({"kafka_offsets": {"restart": True}}, {"restart": "run r"}),
+        ({"kafka_offsets": {"restart": "2026-11-20"}}, {"restart": "2026-11-20"}),
+        ({"kafka_offsets": {"re_plan": True}}, {"re_plan": True}),
+        ({"kafka_offsets": True}, True),
+    ],
+)
+def test_what_the_runs_conf_says_is_for_the_run(conf: Any, words: Any) -> None:
+    assert run_conf(context_of(conf)) == words
 
 
-def test_a_conf_that_is_no_object_is_said() -> None:
-    with pytest.raises(InvalidRequest, match='"kafka_offsets": True'):
-        parameters({"kafka_offsets": True})
+def test_a_run_says_of_which_type_it_is_as_airflow_writes_it() -> None:
+    """The SDK has an enumeration of its own, whose members print otherwise."""
+    from airflow.utils.types import DagRunType
+
+    assert occasion_of(context_of(run_type=DagRunType.BACKFILL_JOB)).run_type == "backfill"
+    assert occasion_of(context_of(run_type="scheduled")).run_type == "scheduled"
+
+
+def test_an_airflow_is_named_by_its_setting_else_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/prod/")
+    assert this_airflow() == "https://airflow.example.com/prod"
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE", "production")
+    assert this_airflow() == "production"

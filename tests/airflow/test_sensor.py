@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import PartitionDiscoverySensor
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 from testbed.topics import wait_for
+from tests.airflow.conftest import Orders
 
 
 def test_waits_for_a_topic_that_does_not_exist_yet(
@@ -60,15 +62,27 @@ def test_both_topics_and_a_pattern_fail_at_once(airflow: Any) -> None:
         sensor.execute({})
 
 
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_a_work_store_that_is_none_fails_at_once(airflow: Any, topic: Any, deferrable: bool) -> None:
+    """It is asked for the pipeline's position once the partitions are there."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    name = topic(1)
+    sensor = PartitionDiscoverySensor(
+        task_id="wait", topics=name, checkpoint_id="p", work_store="ftp://lake", deferrable=deferrable
+    )
+    with pytest.raises(AirflowFailException, match="work store ftp://lake cannot be used"):
+        sensor.execute({})
+    with pytest.raises(AirflowFailException, match="work store ftp://lake cannot be used"):
+        sensor.execute_complete({}, {"topics": {name: [0]}})
+
+
 def test_the_trigger_survives_its_serialization() -> None:
     from airflow.sdk._shared.module_loading import import_string
 
     trigger = PartitionDiscoveryTrigger(
         kafka_config_id="k",
-        topics=["a"],
-        topic_pattern=None,
-        partitions=None,
-        include_internal_topics=False,
+        scope=ScopeParameters(topics=["a"], group_id="g").to_dict(),
         min_partitions=2,
         poke_interval=1.5,
     )
@@ -76,22 +90,21 @@ def test_the_trigger_survives_its_serialization() -> None:
     assert import_string(path)(**arguments).serialize() == (path, arguments)
 
 
-def test_partitions_that_the_last_checkpoint_lacks_are_reported_as_new(
-    run: Callable[..., RunResult], xcom: Callable[..., Any], broker: KafkaBroker, topic: Any, group: str
-) -> None:
+def test_partitions_that_the_position_lacks_are_reported_as_new(orders: Orders, xcom: Callable[..., Any]) -> None:
     from confluent_kafka.admin import NewPartitions
 
-    name = topic(2)
-    conf = {"topic": name, "group": group}
-    first = run("job_of_bad_manners", conf)
-    admin = broker.admin()
-    admin.create_partitions([NewPartitions(name, 3)])[name].result(30)
-    wait_for("the third partition is there", lambda: len(broker.offset_bounds(name)) == 3)
+    orders.produce(1)
+    first = orders.run()
+    admin = orders.broker.admin()
+    admin.create_partitions([NewPartitions(orders.topic, 2)])[orders.topic].result(30)
+    wait_for("the second partition is there", lambda: len(orders.broker.offset_bounds(orders.topic)) == 2)
+    orders.broker.produce(orders.topic, [(1, None, b"1", None)])
+    orders.produced += 1
 
-    second = run("job_of_bad_manners", conf)
+    second, third = orders.run(), orders.run()
 
-    pushed = [xcom("job_of_bad_manners", r, "orders.wait_for_partitions", "new_partitions") for r in (first, second)]
-    assert pushed == [{}, {name: [2]}]
-    plan = xcom("job_of_bad_manners", second, "orders.resolve", "plan")
-    assert plan["topics"][name]["continuity"] == ["contiguous", "contiguous", "new"]
-    assert plan["topics"][name]["start_reason"][2] == "new partition → log start"
+    pushed = [xcom("batch", run, "orders.wait_for_partitions", "new_partitions") for run in (first, second, third)]
+    assert pushed == [{}, {orders.topic: [1]}, {}]
+    columns = xcom("batch", second, "orders.resolve", "plan")["topics"][orders.topic]
+    assert (columns["continuity"], columns["start_offset"]) == (["contiguous", "new"], [1, 0])
+    assert orders.is_exact()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.job import job_arguments
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 
 
@@ -57,7 +57,7 @@ class Task:
         class Operator(SparkSubmitPlanOperator):
             _backend = drivers
 
-        arguments = job_arguments("plans/x/plan.1.json", plan_id, 0, "file:///store")
+        arguments = job_arguments("pipelines/x/batches/00000000/0000000001/1.json", plan_id, 0, "file:///store")
         operator = Operator(task_id="spark", application="job.py", application_args=arguments)
         run = SimpleNamespace(clear_number=self.clears)
         operator.execute_resumable({"task_state_store": self.states, "dag_run": run, "ti": None})

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import WindowCompleteSensor
-from airflow_kafka_offsets.planner import now_ms
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
@@ -167,10 +168,7 @@ def test_a_wait_that_cannot_end_well_fails_in_the_triggerer_too(airflow: Any) ->
 
 SERIALIZED: dict[str, Any] = {
     "kafka_config_id": "k",
-    "topics": ["a"],
-    "topic_pattern": None,
-    "partitions": None,
-    "include_internal_topics": False,
+    "scope": ScopeParameters(topics=["a"], isolation_level="read_committed").to_dict(),
     "isolation_level": "read_committed",
     "end_ms": 5,
     "idle_timeout_ms": 6,

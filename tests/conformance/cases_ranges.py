@@ -9,7 +9,6 @@ from airflow_kafka_offsets.errors import (
     InvalidRequest,
     NoCommittedOffset,
     NothingToDiscover,
-    PlanBelowGroup,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from tests.conformance.cases_starts import KEPT, RESET, reset
@@ -40,13 +39,14 @@ from tests.conformance.situations import (
 ONE_BROKER = "one broker never loses the end of its log, nor its leadership of a partition"
 EPOCH_0, EPOCH_5 = CommittedOffset(15, 0), CommittedOffset(7, 5)
 BY_GROUP = {"bounded_mode": "group-offsets"}
+NONE = "and auto_offset_reset is none"
 
 OUT_OF_RANGE = (
     Case("E1", "every commit outside of the log is named, and no other", four_logs,
          Refused(DataLoss, {0: ("3", "4", "1 offsets are gone"), 2: ("0", "4", "4 offsets are gone"), 3: ("99", "10")}),
          commits={0: 3, 1: 7, 2: 0, 3: 99}),
     Case("E2", "reset none: partition, offset and range", four_logs,
-         Refused(DataLoss, {0: ("start offset 1", "4", "'none'"), 2: ("start offset 15", "10", "'none'")}),
+         Refused(DataLoss, {0: ("offset 1", "log start offset 4", NONE), 2: ("offset 15", "end of the log, 10", NONE)}),
          {**RESET, **reset("none")}, commits={0: 1, 1: 7, 2: 15, 3: 10}),
     Case("E3", "no epoch, beyond the end: the reset", log_4_to_10,
          {0: Start(4, 10, "beyond the end (15 > 10) → earliest")}, {**RESET, **reset("earliest")}, commits={0: 15}),
@@ -58,7 +58,8 @@ OUT_OF_RANGE = (
          commits={0: EPOCH_0}, because=ONE_BROKER),
     Case("E4", "an epoch, beyond the end, by default", log_4_to_10, Refused(DataLoss, {0: ("15", "10")}),
          commits={0: EPOCH_0}),
-    Case("E4", "an epoch, beyond the end, reset none", log_4_to_10, Refused(DataLoss, {0: ("15", "10", "'none'")}),
+    Case("E4", "an epoch, beyond the end, reset none", log_4_to_10,
+         Refused(DataLoss, {0: ("start offset 15", "beyond the end of the log, 10", NONE)}),
          {**RESET, **reset("none")}, commits={0: EPOCH_0}),
     *(Case("E6", f"an epoch later than the leader's, {policy}", log_4_to_10,
            Refused(DataLoss, {0: ("leader epoch 5", "later than the leader's 0")}),
@@ -128,10 +129,11 @@ ENDS = (
          commits={0: 5}, also={"window_complete": True}),
     Case("K3", "no record that late yet: what is there, and not complete", log_4_to_10,
          {0: Start(5, 10, KEPT, end_reason="no record at or after 2100-01-01T00:00Z → end")},
-         until_time(4_102_444_800_000), commits={0: 5}, also={"window_complete": False}),
+         until_time(4_102_444_800_000), commits={0: 5}, also={"window_complete": False},
+         says=("The end is not reached yet", "may still get records before 2100")),
     Case("K3 J2", "never past the last stable offset", open_transaction,
          {0: Start(0, 3, "earliest → log start", end_reason=f"no record at or after {AT}:04Z → end")},
-         {**EARLIEST, **until_time(at(4)), **COMMITTED}),
+         {**EARLIEST, **until_time(at(4)), **COMMITTED}, says=("records of an open transaction are not decided yet",)),
     Case("K3", "a window", log_4_to_10,
          {0: Start(5, 8, f"timestamp {AT}:05Z", end_reason=f"timestamp {AT}:08Z")},
          {**since(at(5)), **until_time(at(8))}, commits={0: 9}, also={"window": True}),
@@ -165,8 +167,8 @@ ENDS = (
          {**EARLIEST, "bounded_mode": "unbounded"}),
     Case("K16", "the record before the end is compacted away", compacted,
          {0: Start(0, 6, "earliest → log start", end_reason="specific offset")}, {**EARLIEST, **until(p0=6)}),
-    Case("K7 I11", "a plan that would move the group back", log_4_to_10,
-         Refused(PlanBelowGroup, {0: ("ends at 6", "group's offset 9")}), {**EARLIEST, **until_time(at(6))},
+    Case("K7 I11", "a first plan may end below what the group holds", log_4_to_10,
+         {0: Start(4, 6, "earliest → log start", end_reason=f"timestamp {AT}:06Z")}, {**EARLIEST, **until_time(at(6))},
          commits={0: 9}),
     Case("A3 I4", "latest of an empty partition", never_written, {0: Start(0, 0, "latest → end")}, LATEST),
 )  # fmt: skip

@@ -42,9 +42,17 @@ def reset(strategy: str) -> dict[str, str]:
 MODES = (
     Case("A1 A5 D1", "no mode is group-offsets", log_4_to_10, {0: Start(7, 10, KEPT)}, commits={0: 7}),
     Case(
-        "A1 D4", "no mode, no reset, no commit: latest, and the plan warns", log_4_to_10,
-        {0: Start(10, 10, "no commit → latest (default)", skipped=6)},
-        says=("1 of 1 partitions", "6 offsets are skipped", "auto_offset_reset"),
+        "A1 D4", "no mode, no reset, no commit: nobody has said what that means", four_logs,
+        Refused(
+            NoCommittedOffset,
+            dict.fromkeys((0, 2, 3), ("has no commit here", "earliest, up to 6 records are", "latest, they are sk")),
+            words=('startup_mode="earliest-offset" or "latest-offset"', 'auto_offset_reset "earliest" or "latest"'),
+        ),
+        commits={1: 7},
+    ),
+    Case(
+        "A1 C2", "a specific offset is missing, no reset, no commit", four_logs,
+        Refused(NoCommittedOffset, dict.fromkeys((1, 2), ("has no commit here",))), specific(p0=5, p3=9),
     ),
     Case(
         "A1 D9", "the connection's reset is a choice and no default", log_4_to_10,
@@ -119,7 +127,8 @@ TIMESTAMPS = (
 
 SPECIFIC = (
     Case("C1", "an offset of no partition here is ignored and listed", log_4_to_10,
-         {0: Start(5, 10, "specific offset")}, specific(p0=5, p7=1), also={"ignored": (TopicPartition("orders", 7),)}),
+         {0: Start(5, 10, "specific offset")}, specific(p0=5, p7=1), also={"ignored": (TopicPartition("orders", 7),)},
+         says=("do not exist or are not subscribed to; they are ignored",)),
     Case(
         "C2", "no offset of its own: the commit, else the reset, each by itself", four_logs,
         {0: Start(5, 10, "specific offset"), 1: Start(7, 10, KEPT), 2: Start(10, 10, "no commit → latest", skipped=6),
@@ -144,6 +153,9 @@ SPECIFIC = (
     Case("C6", "beyond the end, reset, latest", log_4_to_10,
          {0: Start(10, 10, "beyond the end (15 > 10) → latest", skipped=6)},
          {**specific(p0=15), **RESET, **reset("latest")}),
+    Case("A1 C6", "beyond the end, reset, and nobody says which", log_4_to_10,
+         Refused(DataLoss, {0: ("start offset 15", "end of the log, 10", "auto_offset_reset is not set")}),
+         {**specific(p0=15), **RESET}),
     Case("C7 E1", "deleted", log_4_to_10,
          Refused(DataLoss, {0: ("start offset 1", "log start offset 4", "3 offsets are gone")}), specific(p0=1)),
     Case("C7", "deleted, advance", log_4_to_10, {0: Start(4, 10, "out of range → log start, 3 lost", lost=3)},

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets import frozen_plans, planner
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.committing import Cluster
-from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+from airflow_kafka_offsets.pipeline.group import Cluster
+from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.cluster.real import Hands, RealHands
-from tests.conformance.situations import NOW, State
+from tests.conformance.situations import State
 
 FRESH_S = 30.0  # a broker ends a transaction after 60 s; a topic with an open one is made anew before
 
@@ -62,15 +61,8 @@ def group() -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> WorkStore:
-    return open_work_store(str(tmp_path / "store"))
-
-
-@pytest.fixture(autouse=True)
-def the_time_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A day after the records of the states."""
-    for module in (planner, frozen_plans):
-        monkeypatch.setattr(module, "now_ms", lambda: NOW)
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
 
 
 @pytest.fixture(params=["memory", "broker"])

@@ -27,7 +27,7 @@ GROUPS = {
     "C": "Specific offsets",
     "D": "Group offsets and reset",
     "E": "Out of range, truncation, epochs",
-    "F": "Position and checkpoint",
+    "F": "Position",
     "G": "Discovery",
     "H": "Splits",
     "I": "Commit",
@@ -93,7 +93,7 @@ def held_by_rule(test_ids: Iterable[str], rules: Iterable[Rule]) -> dict[str, li
         clusters = {cluster for match in _CLUSTER.findall(name) for cluster in match if cluster}
         if "on_a_broker" in name:
             clusters.add("broker")
-        shown = f"{Path(path).parent.name}/{Path(path).stem}: {_shown(_CLUSTER.sub('', name))}"
+        shown = f"{path.removeprefix('tests/').removesuffix('.py')}: {_shown(_CLUSTER.sub('', name))}"
         for id in (*rules_in(name), *named.get(test_id.partition("[")[0], ())):
             held.setdefault(id, {}).setdefault(shown, set()).update(clusters)
     return {rule: [f"{shown}{_on(clusters)}" for shown, clusters in tests.items()] for rule, tests in held.items()}

@@ -3,59 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.committing import Cluster, CommitOutcome, commit_run
-from airflow_kafka_offsets.frozen_plans import plan_run
-from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.planner import request_for
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
-from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
+from airflow_kafka_offsets.pipeline.preview import preview
+from airflow_kafka_offsets.pipeline.request import request_for
+from tests.conformance.situations import NOW
+from tests.contract import pipeline as contract
+from tests.contract.pipeline import Run
 
 
 @dataclass
-class Pipeline:
-    """``ask`` are the operator's parameters of every run; a run may add to them."""
+class Pipeline(contract.Pipeline):
+    """A pipeline whose runs are numbered. ``parameters`` are the operator's; a run may add to them.
 
-    cluster: Cluster
-    store: WorkStore
-    group: str | None
-    ask: dict[str, Any]
-    checkpoint_id: str | None = "billing"
-    runs: int = 0
+    :ivar group: ``None``: there is none.
+    """
 
-    def plan(self, cluster: Cluster | None = None, **more: Any) -> OffsetPlan:
-        """The frozen plan of a new run."""
+    group: str | None  # type: ignore[assignment]
+    checkpoint_id: str = "billing"
+    now_ms: int = NOW
+    runs: int = field(default=0, kw_only=True)
+
+    def first(self, **more: Any) -> OffsetPlan:
+        """What a first run would read: there is no position, and nothing is written."""
+        return preview(self.request(**more), self.cluster, None)
+
+    def next(self, **more: Any) -> Run:
+        """The resolve task of a new run."""
         self.runs += 1
-        return self.replay(self.runs, cluster, **more)
+        return self.resolve(f"run-{self.runs}", **more)
 
-    def replay(self, number: int, cluster: Cluster | None = None, **more: Any) -> OffsetPlan:
-        """The plan of run ``number``: a retry asks for it again."""
-        run = RunKey("billing", f"run-{number}", "resolve")
-        ask = {"group_id": self.group, "checkpoint_id": self.checkpoint_id, **self.ask, **more}
-        request = request_for({}, {**ask, "run": run, "run_type": "scheduled"})
-        return plan_run(request, run, self.store, cluster or self.cluster).plan
+    def ends_well(self, **more: Any) -> Run:
+        """A new run, all of it; what its Spark jobs do is not looked at."""
+        run = self.next(**more)
+        run.commit(require_report=False)
+        return run
 
-    def commit(self, plan: OffsetPlan, mode: str | None = None, cluster: Cluster | None = None) -> CommitOutcome:
-        return commit_run(plan, self.store, cluster or self.cluster, commit_mode=mode, require_report=False)
-
-    def run(self, mode: str | None = None, **more: Any) -> OffsetPlan:
-        plan = self.plan(**more)
-        self.commit(plan, mode)
-        return plan
+    def request(self, *, run_type: str | None = None, **parameters: Any) -> PlanRequest:
+        given = {"group_id": self.group, "checkpoint_id": self.checkpoint_id, **self.parameters, **parameters}
+        if not {"topics", "topic_pattern", "partitions"} & given.keys():
+            given["topics"] = [self.topic]
+        return request_for({}, RequestParameters(**given), Occasion(self.now_ms, run_type=run_type or self.run_type))
 
     def committed(self, *partitions: TopicPartition) -> dict[int, int]:
         """What the group holds of them, by partition number."""
         assert self.group is not None
         found = self.cluster.committed(self.group, list(partitions))
         return {tp.partition: commit.offset for tp, commit in found.items()}
-
-    def checkpoint(self, plan: OffsetPlan) -> Checkpoint | None:
-        return CheckpointChain(self.store, plan.cluster_id, str(self.checkpoint_id)).newest()
 
 
 def ranges(plan: OffsetPlan) -> dict[int, tuple[int, int]]:
@@ -69,7 +68,7 @@ def reasons(plan: OffsetPlan) -> list[str]:
 class Wrapped:
     """A cluster of which a test answers some questions itself, by a method; ``self.real`` answers the rest."""
 
-    def __init__(self, real: Cluster) -> None:
+    def __init__(self, real: Any) -> None:
         self.real = real
 
     def __getattr__(self, name: str) -> Any:

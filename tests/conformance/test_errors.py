@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +10,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker import connection
+from airflow_kafka_offsets.broker import connection, group_client
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.spec import TopicList
-from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.offsets.request.scope import TopicList
+from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
 from testbed.topics import DEADLINE_S
 from tests.conformance.conftest import Site
@@ -60,17 +59,28 @@ class Scripted:
         answer = self._next()
         return {tp: resolved(answer) for tp in asked}
 
-    def list_consumer_group_offsets(self, asked: list[Any], **_: object) -> dict[str, Future[Any]]:
-        return {asked[0].group_id: resolved(self._next())}
-
     def describe_topics(self, asked: Any, **_: object) -> dict[str, Future[Any]]:
         return {"orders": resolved(self._next())}
+
+
+class ScriptedGroup(Scripted):
+    """The same of the consumer that a group's offsets are read by."""
+
+    def poll(self, _timeout: float) -> None:  # type: ignore[override]
+        return None
+
+    def committed(self, asked: list[KafkaTopicPartition], _timeout: float) -> Any:
+        answer = self._next()
+        if isinstance(answer, int):
+            raise KafkaException(KafkaError(answer))
+        return answer
 
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``scripted(answers…)`` is a cluster that gives them one after the other."""
     monkeypatch.setattr(connection, "AdminClient", Scripted)
+    monkeypatch.setattr(group_client, "GroupClient", ScriptedGroup)
     monkeypatch.setattr(Scripted, "asked", 0)
 
     def cluster(*answers: Any) -> KafkaCluster:
@@ -121,7 +131,7 @@ def test_L8_a_missing_answer_is_never_taken_for_an_offset(scripted: Any) -> None
 )
 def test_L5_a_coordinator_that_loads_or_moves_is_asked_again(error: int, scripted: Any) -> None:
     held = SimpleNamespace(topic="orders", partition=0, offset=7, leader_epoch=3, metadata="m", error=None)
-    cluster = scripted(error, SimpleNamespace(topic_partitions=[held]))
+    cluster = scripted(error, [held])
     assert cluster.committed("g", [ORDERS]) == {ORDERS: CommittedOffset(7, 3, "m")}
     assert Scripted.asked == 2
 
@@ -140,24 +150,50 @@ def test_L3_a_group_that_may_not_be_read_is_named_with_the_right(scripted: Any) 
 
 
 class NoGroupRight(Wrapped):
-    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+    def committed(self, *_: object, **__: object) -> dict[TopicPartition, CommittedOffset]:
         raise NotAuthorized("Not allowed to read the group", "GROUP_AUTHORIZATION_FAILED", "Describe on group g")
 
 
-def test_L3_without_the_right_to_read_the_group_a_mode_that_needs_no_commit_still_works(
-    memory_site: Site, store: WorkStore, group: str
-) -> None:
+@pytest.fixture
+def without_right(memory_site: Site, store: LocalStore, group: str) -> Pipeline:
+    """A pipeline whose client may not read the group."""
     memory_site.hands.create_topic("orders")
     memory_site.hands.produce(ORDERS, [at(0)] * 3)
-    cluster: Any = NoGroupRight(memory_site.cluster)
-    pipeline = Pipeline(cluster, store, group, {"topics": ["orders"]}, checkpoint_id=None)
-    plan = pipeline.plan(**EARLIEST)
+    return Pipeline(NoGroupRight(memory_site.cluster), store, "orders", group, {})
+
+
+def test_L3_without_the_right_to_read_the_group_a_mode_that_needs_no_commit_still_works(
+    without_right: Pipeline,
+) -> None:
+    without_right.checkpoint_id = None  # type: ignore[assignment]  # kafka-offsets plan
+    plan = without_right.first(**EARLIEST)
     assert ranges(plan) == {0: (0, 3)}
-    assert plan.group_id is None
-    assert [w for w in plan.warnings if "cannot be committed" in w]
-    for needing in ({}, specific(p0=1), {**EARLIEST, "bounded_mode": "group-offsets"}):
-        with pytest.raises(NotAuthorized):
-            pipeline.plan(**needing)
+    assert [w for w in plan.warnings if "cannot follow this plan: GROUP_AUTHORIZATION_FAILED" in w]
+
+
+NEEDING = [
+    {"auto_offset_reset": "earliest"},
+    specific(p0=1),
+    {**EARLIEST, "bounded_mode": "group-offsets"},
+]
+
+
+@pytest.mark.parametrize("needing", NEEDING, ids=lambda ask: "-".join(map(str, ask)))
+@pytest.mark.parametrize("commit_mode", ["on-success", "checkpoint-only"])
+def test_L3_a_plan_that_needs_a_commit_is_refused(
+    needing: dict[str, Any], commit_mode: str, without_right: Pipeline
+) -> None:
+    with pytest.raises(NotAuthorized):
+        without_right.first(**needing)
+    with pytest.raises(NotAuthorized):
+        without_right.next(**needing, commit_mode=commit_mode)
+
+
+def test_L3_a_pipeline_whose_group_is_to_follow_is_refused_before_spark_works(without_right: Pipeline) -> None:
+    with pytest.raises(NotAuthorized):
+        without_right.next(**EARLIEST)
+    assert without_right.log.newest() is None
+    assert ranges(without_right.ends_well(**EARLIEST, commit_mode="checkpoint-only").plan) == {0: (0, 3)}
 
 
 def test_L4_an_unknown_partition_is_an_error_that_names_it(site: Site, orders: str) -> None:

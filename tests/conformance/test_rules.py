@@ -12,8 +12,11 @@ import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.planner import make_plan, request_for
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.pipeline.preview import preview
+from airflow_kafka_offsets.pipeline.request import request_for
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Site
 from tests.conformance.situations import NOW, Case, Refused, Start
@@ -43,7 +46,8 @@ def plan_of(case: Case, site: Site, group: str) -> tuple[str, OffsetPlan]:
     ask = {"group_id": group, **renamed(dict(case.ask), "orders", topic)}
     if not {"topics", "topic_pattern", "partitions"} & ask.keys():
         ask["topics"] = [topic]
-    return topic, make_plan(request_for(case.connection, ask), site.cluster, now_ms=NOW)
+    request = request_for(case.connection, RequestParameters(**ask), Occasion(NOW))
+    return topic, preview(request, site.cluster, None)
 
 
 def check(case: Case, site: Site, group: str) -> None:

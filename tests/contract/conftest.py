@@ -14,7 +14,7 @@ import pytest
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
+from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
 from tests.cluster.memory import InMemoryCluster
 from tests.cluster.real import Hands, RealHands, Transaction
@@ -72,9 +72,7 @@ class AnyCluster:
 def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
     """A cluster in memory and the session's real broker, by the same names."""
     if request.param == "memory":
-        memory = InMemoryCluster()
-        memory.create_topic("__consumer_offsets", internal=True)
-        yield AnyCluster(memory, memory, memory)
+        yield request.getfixturevalue("memory")
         return
     broker: KafkaBroker = request.getfixturevalue("broker")
     with (
@@ -100,13 +98,30 @@ def orders(cluster: AnyCluster) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> WorkStore:
-    return open_work_store(str(tmp_path / "store"))
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
 
 
 @pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
+def pipeline(cluster: AnyCluster, store: LocalStore, orders: str, group: str) -> Pipeline:
     """Three partitions of four records."""
     for partition in range(3):
         cluster.produce(orders, 4, partition)
     return Pipeline(cluster.reader, store, orders, group)
+
+
+@pytest.fixture
+def memory() -> AnyCluster:
+    """The cluster in memory, for what the work store alone decides."""
+    found = InMemoryCluster()
+    found.create_topic("__consumer_offsets", internal=True)
+    return AnyCluster(found, found, found)
+
+
+@pytest.fixture
+def in_memory(memory: AnyCluster, store: LocalStore, group: str) -> Pipeline:
+    """``pipeline`` on the cluster in memory."""
+    memory.create_topic("orders", 3)
+    for partition in range(3):
+        memory.produce("orders", 4, partition)
+    return Pipeline(memory.reader, store, "orders", group)

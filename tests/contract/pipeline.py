@@ -1,68 +1,286 @@
-"""A pipeline without Airflow and Spark: plans, "reads" and commits one run after another, as the operators do."""
+"""A pipeline without Airflow and Spark: resolve, "Spark" and commit of one run after another, as the operators do it.
+
+Spark's part is played by :class:`Job`: it takes the steps of a driver (begin, look, write, look, report) in the work
+store, and writes what it reads into a :class:`Lake`. A report is made of what the lake then holds, as a real one is. So
+a test can look at the output the way a reader does: all of it, whoever wrote it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_kafka_offsets.committing import CommitOutcome, commit_run
-from airflow_kafka_offsets.frozen_plans import plan_run
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.planner import request_for
-from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.reads import begin_read, store_report
-from airflow_kafka_offsets.stores.turns import IsAlive, nobody_lives
+from airflow_kafka_offsets.offsets.batch.log import Actor
+from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
+from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
+from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.status import position_of
+from airflow_kafka_offsets.pipeline.window import plan_window
+from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.stores.store import Store
 
 CHECKPOINT = "pipeline"
+AIRFLOW = "https://airflow.example"
+
+Row = tuple[TopicPartition, int]
+
+
+@dataclass
+class Airflow:
+    """What a use case is told of the Airflow that it runs in.
+
+    :ivar running: the run ids of the DAG runs that are running.
+    :ivar succeeded: whether the resolve task has succeeded in an earlier run.
+    """
+
+    instance: str = AIRFLOW
+    running: set[str] = field(default_factory=set)
+    succeeded: bool = False
+
+    def is_running(self, run: RunKey) -> bool:
+        return run.run_id in self.running
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        return self.succeeded
+
+
+@dataclass
+class Lake:
+    """One output: the rows of each batch key and split."""
+
+    rows: dict[tuple[str, int], list[Row]] = field(default_factory=dict)
+
+    def offsets(self) -> dict[int, list[int]]:
+        """What a reader of all of it finds: by partition number, every offset as often as there are rows of it."""
+        found: dict[int, list[int]] = {}
+        for rows in self.rows.values():
+            for tp, offset in rows:
+                found.setdefault(tp.partition, []).append(offset)
+        return {number: sorted(found[number]) for number in sorted(found)}
+
+    @property
+    def keys(self) -> list[str]:
+        """The batches that have rows, sorted."""
+        return sorted({key for (key, _), rows in self.rows.items() if rows})
+
+    def of(self, key: str) -> list[Row]:
+        return sorted(row for (batch, _), rows in self.rows.items() if batch == key for row in rows)
+
+
+class RecordsGone(Exception):
+    """A record of the plan is not in Kafka any more."""
+
+
+@dataclass
+class Job:
+    """The Spark driver of one split, step by step."""
+
+    pipeline: Pipeline
+    plan_object: str
+    plan: OffsetPlan
+    split: int
+    attempt: SplitAttempt | None = None
+
+    def begin(self) -> Job:
+        """As ``read_batch``: is the plan the current one, are the records there? On record; looked once more.
+
+        :raises RecordsGone: Kafka does not have all of them any more; nothing was begun.
+        """
+        require_current(self.pipeline.store, self.plan_object, self.plan)
+        self.read()
+        self.attempt = begin(self.pipeline.store, self.plan_object, self.plan, self.split, self.plan.output)
+        self.attempt.look()
+        return self
+
+    def write(self, rows: Iterable[Row] | None = None) -> Job:
+        """Replace the rows of this key and split; by default by exactly what the split reads."""
+        self.pipeline.lake.rows[self._key, self.split] = self.read() if rows is None else list(rows)
+        return self
+
+    def read(self) -> list[Row]:
+        """What the split reads."""
+        partitions = split_plan(self.plan)[self.split]
+        starts = self.pipeline.cluster.log_start_offsets([p.topic_partition for p in partitions]) if partitions else {}
+        if any(starts[p.topic_partition] > p.start_offset for p in partitions):
+            raise RecordsGone
+        return [(p.topic_partition, offset) for p in partitions for offset in range(p.start_offset, p.end_offset)]
+
+    def report(self, proof: Proof = "rows", output: str | None = None) -> Job:
+        """What the lake holds of this key and split."""
+        assert self.attempt is not None
+        rows = self.pipeline.lake.rows.get((self._key, self.split), [])
+        counts: dict[TopicPartition, Counter[int]] = {}
+        for tp, offset in rows:
+            counts.setdefault(tp, Counter())[offset] += 1
+        reads = {tp: PartitionRead(c.total(), len(c), min(c), max(c)) for tp, c in counts.items()}
+        where = output or self.plan.output
+        self.attempt.report(ReadReport(self.plan.plan_id, self.split, self.attempt.number, proof, reads, where))
+        return self
+
+    @property
+    def _key(self) -> str:
+        assert self.plan.batch is not None
+        return self.plan.batch.key
+
+
+@dataclass
+class Run:
+    """A DAG run whose resolve task has ended well."""
+
+    pipeline: Pipeline
+    key: RunKey
+    assignment: Assignment
+
+    @property
+    def batch(self) -> StoredBatch:
+        """What it was given to do, as its log was then."""
+        assert self.assignment.batch is not None, self.assignment.said
+        return self.assignment.batch
+
+    @property
+    def plan(self) -> OffsetPlan:
+        return self.batch.log.plan
+
+    @property
+    def batch_key(self) -> str:
+        assert self.plan.batch is not None
+        return self.plan.batch.key
+
+    @property
+    def number(self) -> int | None:
+        """Of its batch in the log; ``None`` for a window, and where there was nothing to do."""
+        plan = self.assignment.plan
+        return plan.batch.number if plan and plan.batch else None
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        return ranges(self.plan)
+
+    @property
+    def splits(self) -> tuple[int, ...]:
+        return self.assignment.splits
+
+    @property
+    def said(self) -> str:
+        return self.assignment.said
+
+    def job(self, split: int = 0) -> Job:
+        return Job(self.pipeline, self.batch.plan_object, self.plan, split)
+
+    def spark(self, splits: Sequence[int] | None = None) -> Run:
+        """Every split that was to be started is read, written and reported."""
+        for split in self.splits if splits is None else splits:
+            self.job(split).begin().write().report()
+        return self
+
+    def commit(self, **how: Any) -> CommitOutcome:
+        batch, plan = self.assignment.batch, self.assignment.plan
+        handed = Handed(batch.name if batch else None, plan.plan_id if plan else None)
+        pipeline = self.pipeline
+        me = Actor(self.key, pipeline.airflow.instance)
+        return commit_batch(handed, pipeline.log, pipeline.cluster, me, now_ms=pipeline.now_ms, **how)
+
+    def done(self) -> Run:
+        """Spark and commit."""
+        self.spark()
+        self.commit()
+        return self
 
 
 @dataclass
 class Pipeline:
-    """A DAG that reads ``topic`` in the name of ``group``. What it read and committed is in ``seen``."""
+    """A DAG that reads ``topic`` in the name of ``group``.
+
+    :ivar parameters: of its resolve task; a run may have others.
+    :ivar run_type: Airflow's, of its runs.
+    """
 
     cluster: Any
-    store: WorkStore
+    store: Store
     topic: str
     group: str
     parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
-    seen: dict[TopicPartition, list[range]] = field(default_factory=dict)
-    is_alive: IsAlive = nobody_lives
+    checkpoint_id: str = CHECKPOINT
+    run_type: str = "scheduled"
+    airflow: Airflow = field(default_factory=Airflow)
+    lake: Lake = field(default_factory=Lake)
+    now_ms: int = field(default_factory=now_ms)
 
-    def plan(self, run: str, *, is_alive: IsAlive | None = None, **parameters: Any) -> OffsetPlan:
-        key = RunKey("dag", run, "resolve")
+    def resolve(self, run: str | RunKey, *, run_type: str | None = None, **parameters: Any) -> Run:
+        """The resolve task of ``run``; once more, if it ran before: a retry, or a clear."""
+        key = run if isinstance(run, RunKey) else RunKey("dag", run, "resolve")
+        request = self.request(run_type=run_type, **parameters)
+        checkpoint_id = request.scope.checkpoint_id or ""
+        asker = Asker(request, key, PipelineLog(self.store, checkpoint_id), self.cluster, self.airflow)
+        pipeline = self if checkpoint_id == self.checkpoint_id else replace(self, checkpoint_id=checkpoint_id)
+        return Run(pipeline, key, (plan_window if request.window else plan_batch)(asker))
+
+    def run(self, name: str | RunKey, **parameters: Any) -> Run:
+        """A run that ends well."""
+        return self.resolve(name, **parameters).done()
+
+    def request(self, *, run_type: str | None = None, **parameters: Any) -> PlanRequest:
         given = {
             "topics": [self.topic],
             "group_id": self.group,
-            "checkpoint_id": CHECKPOINT,
-            "run": key,
-            "run_type": "scheduled",
+            "checkpoint_id": self.checkpoint_id,
             **self.parameters,
             **parameters,
         }
-        return plan_run(request_for({}, given), key, self.store, self.cluster, is_alive=is_alive or self.is_alive).plan
+        return request_for({}, RequestParameters(**given), Occasion(self.now_ms, run_type=run_type or self.run_type))
 
-    def read(self, plan: OffsetPlan) -> None:
-        """The report of a Spark job that has read all of it."""
-        ranges = {p.topic_partition: p.range for p in plan.to_read()}
-        attempt = begin_read(self.store, plan, 0, None)
-        reads = {tp: PartitionRead(r.size, r.start_offset, r.end_offset - 1) for tp, r in ranges.items()}
-        store_report(self.store, ReadReport(plan.plan_id, 0, attempt, "counts", reads))
+    def actor(self, run: str) -> Actor:
+        return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)
 
-    def commit(self, plan: OffsetPlan, **how: Any) -> CommitOutcome:
-        outcome = commit_run(plan, self.store, self.cluster, **how)
-        for p in plan.to_read():
-            self.seen.setdefault(p.topic_partition, []).append(range(p.start_offset, p.end_offset))
-        return outcome
+    @property
+    def log(self) -> PipelineLog:
+        return PipelineLog(self.store, self.checkpoint_id)
 
-    def run(self, name: str, **parameters: Any) -> OffsetPlan:
-        plan = self.plan(name, **parameters)
-        self.read(plan)
-        self.commit(plan)
-        return plan
+    @property
+    def newest(self) -> StoredBatch:
+        found = self.log.newest()
+        assert found is not None, "the log is empty"
+        return found
+
+    @property
+    def position(self) -> Position:
+        found = position_of(self.log)
+        assert found is not None, "there is no position"
+        return found
+
+    def at(self) -> dict[int, int]:
+        """The position of ``topic``, by partition number."""
+        return {tp.partition: kept.offset for tp, kept in self.position.offsets.items() if tp.topic == self.topic}
+
+    def held(self, *, stable: bool = True) -> dict[int, int]:
+        """What the group holds of ``topic``, by partition number; not stable: without waiting for what is pending."""
+        description = self.cluster.describe(self.request(startup_mode="earliest-offset").scope.subscription)
+        found = self.cluster.committed(self.group, description.partitions(), stable=stable)
+        return {tp.partition: commit.offset for tp, commit in sorted(found.items()) if tp.topic == self.topic}
 
 
 def ranges(plan: OffsetPlan) -> list[tuple[int, int]]:
+    """Start and end of each partition."""
     return [(p.start_offset, p.end_offset) for p in plan.partitions]
+
+
+def entries(batch: StoredBatch) -> list[str]:
+    """The kinds of the entries of a batch's log from its current plan on: ``["plan", "taken", "commit"]``."""
+    now = batch.again()
+    return ["plan", *({"Taken": "taken", "Committed": "commit"}[type(entry).__name__] for entry in now.log.later)]
+
+
+def starts(plan: OffsetPlan) -> list[int]:
+    """The splits that Spark jobs are started for."""
+    return splits_to_start(plan)

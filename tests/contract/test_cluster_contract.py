@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition
-from airflow_kafka_offsets.offsets.spec import PartitionSet, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicList, TopicPattern
 from tests.cluster.commits import commit
 from tests.contract.conftest import NOW_MS, AnyCluster
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.arrivals import look_for_arrivals
 from airflow_kafka_offsets.errors import WindowIncomplete
-from airflow_kafka_offsets.offsets.complete import Arrived
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.planner import now_ms
-from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.window.complete import Arrived
+from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
+from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
 
@@ -32,8 +31,12 @@ def window(start_ms: int, end_ms: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
+def pipeline(cluster: AnyCluster, store: LocalStore, orders: str, group: str) -> Pipeline:
     return Pipeline(cluster.reader, store, orders, group, {})
+
+
+def planned(pipeline: Pipeline, run: str, **parameters: Any) -> OffsetPlan:
+    return pipeline.resolve(run, **parameters).plan
 
 
 # ── the look ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,17 +96,17 @@ def columns(plan: OffsetPlan) -> tuple[bool | None, int | None, list[int | None]
 
 
 def test_a_plan_tells_the_newest_timestamps_and_the_low_watermark(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    end = now_ms() - HOUR
+    end = pipeline.now_ms - HOUR
     cluster.produce(pipeline.topic, timestamps_ms=[end - 5, end + 50])
     cluster.produce(pipeline.topic, partition=1, timestamps_ms=[end + 20])
-    plan = pipeline.plan("one", **window(end - HOUR, end))
+    plan = planned(pipeline, "one", **window(end - HOUR, end))
     assert columns(plan) == (True, end + 20, [end + 50, end + 20, None])
 
 
 def test_a_plan_whose_end_is_no_time_asks_for_none_of_it(cluster: AnyCluster, pipeline: Pipeline) -> None:
     cluster.produce(pipeline.topic, 1)
     pipeline.cluster = Counting(cluster.reader)
-    plan = pipeline.plan("one", startup_mode="earliest-offset")
+    plan = planned(pipeline, "one", startup_mode="earliest-offset")
     assert columns(plan) == (None, None, [None, None, None])
     assert not {"newest_timestamps", "timestamp_types"} & set(pipeline.cluster.calls)
 
@@ -111,39 +114,46 @@ def test_a_plan_whose_end_is_no_time_asks_for_none_of_it(cluster: AnyCluster, pi
 def test_a_window_that_has_just_ended_waits_for_an_empty_partition_and_no_longer_than_the_timeout(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    end = now_ms()
+    end = pipeline.now_ms
     for partition in (0, 1):
         cluster.produce(pipeline.topic, partition=partition, timestamps_ms=[end + 1])
     just_ended = window(end - HOUR, end, require_complete_window=True)
     with pytest.raises(WindowIncomplete, match=rf"{pipeline.topic}\[2\]: it has no record") as refused:
-        pipeline.plan("one", **just_ended, idle_timeout="PT1H")
+        planned(pipeline, "one", **just_ended, idle_timeout="PT1H")
     assert len(refused.value.partitions) == 1
-    assert pipeline.plan("one", **just_ended, idle_timeout=0).window_complete
+    assert planned(pipeline, "one", **just_ended, idle_timeout=0).window_complete
+
+
+def test_a_window_that_is_not_complete_is_planned_and_says_so(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    end = pipeline.now_ms
+    plan = planned(pipeline, "one", **window(end - HOUR, end), idle_timeout="PT1H")
+    [words] = plan.warnings
+    assert words.startswith("The end is not reached yet: 3 partitions may still get records before ")
+    assert planned(pipeline, "two", **window(end - 3 * HOUR, end - 2 * HOUR), idle_timeout="PT1H").warnings == ()
 
 
 def test_where_the_broker_stamps_the_records_the_clock_completes_a_window(
-    cluster: AnyCluster, store: WorkStore, group: str
+    cluster: AnyCluster, store: LocalStore, group: str
 ) -> None:
     name = f"append-time-{group}"
     cluster.create_topic(name, 2, log_append_time=True)
-    end = now_ms() - 60_000
-    plan = Pipeline(cluster.reader, store, name, group, {}).plan(
-        "one", **window(end - HOUR, end), idle_timeout="PT1H", require_complete_window=True
-    )
+    pipeline = Pipeline(cluster.reader, store, name, group, {})
+    end = pipeline.now_ms - 60_000
+    plan = planned(pipeline, "one", **window(end - HOUR, end), idle_timeout="PT1H", require_complete_window=True)
     assert (plan.window_complete, plan.low_watermark_ms) == (True, end)
 
 
 def test_an_open_transaction_makes_a_window_incomplete_for_a_committed_reader(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    end = now_ms() - 24 * HOUR
+    end = pipeline.now_ms - 24 * HOUR
     transaction = cluster.begin_transaction()
     transaction.produce(TopicPartition(pipeline.topic, 0), [end - 1, end])
     committed = window(end - HOUR, end, isolation_level="read_committed", require_complete_window=True)
     with pytest.raises(WindowIncomplete, match="records of an open transaction are not decided yet"):
-        pipeline.plan("one", **committed)
+        planned(pipeline, "one", **committed)
     transaction.commit()
-    assert ranges(pipeline.plan("one", **committed))[0] == (0, 1)
+    assert ranges(planned(pipeline, "one", **committed))[0] == (0, 1)
 
 
 class ProducesBehindTheEnd:
@@ -167,11 +177,11 @@ def test_a_record_past_the_end_that_came_while_the_plan_was_made_bounds_the_wind
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     """What came in front of it is in the range, for the next window starts behind it. Complete it was not yet."""
-    end = now_ms()
+    end = pipeline.now_ms
     cluster.produce(pipeline.topic, timestamps_ms=[end - 10])
     produce(cluster, pipeline.topic, end + 1, partitions=(1, 2))
     pipeline.cluster = ProducesBehindTheEnd(cluster, pipeline.topic, [end - 5, end + 5])
-    first = pipeline.plan("one", **window(end - HOUR, end), idle_timeout="PT1H")
+    first = planned(pipeline, "one", **window(end - HOUR, end), idle_timeout="PT1H")
     assert (ranges(first)[0], first.window_complete) == ((0, 2), False)
 
 
@@ -192,16 +202,16 @@ def test_records_that_came_too_late_for_a_window_are_counted_by_the_next_one(
 ) -> None:
     start = NOW_MS - 48 * HOUR
     produce(cluster, pipeline.topic, start + 1, start + 2)
-    pipeline.plan("earlier", **window(start - HOUR, start))
-    first = pipeline.plan("first", **window(start, start + HOUR))
+    planned(pipeline, "earlier", **window(start - HOUR, start))
+    first = planned(pipeline, "first", **window(start, start + HOUR))
     produce(cluster, pipeline.topic, start + 3, start + 4, start + HOUR)
 
-    second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
+    second = planned(pipeline, "second", **window(start + HOUR, start + 2 * HOUR))
 
     assert (ranges(first)[0], ranges(second)[0]) == ((0, 2), (4, 5))
     assert late(second) == [2, 0, 0]
     assert any("2 offsets came too late" in words and "dag/first/resolve" in words for words in second.warnings)
-    assert late(pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))) == [2, 0, 0], "it is frozen"
+    assert late(pipeline.resolve("second", **window(start + HOUR, start + 2 * HOUR)).plan) == [2, 0, 0], "it is frozen"
 
 
 def test_a_window_that_is_planned_anew_reads_them_and_then_nothing_is_late(
@@ -209,23 +219,23 @@ def test_a_window_that_is_planned_anew_reads_them_and_then_nothing_is_late(
 ) -> None:
     start = NOW_MS - 48 * HOUR
     produce(cluster, pipeline.topic, start + 1)
-    pipeline.plan("first", **window(start, start + HOUR))
+    planned(pipeline, "first", **window(start, start + HOUR))
     produce(cluster, pipeline.topic, start + 3, start + HOUR)
 
-    again = pipeline.plan("first", **window(start, start + HOUR), re_plan=True)
+    again = planned(pipeline, "first", **window(start, start + HOUR), re_plan=True)
 
-    second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
+    second = planned(pipeline, "second", **window(start + HOUR, start + 2 * HOUR))
     assert (ranges(again)[0], ranges(second)[0], late(second)) == ((0, 2), (2, 3), [0, 0, 0])
     assert second.warnings == ()
 
 
 def test_a_replaced_window_counts_what_came_too_late_as_well(cluster: AnyCluster, pipeline: Pipeline) -> None:
     start = NOW_MS - 48 * HOUR
-    pipeline.plan("first", **window(start, start + HOUR))
+    planned(pipeline, "first", **window(start, start + HOUR))
     second = window(start + HOUR, start + 2 * HOUR)
-    assert late(pipeline.plan("second", **second)) == [0, 0, 0]
+    assert late(planned(pipeline, "second", **second)) == [0, 0, 0]
     produce(cluster, pipeline.topic, start + 3, start + HOUR)
-    assert late(pipeline.plan("second", **second, re_plan=True)) == [1, 0, 0]
+    assert late(planned(pipeline, "second", **second, re_plan=True)) == [1, 0, 0]
 
 
 def test_late_records_behind_the_first_one_of_the_next_window_are_read_there(
@@ -233,21 +243,21 @@ def test_late_records_behind_the_first_one_of_the_next_window_are_read_there(
 ) -> None:
     start = NOW_MS - 48 * HOUR
     produce(cluster, pipeline.topic, start + 1, start + HOUR)
-    pipeline.plan("first", **window(start, start + HOUR))
+    planned(pipeline, "first", **window(start, start + HOUR))
     produce(cluster, pipeline.topic, start + 2)
-    second = pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))
+    second = planned(pipeline, "second", **window(start + HOUR, start + 2 * HOUR))
     assert (ranges(second)[0], late(second)) == ((1, 3), [0, 0, 0])
 
 
 def test_windows_over_midnight_are_compared_too(cluster: AnyCluster, pipeline: Pipeline) -> None:
     midnight = (NOW_MS - 48 * HOUR) // (24 * HOUR) * 24 * HOUR
-    pipeline.plan("first", **window(midnight - HOUR, midnight))
+    planned(pipeline, "first", **window(midnight - HOUR, midnight))
     produce(cluster, pipeline.topic, midnight - 1, midnight, partitions=(0, 2))
-    assert late(pipeline.plan("second", **window(midnight, midnight + HOUR))) == [1, 0, 1]
+    assert late(pipeline.resolve("second", **window(midnight, midnight + HOUR)).plan) == [1, 0, 1]
 
 
 def test_a_window_of_another_pipeline_is_not_compared(cluster: AnyCluster, pipeline: Pipeline) -> None:
     start = NOW_MS - 48 * HOUR
-    pipeline.plan("first", **window(start, start + HOUR), checkpoint_id="another")
+    planned(pipeline, "first", **window(start, start + HOUR), checkpoint_id="another")
     produce(cluster, pipeline.topic, start + 3, start + HOUR)
-    assert late(pipeline.plan("second", **window(start + HOUR, start + 2 * HOUR))) == [0, 0, 0]
+    assert late(pipeline.resolve("second", **window(start + HOUR, start + 2 * HOUR)).plan) == [0, 0, 0]

@@ -13,6 +13,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Fencing
@@ -27,8 +28,7 @@ from airflow_kafka_offsets.errors import (
     RefusedError,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.stores.objects import WorkStore
 from airflow_kafka_offsets.stores.reads import begin_read
 from testbed import kafka_answers, kafka_proxy

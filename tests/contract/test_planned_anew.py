@@ -1,4 +1,4 @@
-"""Runs that are planned anew, while commits and jobs of their older plans are still under way. Over both clusters."""
+"""An unfinished batch that cannot be done as it is gets a new plan in its place (STATE, "Planning anew in place")."""
 
 from __future__ import annotations
 
@@ -7,244 +7,461 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets import frozen_plans
 from airflow_kafka_offsets.errors import (
+    BatchClosed,
+    DataLoss,
+    GroupMoved,
     InvalidRequest,
-    PartitionsRefused,
-    PlanCommitted,
-    PlanLost,
+    LateAttempt,
+    NoPosition,
     PlanReplaced,
-    PlanSuperseded,
     ReadNotVerified,
+    TopicRecreated,
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.output import Attempt, table_options
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.unblock import parse_unblock
-from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.reads import begin_read, begin_read_unless_replaced
-from airflow_kafka_offsets.stores.runs import find_plan, find_plan_by_id, stored_plan_number
-from airflow_kafka_offsets.unblocking import unblock
-from tests.cluster.commits import Interrupted
-from tests.contract.conftest import AnyCluster
-from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
-from tests.contract.test_windows import HOUR, T, hours
-from tests.contract.troubles import Meanwhile, forget_plan, land, planned_anew, produce, read
+from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
+from airflow_kafka_offsets.pipeline.skip import skip_batch
+from tests.cluster.memory import InMemoryCluster
+from tests.contract.conftest import NOW_MS, AnyCluster
+from tests.contract.pipeline import Pipeline, Run, entries
+from tests.contract.troubles import EventfulStore, produce
+
+ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
+ALL_SIX = {number: list(range(6)) for number in range(3)}
 
 
-def late_job(pipeline: Pipeline, plan: OffsetPlan, split: int) -> None:
-    """As read_plan: on record, then refused. Nothing is read or written."""
-    with pytest.raises(PlanReplaced):
-        begin_read_unless_replaced(pipeline.store, plan, split, None)
+def delete(cluster: AnyCluster, pipeline: Pipeline, before: int) -> None:
+    for partition in range(3):
+        cluster.delete_records(pipeline.topic, before, partition)
 
 
-def test_a_late_job_that_was_refused_does_not_bar_a_committed_run_for_ever(pipeline: Pipeline) -> None:
-    old = pipeline.plan("one", splits=3)
-    new = pipeline.plan("one", splits=1, re_plan=True)
-    read(pipeline, new)
-    pipeline.commit(new)
-    late_job(pipeline, old, 2)
-    again = pipeline.plan("one", splits=1)  # the run is cleared, to write its output again
-    read(pipeline, again)
-    pipeline.commit(again)
+def counted(run: Run) -> list[tuple[int, int]]:
+    return [(p.lost, p.skipped) for p in run.plan.partitions]
 
 
-def test_a_commit_of_an_older_plan_that_lands_during_a_second_re_plan_keeps_its_plan(
+# ── records that are gone ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_records_that_are_gone_stop_the_batch_before_spark_starts(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.resolve("one")
+    delete(cluster, pipeline, 3)
+    for name in ("one", "two"):
+        with pytest.raises(DataLoss) as refused:
+            pipeline.resolve(name)
+        assert refused.value.partitions == [
+            f"{pipeline.topic}[{n}]: start offset 0 is below log start offset 3 (3 offsets are gone)" for n in range(3)
+        ]
+        assert 'on_data_loss="advance"' in str(refused.value)
+    assert entries(run.batch) == ["plan"]
+
+
+@pytest.mark.parametrize("name", ["one", "two"], ids=["its own run", "the next run"])
+def test_advance_plans_what_is_left_into_the_same_place_and_counts_what_is_lost(
+    cluster: AnyCluster, pipeline: Pipeline, name: str
+) -> None:
+    old = pipeline.resolve("one").spark()
+    old.job().begin()  # so that it is not verified any more
+    delete(cluster, pipeline, 3)
+    run = pipeline.resolve(name, on_data_loss="advance")
+    assert (run.batch_key, run.number) == (old.batch_key, 1)
+    assert run.ranges == [(3, 4)] * 3
+    assert counted(run) == [(3, 0)] * 3
+    assert run.said.startswith("plans batch 1 anew: records are gone: ")
+    run.done()
+    assert pipeline.lake.offsets() == {number: [3] for number in range(3)}
+    assert pipeline.at() == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_batch_whose_records_are_gone_and_that_is_verified_is_finished_without_spark(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    old, _ = planned_anew(cluster, pipeline)  # killed before it has looked for the commit; then retried
-    produce(cluster, pipeline)
-    looking = replace(pipeline, cluster=Meanwhile(pipeline.cluster, "describe", lambda: land(pipeline, old)))
-    with pytest.raises(PlanCommitted, match=old.plan_id):
-        looking.plan("one", re_plan=True)
-    assert pipeline.plan("one").plan_id == old.plan_id
+    """What is written is good, and nobody could write it again: advance must not overwrite it."""
+    failed = pipeline.resolve("failed").spark()
+    delete(cluster, pipeline, 4)
+    for name, policy in (("failed", "advance"), ("next", "fail")):
+        run = pipeline.resolve(name, on_data_loss=policy)
+        assert (run.plan, run.splits) == (failed.plan, ())
+        assert run.said == "finishes batch 1: all of it is written, and verified"
+    run.commit()
+    assert pipeline.lake.offsets() == ALL_FOUR
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
 
 
-def test_a_plan_that_is_put_back_is_read_again_if_any_other_plan_had_begun(
+def test_one_of_several_splits_that_is_not_verified_is_not_enough(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.resolve("one", splits=3).spark([0, 2])
+    delete(cluster, pipeline, 4)
+    with pytest.raises(DataLoss):
+        pipeline.resolve("one", splits=3)
+
+
+def test_a_log_that_was_cut_below_the_end_stops_the_batch(in_memory: Pipeline) -> None:
+    """Only in memory: one broker cannot lose an election."""
+    in_memory.resolve("one")
+    assert isinstance(in_memory.cluster, InMemoryCluster)
+    in_memory.cluster.truncate(TopicPartition("orders", 0), 2)
+    with pytest.raises(DataLoss, match=r"orders\[0\]: end offset 4 is beyond the end of the log, 2"):
+        in_memory.resolve("one")
+    assert in_memory.run("one", on_data_loss="advance").ranges == [(0, 2), (0, 4), (0, 4)]
+
+
+def test_a_topic_that_was_made_anew_is_another_log(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    old = pipeline.resolve("one")
+    cluster.recreate_topic(pipeline.topic)
+    cluster.produce(pipeline.topic, 9)
+    with pytest.raises(TopicRecreated, match=pipeline.topic):
+        pipeline.resolve("one", on_data_loss="advance")
+    run = pipeline.resolve("one", on_recreated="earliest")
+    assert (run.batch_key, run.ranges) == (old.batch_key, [(0, 9), (0, 0), (0, 0)])
+    assert [p.continuity for p in run.plan.partitions] == ["re-created"] * 3
+    run.done()
+    assert pipeline.at() == {0: 9, 1: 0, 2: 0}
+
+
+# ── splits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_there_are_never_fewer_splits_and_each_that_may_hold_rows_is_overwritten(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    old, second = planned_anew(cluster, pipeline)
-    begin_read(pipeline.store, second, 0, None)
+    old = pipeline.resolve("one", splits=3).spark()
+    assert old.splits == (0, 1, 2)
+    cluster.delete_records(pipeline.topic, 4, 1)
+    cluster.delete_records(pipeline.topic, 4, 2)
+    old.job(0).begin()
+    run = pipeline.resolve("one", splits=1, on_data_loss="advance")
+    assert (run.plan.splits, run.splits) == (3, (0, 1, 2))
+    run.spark([0])
+    with pytest.raises(ReadNotVerified, match="split 1: attempt 1 read plan"):
+        run.commit()
+    run.done()
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3]}
+
+
+def test_more_splits_than_before_are_more(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.resolve("one").spark()
+    run = pipeline.resolve("one", splits=3, re_plan=True)
+    assert run.splits == (0, 1, 2)
+    run.done()
+    assert pipeline.lake.offsets() == ALL_FOUR
+
+
+def test_what_the_plan_before_the_one_before_wrote_is_overwritten_too(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.resolve("one", splits=3).spark()
+    fewer: dict[str, Any] = {"topics": None, "partitions": {pipeline.topic: [0]}, "re_plan": True}
+    pipeline.resolve("one", **fewer)
+    run = pipeline.resolve("one", **fewer, splits=2)
+    assert run.splits == (0, 1, 2)
+    run.done()
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3]}
+
+
+def test_a_split_that_must_be_empty_is_shown_by_the_output_alone(in_memory: Pipeline) -> None:
+    in_memory.resolve("one", splits=2).spark()
+    run = in_memory.resolve("one", re_plan=True, topics=None, partitions={"orders": [0]})
+    run.job(0).begin().write().report()
+    run.job(1).begin().write().report("scan")
+    with pytest.raises(ReadNotVerified, match="split 1: it must be empty, which only the output itself shows"):
+        run.commit()
+
+
+# ── re_plan ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["one", "two"], ids=["its own run", "the next run"])
+def test_re_plan_takes_what_has_come_since(cluster: AnyCluster, pipeline: Pipeline, name: str) -> None:
+    old = pipeline.resolve("one").spark()
     produce(cluster, pipeline)
-    third = pipeline.plan("one", re_plan=True)
-    assert len({old.plan_id, second.plan_id, third.plan_id}) == 3
-    land(pipeline, old)
-    again = pipeline.plan("one")
-    assert again.plan_id == old.plan_id
-    with pytest.raises(ReadNotVerified):
-        pipeline.commit(again)
+    run = pipeline.resolve(name, re_plan=True)
+    assert (run.batch_key, run.ranges, run.plan.reason) == (old.batch_key, [(0, 6)] * 3, "re_plan")
+    with pytest.raises(ReadNotVerified, match="attempt 1 read plan"):
+        run.commit()  # no report of the plan before counts for this one
+    run.done()
+    assert pipeline.lake.offsets() == ALL_SIX
 
 
-def test_a_job_that_begins_while_its_plan_is_replaced_by_the_committed_one_is_seen(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+def test_a_re_plan_back_to_what_was_read_first_is_read_again(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Another plan has overwritten its output meanwhile."""
+    first = pipeline.resolve("one", max_records_per_partition=2).spark()
+    pipeline.resolve("one", re_plan=True).job().begin()
+    again = pipeline.resolve("one", re_plan=True, max_records_per_partition=2)
+    assert again.plan.plan_id == first.plan.plan_id
+    with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
+        again.commit()
+
+
+def test_re_plan_does_not_apply_the_startup_mode_once_more(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """``latest`` would skip what has come since."""
+    pipeline.parameters = {"startup_mode": "latest-offset"}
+    pipeline.resolve("one")
+    produce(cluster, pipeline)
+    run = pipeline.resolve("one", re_plan=True)
+    assert (run.ranges, counted(run)) == ([(4, 6)] * 3, [(0, 0)] * 3)
+
+
+def test_what_the_startup_mode_decided_stays_on_record(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """The mode of the run that plans anew is not applied, so it must not be written down as if it had been."""
+    pipeline.resolve("one")
+    pipeline.run("one", re_plan=True, startup_mode="latest-offset")
+    assert pipeline.position.startup == "earliest-offset"
+    pipeline.resolve("two", restart="w", startup_mode="latest-offset")
+    pipeline.run("two", re_plan=True)
+    assert (pipeline.position.startup, pipeline.position.restarts) == ("latest-offset", ("w",))
+
+
+@pytest.mark.parametrize("name", ["one", "failed"], ids=["its own", "another's"])
+def test_re_plan_of_a_committed_batch_is_refused(cluster: AnyCluster, pipeline: Pipeline, name: str) -> None:
+    pipeline.resolve("failed")
+    run = pipeline.run("one")
+    produce(cluster, pipeline)
+    with pytest.raises(BatchClosed, match="re_plan cannot change batch 1: it is committed"):
+        pipeline.resolve(name, re_plan=True)
+    assert entries(run.batch)[-1] == "commit"
+
+
+def test_re_plan_where_nothing_is_unfinished_is_what_the_run_would_do_anyway(
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    old, second = planned_anew(cluster, pipeline)
-    land(pipeline, old)
-    real = frozen_plans.replace_plan
-
-    def begin_first(store: WorkStore, *args: Any) -> Any:
-        begin_read_unless_replaced(store, second, 0, None)  # it may go on: it is still the run's plan
-        return real(store, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(frozen_plans, "replace_plan", begin_first)
-        again = pipeline.plan("one")
-    assert again.plan_id == old.plan_id
-    with pytest.raises(ReadNotVerified):
-        pipeline.commit(again)
-
-
-def test_a_window_that_was_planned_anew_and_read_is_not_put_back_by_a_late_mirror(
-    cluster: AnyCluster, store: WorkStore, orders: str, group: str
-) -> None:
-    pipeline = Pipeline(cluster.reader, store, orders, group, {})
-    cluster.produce(orders, timestamps_ms=[T, T + HOUR // 2])
-    cluster.commit_as_somebody(group, {TopicPartition(orders, n): 0 for n in range(3)})
-    old = pipeline.plan("run", **hours(0, 1))
-    pipeline.read(old)
-    cluster.produce(orders, timestamps_ms=[T + HOUR // 2])  # late
-    cluster.produce(orders, timestamps_ms=[T + HOUR])
-    made: list[OffsetPlan] = []
-
-    def re_plan() -> None:
-        made.append(pipeline.plan("run", re_plan=True, **hours(0, 1)))
-
-    cluster_then = Interrupted(cluster.reader, before_commit=re_plan)
-    replace(pipeline, cluster=cluster_then).commit(old, commit_mode="on-success")
-    (new,) = made
-    pipeline.read(new)
-    pipeline.commit(new, commit_mode="on-success")  # green
-    pipeline.plan("next", **hours(1, 2))
-    assert ranges(new)[0] == (0, 3)
-    assert ranges(pipeline.plan("run", **hours(0, 1)))[0] == (0, 3), (
-        "cleared, the run drops records 2..3 from its output"
-    )
-
-
-def test_a_plan_is_found_by_its_id_as_the_run_has_it_now(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    few = {"partitions": {pipeline.topic: [0, 1]}, "topics": None}
-    pipeline.run("first")
-    cluster.produce(pipeline.topic, 2, 0)
-    cluster.produce(pipeline.topic, 2, 2)
-    old = pipeline.plan("one", **few)
-    to = {pipeline.topic: {"2": 5}}  # another partition: the plan's parent is not the newest any more
-    unblock(parse_unblock(to, checkpoint_id=CHECKPOINT), pipeline.store, pipeline.cluster)
-    new = pipeline.plan("one", re_plan=True, **few)
-    assert (new.plan_id, new.parent != old.parent) == (old.plan_id, True)
-    found = find_plan_by_id(pipeline.store, new.plan_id)
-    assert found is not None
-    assert found.parent == new.parent
-    pipeline.read(new)
-    pipeline.commit(found)  # kafka-offsets commit --plan-id
-
-
-def test_a_mirrored_window_is_no_position_for_adopt_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    for n in range(3):
-        cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, n): 0})
-    live = pipeline.plan("live")  # its checkpoint 0 is at 0; the run fails
-    assert ranges(live) == [(0, 4)] * 3
-    window = pipeline.plan(
-        "window",
-        checkpoint_id="windows",
-        startup_mode="timestamp",
-        startup_timestamp=0,
-        bounded_mode="timestamp",
-        bounded_timestamp=1_795_168_800_001,
-    )
-    pipeline.read(window)
-    assert pipeline.commit(window, commit_mode="on-success").written
-    assert ranges(pipeline.plan("next", on_group_moved="adopt-group")) == [(0, 4)] * 3
-
-
-def test_a_restart_word_that_may_skip_records_after_a_rename_says_so(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    pipeline.parameters = {"startup_mode": "latest-offset", "restart": "w"}
     pipeline.run("one")
     produce(cluster, pipeline)
-    pipeline.run("two")
-    produce(cluster, pipeline)
-    renamed = pipeline.plan("three", checkpoint_id="renamed")
-    assert ranges(renamed) == [(8, 8)] * 3
-    assert "read once more, or skipped" in renamed.warnings[0]
+    assert pipeline.resolve("two", re_plan=True).number == 2
 
 
-def test_a_plan_that_is_put_back_and_cannot_be_read_any_more_does_not_claim_that_its_output_is_whole(
-    cluster: AnyCluster, pipeline: Pipeline
+def test_of_two_re_plans_in_one_moment_one_is_made_and_the_other_looks_again(
+    in_memory: Pipeline, memory: AnyCluster
 ) -> None:
-    old, second = planned_anew(cluster, pipeline)
-    begin_read(pipeline.store, second, 0, "lake/run=one/split=0")
-    land(pipeline, old)
-    for n in range(3):
-        cluster.delete_records(pipeline.topic, 3, n)
-    with pytest.raises(PartitionsRefused) as refusal:
-        pipeline.plan("one")
-    assert "leave it as it is" not in str(refusal.value)
+    in_memory.resolve("one")
+    produce(memory, in_memory)
+    store = EventfulStore(in_memory.store, "/2.json", lambda: in_memory.resolve("one", re_plan=True, splits=2))
+    run = replace(in_memory, store=store).resolve("one", re_plan=True)
+    assert (run.batch.log.plan_number, run.plan.splits) == (3, 2)
+    assert run.ranges == [(0, 6)] * 3
 
 
-def test_a_run_with_a_very_long_name_that_lost_its_plan_is_not_planned_anew(
-    cluster: AnyCluster, pipeline: Pipeline
+# ── restart ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_restart_applies_the_startup_mode_once_a_word(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    pipeline.parameters["restart"] = "2026-11-20\n"
+    run = pipeline.run("two", max_records_per_partition=2)
+    assert (run.ranges, run.plan.restarts) == ([(0, 2)] * 3, ("2026-11-20",))
+    assert pipeline.held() == {0: 2, 1: 2, 2: 2}, "the group is set back"
+    assert pipeline.run("three").ranges == [(2, 4)] * 3
+    pipeline.run("by hand", restart="by hand")
+    produce(cluster, pipeline)
+    assert pipeline.run("four").ranges == [(4, 6)] * 3, "a word by hand does not wake the one of the DAG"
+
+
+def test_a_restart_whose_run_failed_is_applied_by_the_next(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    pipeline.parameters |= {"restart": "w", "max_records_per_partition": 2}
+    pipeline.resolve("failed")
+    assert pipeline.run("next").ranges == [(0, 2)] * 3
+    assert pipeline.held() == {0: 2, 1: 2, 2: 2}
+    assert pipeline.run("third").ranges == [(2, 4)] * 3
+
+
+def test_a_restart_plans_an_unfinished_batch_anew(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    old = pipeline.resolve("failed").spark()
+    run = pipeline.resolve("next", restart="w")
+    assert (run.batch_key, run.ranges, run.plan.reason) == (old.batch_key, [(0, 6)] * 3, "restart w")
+    run.done()
+    assert pipeline.run("third").assignment.batch is None
+    assert pipeline.at() == {0: 6, 1: 6, 2: 6}
+
+
+def test_a_restart_with_latest_skips_what_was_not_read_and_no_more(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one", max_records_per_partition=1)
+    run = pipeline.run("two", startup_mode="latest-offset", restart="w")
+    assert (run.ranges, counted(run)) == ([(4, 4)] * 3, [(0, 3)] * 3)
+
+
+def test_a_restart_wins_over_a_moved_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 2})
+    assert pipeline.run("two", restart="w").ranges == [(0, 4)] * 3
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_restart_is_where_checkpoint_only_goes_on_too(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("before")
+    asked: dict[str, Any] = {"restart": "w", "max_records_per_partition": 2, "commit_mode": "checkpoint-only"}
+    assert [pipeline.run(name, **asked).ranges[0] for name in ("one", "two")] == [(0, 2), (2, 4)]
+
+
+# ── skip ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ordered_by_conf(pipeline: Pipeline, run: Run, skip: dict[str, str]) -> Run:
+    return pipeline.resolve("next", skip={"batch": run.batch_key, **skip})
+
+
+def ordered_at_the_terminal(pipeline: Pipeline, run: Run, skip: dict[str, str]) -> Run:
+    parsed = parse_skip({"batch": run.batch_key, **skip})
+    assert parsed is not None
+    before, after = skip_batch(pipeline.log, parsed, now_ms=NOW_MS, dry_run=True)
+    assert (before, entries(run.batch)) == (run.plan, ["plan"])
+    assert skip_batch(pipeline.log, parsed, now_ms=NOW_MS, dry_run=False) == (before, after)
+    return pipeline.resolve("next")
+
+
+@pytest.mark.parametrize("order", [ordered_by_conf, ordered_at_the_terminal], ids=lambda f: f.__name__)
+def test_a_batch_that_is_skipped_is_empty_and_its_output_too(
+    cluster: AnyCluster, pipeline: Pipeline, order: Any
 ) -> None:
-    name = "日" * 700
-    lost = pipeline.plan(name)
-    pipeline.read(lost)
-    land(pipeline, lost)
-    forget_plan(pipeline, lost)
+    """Records that can never pass: the failed run has written some of them."""
+    failed = pipeline.resolve("failed", splits=2).spark()
     produce(cluster, pipeline)
-    with pytest.raises(PlanLost):
-        pipeline.plan(name)
+    run = order(pipeline, failed, {"reason": "poison"})
+    assert (run.batch_key, run.plan.empty, run.splits) == (failed.batch_key, True, (0, 1))
+    assert counted(run) == [(0, 4)] * 3
+    assert run.plan.reason == "skip: poison"
+    assert [p.start_reason for p in run.plan.partitions] == [
+        "earliest → log start, then 4 skipped by order: poison"
+    ] * 3
+    run.done()
+    assert pipeline.lake.offsets() == {}
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+    assert pipeline.run("third").ranges == [(4, 6)] * 3
 
 
-def test_a_late_job_that_was_refused_is_no_output(pipeline: Pipeline) -> None:
-    old = pipeline.plan("one", splits=3)
-    pipeline.plan("one", splits=1, re_plan=True)
-    late_job(pipeline, old, 2)
-    pipeline.run("two")
-    with pytest.raises(PlanSuperseded) as refusal:
-        pipeline.plan("one")
-    assert refusal.value.outputs == [], "on_superseded='skip' does not skip, and asks to remove what nobody wrote"
+@pytest.mark.parametrize("order", [ordered_by_conf, ordered_at_the_terminal], ids=lambda f: f.__name__)
+def test_a_batch_may_begin_after_an_offset_instead(cluster: AnyCluster, pipeline: Pipeline, order: Any) -> None:
+    failed = pipeline.resolve("failed")
+    run = order(pipeline, failed, {"past": f"{pipeline.topic}-0:1,{pipeline.topic}-2:3"})
+    assert (run.ranges, counted(run)) == ([(2, 4), (0, 4), (4, 4)], [(0, 2), (0, 0), (0, 4)])
+    assert run.plan.reason == f"skip past {pipeline.topic}[0]:1, {pipeline.topic}[2]:3: no reason was given"
+    run.done()
+    assert pipeline.lake.offsets() == {0: [2, 3], 1: [0, 1, 2, 3]}
+    assert pipeline.at() == {0: 4, 1: 4, 2: 4}
 
 
-def test_a_retry_does_not_read_the_whole_chain(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    for number in range(15):
-        pipeline.run(f"r{number}")
+def test_a_skip_is_done_once_however_often_it_is_tried(in_memory: Pipeline) -> None:
+    failed = in_memory.resolve("failed")
+    first = ordered_by_conf(in_memory, failed, {"past": "orders-0:1"})
+    again = ordered_by_conf(in_memory, failed, {"past": "orders-0:1"})
+    assert again.plan == first.plan
+    assert counted(again) == [(0, 2), (0, 0), (0, 0)]
+    more = ordered_by_conf(in_memory, failed, {"past": "orders-0:2"})
+    assert (more.ranges[0], counted(more)[0]) == ((3, 4), (0, 3))
+
+
+@pytest.mark.parametrize(
+    ("past", "words"),
+    [
+        ("orders-0:4", r"orders\[0\]:4: the batch reads \[0, 4\) of it"),
+        ("orders-7:0", r"orders\[7\]:0: the batch reads nothing of it"),
+    ],
+)
+def test_only_what_the_batch_reads_can_be_skipped(in_memory: Pipeline, past: str, words: str) -> None:
+    run = in_memory.resolve("failed")
+    with pytest.raises(InvalidRequest, match=words):
+        ordered_by_conf(in_memory, run, {"past": past})
+    assert entries(run.batch) == ["plan"]
+
+
+def test_only_the_unfinished_batch_can_be_skipped(in_memory: Pipeline, memory: AnyCluster) -> None:
+    done = in_memory.run("one")
+    by_hand = Skip(done.batch_key)
+    with pytest.raises(BatchClosed, match="is committed"):
+        skip_batch(in_memory.log, by_hand, now_ms=NOW_MS, dry_run=False)
+    produce(memory, in_memory)
+    with pytest.raises(BatchClosed, match="there is no unfinished batch for this run to do"):
+        ordered_by_conf(in_memory, done, {})
+    open_batch = in_memory.resolve("two")
+    with pytest.raises(BatchClosed, match=f"the unfinished batch is {open_batch.batch_key}"):
+        ordered_by_conf(in_memory, done, {})
+    with pytest.raises(BatchClosed, match=f"the unfinished batch is {open_batch.batch_key}"):
+        skip_batch(in_memory.log, by_hand, now_ms=NOW_MS, dry_run=False)
+    with pytest.raises(NoPosition, match="has no batch"):
+        skip_batch(replace(in_memory, checkpoint_id="another").log, by_hand, now_ms=NOW_MS, dry_run=False)
+
+
+def test_a_spark_job_of_a_batch_that_is_skipped_meanwhile_is_refused(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one")
+    skip_batch(in_memory.log, Skip(run.batch_key), now_ms=NOW_MS, dry_run=False)
+    with pytest.raises(PlanReplaced):
+        run.job().begin()
+    with pytest.raises(PlanReplaced):
+        run.commit(require_report=False)
+
+
+def test_what_was_skipped_stays_skipped_when_other_records_are_gone(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """A person gave the record up because it can never pass: to plan the rest anew must not bring it back."""
+    pipeline.run("one")
+    produce(cluster, pipeline, 4)
+    failed = pipeline.resolve("failed")
+    ordered_by_conf(pipeline, failed, {"past": f"{pipeline.topic}-0:5"})
+    cluster.delete_records(pipeline.topic, 7, partition=1)
+    run = pipeline.resolve("third", on_data_loss="advance")
+    assert run.ranges == [(6, 8), (7, 8), (4, 8)]
+    assert counted(run) == [(0, 2), (3, 0), (0, 0)]
+
+
+# ── a moved group ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_moved_group_is_adopted_by_the_unfinished_batch(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
     produce(cluster, pipeline)
-    pipeline.plan("last")
-    reads: list[str] = []
-
-    class Counting(WorkStore):
-        def read(self, name: str) -> Any:
-            reads.append(name)
-            return super().read(name)
-
-    replace(pipeline, store=Counting(pipeline.store.root, pipeline.store.uri)).plan("last")
-    assert sum("/checkpoint." in name for name in reads) < 10, reads
-
-
-def test_a_re_plan_that_is_refused_puts_the_committed_plan_back(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """With re_plan=True in the DAG every clear is one."""
-    old, _ = planned_anew(cluster, pipeline)
-    land(pipeline, old)
-    with pytest.raises(PlanCommitted):
-        pipeline.plan("one", re_plan=True)
-    assert old.run is not None
-    kept = find_plan(pipeline.store, old.run)
-    assert kept is not None
-    assert kept.plan.plan_id == old.plan_id
+    old = pipeline.resolve("failed").spark()
+    cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 1})
+    with pytest.raises(GroupMoved):
+        pipeline.resolve("next")
+    run = pipeline.resolve("next", on_group_moved="adopt-group")
+    assert (run.batch_key, run.ranges) == (old.batch_key, [(1, 6), (4, 6), (4, 6)])
+    assert run.plan.reason == "the group is adopted"
+    run.done()
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+    assert pipeline.resolve("third").assignment.batch is None
 
 
-def test_a_plan_that_is_put_back_is_not_appended_a_second_time(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """Delta, mode append: "a second write of the plan is skipped", by its version."""
+# ── jobs and commits of the plan before ───────────────────────────────────────────────────────────────────────────────
 
-    def version() -> str:
-        stored = find_plan(pipeline.store, RunKey("dag", "one", "resolve"))
-        assert stored is not None
-        attempt = Attempt(stored.plan, 0, stored_plan_number(stored.name), 1)
-        return table_options(attempt, "delta", "append")["txnVersion"]
 
-    pipeline.plan("one")
-    assert version() == "1"
-    old, _ = planned_anew(cluster, pipeline)  # the old one's rows are in the table
-    land(pipeline, old)
-    assert pipeline.plan("one").plan_id == old.plan_id
-    with pytest.raises(InvalidRequest, match="append"):
-        version()
+def test_a_job_of_the_plan_before_begins_nothing(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """It waited in a queue."""
+    old = pipeline.resolve("one", splits=3)
+    produce(cluster, pipeline)
+    new = pipeline.resolve("one", re_plan=True)
+    with pytest.raises(PlanReplaced, match="Clear the run's resolve task") as refused:
+        old.job(2).begin()
+    assert (refused.value.plan_id, refused.value.by) == (old.plan.plan_id, new.plan.plan_id)
+    new.done()
+    assert pipeline.lake.offsets() == ALL_SIX
+
+
+def test_a_job_of_the_plan_before_that_has_begun_stops_and_takes_nothing_from_the_new_one(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    old = in_memory.resolve("one")
+    late = old.job().begin()
+    produce(memory, in_memory)
+    new = in_memory.resolve("one", re_plan=True).spark()
+    assert late.attempt is not None
+    with pytest.raises(PlanReplaced):
+        late.attempt.look()
+    new.commit()
+    assert in_memory.lake.offsets() == ALL_SIX
+
+
+@pytest.mark.parametrize("writes", ["before the new one", "after the new one"])
+def test_a_job_of_the_plan_before_that_writes_leaves_the_split_to_be_written_again(
+    in_memory: Pipeline, memory: AnyCluster, writes: str
+) -> None:
+    late = in_memory.resolve("one").job().begin()
+    produce(memory, in_memory)
+    new = in_memory.resolve("one", re_plan=True)
+    if writes == "after the new one":
+        new.spark()
+    late.write()
+    with pytest.raises(LateAttempt, match="comes too late") as refused:
+        late.report()
+    assert "Clear the run from its Spark task on" in str(refused.value)
+    if writes == "after the new one":
+        with pytest.raises(ReadNotVerified, match="began and has not reported"):
+            new.commit()
+    new.done()
+    assert in_memory.lake.offsets() == ALL_SIX

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import NotAuthorized, WindowRepeated
-from airflow_kafka_offsets.frozen_plans import plan_run
-from airflow_kafka_offsets.many_windows import WindowsOutlook, look_out_many
-from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.planner import make_plan, request_for
-from airflow_kafka_offsets.stores.objects import WorkStore
+from airflow_kafka_offsets.errors import InvalidRequest, NotAuthorized
+from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.pipeline.estimate import WindowsOutlook, estimate_windows, window_moments
+from airflow_kafka_offsets.pipeline.preview import preview
+from airflow_kafka_offsets.pipeline.request import request_for, scope_for
 from tests.contract.conftest import NOW_MS, AnyCluster
 
 HOUR = 3_600_000
@@ -31,8 +33,12 @@ def topics(cluster: AnyCluster) -> tuple[str, str]:
     return orders, payments
 
 
+def asked(topics: tuple[str, ...], **parameters: Any) -> PlanRequest:
+    return request_for({}, RequestParameters(topics=list(topics), **parameters), Occasion(NOW_MS))
+
+
 def plan(cluster: AnyCluster, topics: tuple[str, ...], **parameters: Any) -> OffsetPlan:
-    return make_plan(request_for({}, {"topics": list(topics), **parameters}), cluster.reader, now_ms=NOW_MS)
+    return preview(asked(topics, **parameters), cluster.reader, None)
 
 
 def by_time(start: object, end: object) -> dict[str, Any]:
@@ -45,8 +51,7 @@ def by_time(start: object, end: object) -> dict[str, Any]:
 
 
 def outlook(cluster: AnyCluster, topic: str, *moments: int, now: int = NOW_MS) -> WindowsOutlook:
-    request = request_for({}, {"topics": [topic], "startup_mode": "earliest-offset"})
-    return look_out_many(request, cluster.reader, moments, now_ms=now)
+    return estimate_windows(scope_for({}, ScopeParameters(topics=[topic])), cluster.reader, moments, now_ms=now)
 
 
 # ── whose clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -83,11 +88,12 @@ class Forbidding:
 def test_a_missing_right_leaves_the_clock_unknown_and_the_plan_as_it_is(
     cluster: AnyCluster, topics: tuple[str, str]
 ) -> None:
-    request = request_for({}, {"topics": list(topics), **by_time(START, NOW_MS)})
-    asked = make_plan(request, cluster.reader, now_ms=NOW_MS)
-    refused = make_plan(request, Forbidding(cluster.reader), now_ms=NOW_MS)  # type: ignore[arg-type]
+    request = asked(topics, **by_time(START, NOW_MS))
+    known = preview(request, cluster.reader, None)
+    refused = preview(request, Forbidding(cluster.reader), None)  # type: ignore[arg-type]
+    assert known.timestamp_types
     assert refused.timestamp_types == {}
-    assert refused.plan_id == asked.plan_id
+    assert refused.plan_id == known.plan_id
 
 
 # ── times by topic ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,26 +111,6 @@ def test_each_topic_is_read_between_its_own_times(cluster: AnyCluster, orders: s
     assert made.window
     assert made.window_bounds == (START, START + 4 * HOUR)
     assert plan_from_dict(plan_to_dict(made)) == made
-
-
-def test_windows_by_topic_are_repeated_only_where_a_topic_is(
-    cluster: AnyCluster, orders: str, store: WorkStore
-) -> None:
-    """Their hulls overlap, from the earliest start to the latest end; the windows themselves do not."""
-    other = f"{orders}-other"
-    cluster.create_topic(other, 1)
-
-    def window(run_id: str, hour: int, later: int) -> None:
-        run = RunKey("dag", run_id, "resolve")
-        starts = {orders: START + hour * HOUR, other: START + (hour + later) * HOUR}
-        ends = {name: start + HOUR for name, start in starts.items()}
-        parameters = {"topics": [orders, other], "checkpoint_id": "g/dag/resolve", "run": run}
-        plan_run(request_for({}, {**parameters, **by_time(starts, ends)}), run, store, cluster.reader)
-
-    window("first", 0, 2)
-    window("next", 1, 2)
-    with pytest.raises(WindowRepeated, match="first"):
-        window("first of the other topic again", 2, 0)
 
 
 # ── many windows ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,3 +155,29 @@ def test_of_an_empty_log_nobody_can_say_what_was_in_it(cluster: AnyCluster, orde
         cluster.delete_records(orders, before=1, partition=partition)
     [window] = outlook(cluster, orders, START, START + HOUR).windows
     assert (window.retention, window.record_count_upper_bound) == ("perhaps partly gone", 0)
+
+
+# ── the moments between them ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "width", "problem"),
+    [
+        ("now-3h", "now", "hourly", None),
+        ("now", "now-3h", "hourly", "is not after start"),
+        ("now", "now", "hourly", "is not after start"),
+        ("2100-01-01", "2100-01-02", "hourly", "is in the future"),
+        ("now-30d", "now", "PT1S", "more than 100000 windows"),
+        ("now-3h", "now", "fortnightly", "width"),
+    ],
+)
+def test_windows_lie_between_moments_or_the_question_is_refused(
+    start: str, end: str, width: str, problem: str | None
+) -> None:
+    if problem is None:
+        moments = window_moments(start, end, width, "UTC", NOW_MS)
+        assert (moments[0], moments[-1]) == (NOW_MS - 3 * HOUR, NOW_MS)
+        assert all(after - before <= HOUR for before, after in pairwise(moments))
+        return
+    with pytest.raises(InvalidRequest, match=problem):
+        window_moments(start, end, width, "UTC", NOW_MS)

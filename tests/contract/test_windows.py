@@ -1,33 +1,37 @@
-"""Windows, over both clusters: which run has one, and when its ends are mirrored to the group."""
+"""A window is a batch whose name says its bounds (STATE, "Windows"). Over both clusters."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets import frozen_plans
-from airflow_kafka_offsets.committing import commit_offsets
 from airflow_kafka_offsets.errors import (
-    CommitConflict,
-    GroupActive,
+    AnotherAirflow,
+    BatchClosed,
+    BatchGone,
+    DataLoss,
     InvalidRequest,
-    PlanCommitted,
+    NoPosition,
+    OutputTaken,
+    OverlappingRun,
+    PlanReplaced,
     ReadNotVerified,
-    TopicRecreated,
-    WindowRepeated,
+    WindowIncomplete,
+    WindowOverlaps,
 )
-from airflow_kafka_offsets.offsets.commits import CommitMark, mark_of
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.stores.objects import WorkStore
-from tests.cluster.commits import Interrupted, commit
-from tests.contract.conftest import AnyCluster
-from tests.contract.pipeline import Pipeline, ranges
-from tests.contract.troubles import Killed, die
+from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.request.policies import Skip
+from airflow_kafka_offsets.pipeline.skip import skip_window
+from airflow_kafka_offsets.stores.local import LocalStore
+from tests.contract.conftest import NOW_MS, AnyCluster
+from tests.contract.pipeline import Airflow, Lake, Pipeline, entries
+from tests.contract.troubles import EventfulStore, Killed, die, names
 
 HOUR = 3_600_000
-T = 1_795_132_800_000 - 2 * HOUR  # two hours before a midnight, so that windows lie on both sides of it
+T = 1_793_484_000_000  # 2026-10-31T22:00Z, so that four hours lie on both sides of a month's end
 
 
 def hours(first: int, last: int) -> dict[str, Any]:
@@ -40,8 +44,8 @@ def hours(first: int, last: int) -> dict[str, Any]:
 
 
 def offsets(topic: str, start: int, end: int) -> dict[str, Any]:
+    """Of partition 0; nothing of the others."""
     return {
-        "run_type": "manual",
         "startup_mode": "specific-offsets",
         "specific_offsets": {topic: {str(n): start if n == 0 else 0 for n in range(3)}},
         "bounded_mode": "specific-offsets",
@@ -49,351 +53,495 @@ def offsets(topic: str, start: int, end: int) -> dict[str, Any]:
     }
 
 
+def fill(cluster: AnyCluster, topic: str) -> None:
+    """Two records in each of four hours in partition 0; in partition 1 one of the second hour; partition 2 is empty."""
+    cluster.produce(topic, timestamps_ms=[T + half * HOUR // 2 for half in range(8)])
+    cluster.produce(topic, partition=1, timestamps_ms=[T + HOUR])
+
+
 @pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
-    """Four hours, two records in each, in partition 0; in partition 1 one of the second hour; partition 2 is empty."""
-    cluster.produce(orders, timestamps_ms=[T + half * HOUR // 2 for half in range(8)])
-    cluster.produce(orders, partition=1, timestamps_ms=[T + HOUR])
-    return Pipeline(cluster.reader, store, orders, group, {})
+def pipeline(cluster: AnyCluster, store: LocalStore, orders: str, group: str) -> Pipeline:
+    fill(cluster, orders)
+    return Pipeline(cluster.reader, store, orders, group, {}, run_type="manual")
 
 
-def held(cluster: AnyCluster, pipeline: Pipeline) -> dict[int, int]:
-    found = cluster.reader.committed(pipeline.group, [TopicPartition(pipeline.topic, n) for n in range(3)])
-    return {tp.partition: commit.offset for tp, commit in found.items()}
+@pytest.fixture
+def in_memory(memory: AnyCluster, store: LocalStore, group: str) -> Pipeline:
+    memory.create_topic("orders", 3)
+    fill(memory, "orders")
+    return Pipeline(memory.reader, store, "orders", group, {}, run_type="manual")
 
 
-def stand(cluster: AnyCluster, pipeline: Pipeline, *at: int) -> None:
-    cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, n): at[n] for n in range(len(at))})
+def test_the_month_ends_within_the_hours() -> None:
+    assert (T + 2 * HOUR) % (24 * HOUR) == 0
 
 
-class Died(Exception):
-    """The worker is gone."""
+# ── the same window ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class DyingStore(WorkStore):
-    """A store whose client dies right before it writes an object whose name begins with ``before``."""
-
-    def __init__(self, store: WorkStore, before: str) -> None:
-        super().__init__(store.root, store.uri)
-        self.before = before
-
-    def create(self, name: str, value: dict[str, Any]) -> bool:
-        if name.startswith(self.before) or name.split("/")[-1].startswith(self.before):
-            raise Died
-        return super().create(name, value)
+def test_hourly_windows_read_each_record_once_in_any_order(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    found = [pipeline.run(f"hour-{n}", **hours(n, n + 1)).ranges[0] for n in (2, 0, 3, 1)]
+    assert sorted(found) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert pipeline.lake.offsets() == {0: list(range(8)), 1: [0]}
 
 
-def die_before(pipeline: Pipeline, before: str, run: str, **window: Any) -> None:
-    whole = pipeline.store
-    pipeline.store = DyingStore(whole, before)
-    with pytest.raises(Died):
-        pipeline.plan(run, **window)
-    pipeline.store = whole
+def test_a_windows_key_says_its_bounds_and_its_pipeline(in_memory: Pipeline) -> None:
+    key = in_memory.resolve("one", **hours(1, 3)).batch_key
+    assert re.fullmatch(r"20261031T230000Z--20261101T010000Z-[0-9a-f]{8}", key)
+    other = in_memory.resolve("one", **hours(1, 3), checkpoint_id="other").batch_key
+    assert key != other
+    assert key.rpartition("-")[0] == other.rpartition("-")[0]
 
 
-# ── which run has a window ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_window_that_another_run_has_is_refused_naming_that_run_and_the_ways_on(pipeline: Pipeline) -> None:
-    pipeline.plan("first", **hours(0, 2))
-    with pytest.raises(WindowRepeated) as refused:
-        pipeline.plan("second", **hours(1, 3))
-    assert refused.value.rivals == ["run dag/first/resolve has window 2026-11-19T22:00Z to 2026-11-20T00:00Z"]
-    for fact in ("dag/second/resolve", "2026-11-19T23:00Z", "clear the run that has it", "checkpoint_id of its own"):
-        assert fact in str(refused.value)
-
-
-def test_a_refused_run_has_no_plan_and_is_in_nobodys_way(pipeline: Pipeline) -> None:
-    pipeline.plan("first", **hours(0, 2))
-    with pytest.raises(WindowRepeated):
-        pipeline.plan("second", **hours(1, 3))
-    assert ranges(pipeline.plan("third", **hours(2, 3)))[0] == (4, 6)
-    with pytest.raises(WindowRepeated) as refused:
-        pipeline.plan("second", **hours(1, 3))
-    assert len(refused.value.rivals) == 1 or "third" not in refused.value.rivals[0]
-
-
-def test_adjacent_windows_are_in_nobodys_way_in_any_order(pipeline: Pipeline) -> None:
-    parts = [ranges(pipeline.plan(f"hour-{n}", **hours(n, n + 1)))[0] for n in (2, 0, 3, 1)]
-    assert sorted(parts) == [(0, 2), (2, 4), (4, 6), (6, 8)]
-
-
-def test_a_run_is_never_in_its_own_way(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """A retry, a clear after its success, a backfill that reprocesses it, a re-plan."""
-    window = hours(0, 3)
-    plan = pipeline.plan("run", **window)
-    assert pipeline.plan("run", **window) == plan
-    pipeline.read(plan)
-    pipeline.commit(plan)
-    assert pipeline.plan("run", **window) == plan
-    assert pipeline.plan("run", **window, re_plan=True) == plan
-    cluster.create_topic(f"{pipeline.topic}-2")
-    successor = pipeline.plan("run", **window, re_plan=True, topics=[pipeline.topic, f"{pipeline.topic}-2"])
-    assert successor.replaces == plan.plan_id
-    assert pipeline.plan("run", **window) == successor
-
-
-def test_a_run_may_be_planned_anew_with_a_window_that_overlaps_its_own(pipeline: Pipeline) -> None:
-    pipeline.plan("run", **hours(0, 1))
-    assert ranges(pipeline.plan("run", **hours(0, 2), re_plan=True))[0] == (0, 4)
-    with pytest.raises(WindowRepeated, match="run dag/run/resolve"):
-        pipeline.plan("other", **hours(1, 2))
-
-
-def test_a_run_that_is_planned_anew_with_another_window_gives_the_first_one_up(pipeline: Pipeline) -> None:
-    pipeline.plan("moved", **hours(0, 1))
-    assert ranges(pipeline.plan("moved", **hours(1, 2), re_plan=True))[0] == (2, 4)
-    with pytest.raises(WindowRepeated, match="run dag/moved/resolve"):
-        pipeline.plan("other", **hours(1, 2))
-    assert ranges(pipeline.plan("other", **hours(0, 1)))[0] == (0, 2)
-    with pytest.raises(WindowRepeated, match="run dag/other/resolve"):
-        pipeline.plan("moved", **hours(0, 2), re_plan=True)
-    assert ranges(pipeline.plan("moved"))[0] == (2, 4), "what it had before is still its plan"
-
-
-def test_a_window_given_up_by_a_re_plan_that_died_is_free_once_that_run_is_cleared(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+def test_the_same_window_of_another_run_is_the_same_batch_replayed_into_the_same_place(
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    pipeline.plan("moved", **hours(0, 1))
-    with monkeypatch.context() as patch:
-        patch.setattr(frozen_plans, "_release_window", die)
-        with pytest.raises(Killed):
-            pipeline.plan("moved", **hours(1, 2), re_plan=True)
-    assert ranges(pipeline.plan("moved"))[0] == (2, 4)
-    assert ranges(pipeline.plan("other", **hours(0, 1)))[0] == (0, 2)
+    """A reprocessing backfill, a manual run."""
+    first = pipeline.run("scheduled", **hours(0, 2))
+    again = pipeline.resolve("backfill", run_type="backfill", **hours(0, 2))
+    assert (again.batch_key, again.plan, again.splits) == (first.batch_key, first.plan, first.splits)
+    assert again.said == "does the window 2026-10-31T22:00Z to 2026-11-01T00:00Z once more"
+    with pytest.raises(ReadNotVerified, match="it was not done again"):
+        again.commit()
+    again.done()
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3], 1: [0]}
+    assert pipeline.resolve("scheduled", **hours(0, 2)).splits == (0,), "whoever has committed it"
 
 
-def test_another_checkpoint_id_is_another_output(pipeline: Pipeline) -> None:
-    pipeline.plan("first", **hours(0, 2))
-    assert ranges(pipeline.plan("second", **hours(0, 2), checkpoint_id="for the auditors"))[0] == (0, 4)
+def test_a_window_is_frozen_and_a_replay_says_what_the_look_up_would_find_now(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    run = pipeline.resolve("one", **hours(2, 4))
+    cluster.produce(pipeline.topic, timestamps_ms=[T + 3 * HOUR] * 3)
+    assert pipeline.resolve("one", **hours(2, 4)).plan == run.plan
+    run.done()
+    again = pipeline.resolve("two", **hours(2, 4))
+    assert again.ranges[0] == (4, 8)
+    assert again.said.endswith("once more; the same look-up would find +3 records now (re_plan takes them)")
 
 
-def test_a_run_that_is_about_to_plan_is_waited_for_by_retries_and_a_dead_one_is_not(pipeline: Pipeline) -> None:
-    die_before(pipeline, "settled", "slow", **hours(0, 2))
-    pipeline.is_alive = lambda run: run.run_id == "slow"
-    with pytest.raises(WindowRepeated, match="run dag/slow/resolve is about to take window"):
-        pipeline.plan("fast", **hours(0, 1))
-    pipeline.is_alive = lambda run: False
-    assert ranges(pipeline.plan("fast", **hours(0, 1)))[0] == (0, 2)
-    with pytest.raises(WindowRepeated, match="run dag/fast/resolve has"):
-        pipeline.plan("slow", **hours(0, 2))  # it was not dead after all
+def test_a_replay_is_not_refused_for_what_it_does_not_read(in_memory: Pipeline) -> None:
+    """The same look-up would be refused now."""
+    in_memory.run("one", **hours(0, 2))
+    end = {"require_complete_window": True, "idle_timeout": "P999D"}
+    with pytest.raises(WindowIncomplete):
+        in_memory.resolve("another", **hours(8, 9), **end)
+    in_memory.cluster.delete_records(TopicPartition("orders", 0), 8)
+    in_memory.run("empty", **hours(5, 6))
+    again = in_memory.resolve("two", **hours(5, 6), **end)
+    assert again.said == "does the window 2026-11-01T03:00Z to 2026-11-01T04:00Z once more"
 
 
-def test_a_run_that_died_in_the_middle_gets_its_window_when_it_is_tried_again(pipeline: Pipeline) -> None:
-    """Over midnight: registered and not settled; settled and not planned, where the window is its own already."""
-    window = hours(1, 3)
-    for before in ("settled", "plans/"):
-        die_before(pipeline, before, "run", **window)
-    with pytest.raises(WindowRepeated, match="run dag/run/resolve has"):
-        pipeline.plan("other", **window)
-    assert ranges(pipeline.plan("run", **window))[0] == (2, 6)
+def test_a_window_may_be_planned_anew_after_its_commit(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Then it is unfinished until the next one."""
+    first = pipeline.run("one", **hours(2, 4))
+    cluster.produce(pipeline.topic, timestamps_ms=[T + 3 * HOUR] * 3)
+    again = pipeline.resolve("two", re_plan=True, **hours(2, 4))
+    assert (again.batch_key, again.ranges[0], again.plan.reason) == (first.batch_key, (4, 11), "re_plan")
+    with pytest.raises(PlanReplaced):
+        first.commit()
+    with pytest.raises(ReadNotVerified):
+        again.commit()
+    again.done()
+    assert pipeline.lake.offsets() == {0: list(range(4, 11))}
 
 
-def test_a_window_over_midnight_meets_those_of_both_days(pipeline: Pipeline) -> None:
-    pipeline.plan("tomorrow", **hours(2, 3))
-    with pytest.raises(WindowRepeated, match="dag/tomorrow/resolve"):
-        pipeline.plan("both", **hours(1, 4))
-    assert ranges(pipeline.plan("today", **hours(1, 2)))[0] == (2, 4)
+def test_an_unfinished_window_is_finished_by_another_run(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    failed = pipeline.resolve("failed", **hours(0, 2)).spark()
+    run = pipeline.resolve("next", **hours(0, 2))
+    assert (run.plan, entries(run.batch)) == (failed.plan, ["plan", "taken"])
+    run.done()
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3], 1: [0]}
 
 
-def test_a_window_of_a_lost_work_store_is_held_again_by_the_replay(pipeline: Pipeline) -> None:
-    plan = pipeline.plan("run", **hours(0, 2))
-    for path in sorted(pipeline.store.root.glob("windows/**/*.json")):
-        path.unlink()
-    assert pipeline.plan("run", **hours(0, 2)) == plan
-    with pytest.raises(WindowRepeated, match="dag/run/resolve"):
-        pipeline.plan("other", **hours(0, 2))
+def test_a_run_waits_for_whoever_is_at_work_on_its_window(in_memory: Pipeline) -> None:
+    held = in_memory.resolve("one", **hours(0, 2))
+    in_memory.airflow.running = {"one"}
+    with pytest.raises(OverlappingRun, match="run dag/one/resolve") as refused:
+        in_memory.resolve("two", **hours(0, 2))
+    assert in_memory.store.get(refused.value.next_entry) is None
+    in_memory.resolve("another hour", **hours(2, 3))
+    held.done()
+    assert in_memory.store.get(refused.value.next_entry) is not None
+    assert in_memory.resolve("two", **hours(0, 2)).splits == (0,)
 
 
-def test_a_plan_reads_the_windows_of_its_own_days_only(pipeline: Pipeline) -> None:
+def test_of_two_that_plan_one_window_in_the_same_moment_both_have_the_same_plan(in_memory: Pipeline) -> None:
+    made = []
+    store = EventfulStore(in_memory.store, "/1.json", lambda: made.append(in_memory.resolve("fast", **hours(0, 2))))
+    run = replace(in_memory, store=store).resolve("slow", **hours(0, 2))
+    assert run.plan == made[0].plan
+
+
+def test_another_airflow_does_no_window_of_this_one(in_memory: Pipeline) -> None:
+    in_memory.run("one", **hours(0, 1))
+    other = replace(in_memory, airflow=Airflow("https://staging.example"))
+    with pytest.raises(AnotherAirflow):
+        other.resolve("two", **hours(0, 1))
+    assert other.run("two", **hours(0, 1), on_another_airflow="take-over").plan.batch is not None
+
+
+# ── apart from the log ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_windows_touch_neither_the_position_nor_the_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 3})
+    with cluster.live_member(pipeline.group, pipeline.topic):
+        outcome = pipeline.resolve("window", **hours(0, 2)).spark().commit()
+    assert outcome.group.left_alone == "a window moves no group"
+    assert pipeline.held() == {0: 3}
+    assert pipeline.log.newest() is None
+    live = replace(pipeline, lake=Lake(), run_type="scheduled")
+    assert live.run("live", startup_mode="earliest-offset").ranges[0] == (0, 8)
+    pipeline.run("another window", **hours(2, 4))
+    assert live.at() == pipeline.held() == {0: 8, 1: 1, 2: 0}
+
+
+def test_a_moved_group_does_not_stop_a_window(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    replace(pipeline, lake=Lake()).run("live", startup_mode="earliest-offset")
+    cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 3})
+    pipeline.run("window", **hours(0, 2))
+    assert pipeline.held()[0] == 3
+
+
+def test_windows_and_the_log_of_one_pipeline_share_no_output(in_memory: Pipeline) -> None:
+    """Every record would be there under two keys."""
+    in_memory.run("live", startup_mode="earliest-offset", output_name="lake/orders")
+    with pytest.raises(OutputTaken, match="Output lake/orders is the one of pipeline 'pipeline', and the windows of"):
+        in_memory.resolve("window", **hours(0, 1), output_name="lake/orders")
+
+
+# ── overlap ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+OVERLAPS: list[Any] = [
+    # the first window, the second, an hour of the second that is free
+    ((0, 2), (1, 3), 2),
+    ((1, 3), (0, 2), 0),
+    ((0, 4), (1, 2), None),
+    ((1, 2), (0, 4), 3),
+    ((2, 3), (1, 4), 1),
+    ((0, 4), (3, 4), None),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "free"), OVERLAPS, ids=str)
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "open"])
+def test_a_window_that_overlaps_another_is_refused_withdrawn_and_in_nobodys_way(
+    in_memory: Pipeline, first: tuple[int, int], second: tuple[int, int], free: int | None, committed: bool
+) -> None:
+    run = in_memory.resolve("first", **hours(*first))
+    if committed:
+        run.done()
+    with pytest.raises(WindowOverlaps) as refused:
+        in_memory.resolve("second", **hours(*second))
+    assert refused.value.withdrawn
+    [line] = refused.value.others
+    assert line.endswith(", by run dag/first/resolve")
+    assert "clear its run" in str(refused.value)
+    if not committed:
+        assert in_memory.resolve("first", **hours(*first)).plan == run.plan
+        run.done()
+    assert in_memory.lake.offsets()[0] == list(range(2 * first[0], 2 * first[1]))
+    if free is not None:
+        assert in_memory.run("third", **hours(free, free + 1)).ranges[0] == (2 * free, 2 * free + 2)
+
+
+def test_neighbours_are_in_nobodys_way_and_their_names_alone_tell(in_memory: Pipeline) -> None:
+    """A plan reads no other window's log, where its bounds say that they have nothing in common."""
     for number in range(4):
-        pipeline.plan(f"old-{number}", **hours(number - 80, number - 79))
-    names: list[str] = []
+        in_memory.run(f"hour-{number}", **hours(number, number + 1))
+    read: list[str] = []
 
-    class Noting(WorkStore):
-        def read(self, name: str) -> Any:
-            names.append(name)
-            return super().read(name)
+    class Noting(EventfulStore):
+        def get(self, name: str) -> bytes | None:
+            read.append(name)
+            return self.store.get(name)
 
-    quiet = pipeline.store
-    pipeline.store = Noting(quiet.root, quiet.uri)
-    pipeline.plan("today", **hours(0, 1))
-    assert {name.split("/")[3] for name in names if name.startswith("windows/")} == {"2026-11-19"}
+    replace(in_memory, store=Noting(in_memory.store, "never", None)).run("hour-9", **hours(9, 10))
+    others = [name for name in read if "/windows/" in name and f"{T + 9 * HOUR}" not in name]
+    assert others == []
+
+
+def test_a_window_that_gave_way_is_planned_anew_once_the_other_is_gone(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("first", **hours(0, 2))
+    with pytest.raises(WindowOverlaps):
+        pipeline.resolve("second", **hours(1, 4))
+    with pytest.raises(WindowOverlaps) as again:
+        pipeline.resolve("second", **hours(1, 4))
+    assert again.value.withdrawn, "also the second time"
+    emptied_by_hand(pipeline, "first", 0, 2)
+    run = pipeline.resolve("second", **hours(1, 4))
+    assert (run.ranges[0], run.plan.reason, run.plan.withdrawn) == ((2, 8), "it was withdrawn", False)
+    run.done()
+    assert pipeline.lake.offsets() == {0: list(range(2, 8)), 1: [0]}
+
+
+def emptied_by_hand(pipeline: Pipeline, run: str, first: int, last: int) -> None:
+    skip_window(pipeline.log, Skip(f"{T + first * HOUR}--{T + last * HOUR}"), now_ms=NOW_MS, dry_run=False)
+    pipeline.run(run, **hours(first, last))
+
+
+def test_a_window_that_a_job_has_begun_is_not_withdrawn(in_memory: Pipeline) -> None:
+    """A job of the run whose claim came later: rows may be there, so it stays until a person empties it."""
+    second = in_memory.resolve("second", **hours(1, 3))
+    second.job().begin().write()
+    remove_claims(in_memory, 1, 3)  # as if it had not got there before it died
+    in_memory.resolve("first", **hours(0, 2))
+    with pytest.raises(WindowOverlaps) as refused:
+        in_memory.resolve("second", **hours(1, 3))
+    assert not refused.value.withdrawn
+    assert "kafka-offsets skip --window empties it" in str(refused.value)
+    assert second.batch.again().log.plan == second.plan
+    with pytest.raises(WindowOverlaps, match="by run dag/second/resolve"):
+        in_memory.resolve("first", **hours(0, 2))
+
+
+def test_of_two_windows_that_have_both_begun_one_is_emptied_and_the_other_goes_on(in_memory: Pipeline) -> None:
+    second = in_memory.resolve("second", **hours(1, 3)).spark()
+    remove_claims(in_memory, 1, 3)
+    first = in_memory.resolve("first", **hours(0, 2)).spark()
+    for run, window in ((second, (1, 3)), (first, (0, 2))):
+        with pytest.raises(WindowOverlaps):
+            in_memory.resolve(run.key, **hours(*window))
+    emptied_by_hand(in_memory, "second", 1, 3)
+    in_memory.run("first", **hours(0, 2))
+    assert in_memory.lake.offsets() == {0: [0, 1, 2, 3], 1: [0]}
+
+
+def test_a_job_that_begins_while_its_window_is_withdrawn_keeps_it_open(in_memory: Pipeline) -> None:
+    """It may write: so the empty plan is not committed, its split is overwritten, and the next resolve plans anew."""
+    second = in_memory.resolve("second", **hours(1, 3))
+    remove_claims(in_memory, 1, 3)
+    in_memory.run("first", **hours(0, 2))
+    store = EventfulStore(in_memory.store, "/2.json", lambda: second.job().begin())
+    with pytest.raises(WindowOverlaps) as refused:
+        replace(in_memory, store=store).resolve("second", **hours(1, 3))
+    assert not refused.value.withdrawn
+    window = in_memory.log.window(second.batch.name.removeprefix("windows/"))
+    assert window is not None
+    assert (window.log.plan.withdrawn, window.log.committed, window.log.plan.overwrites) == (True, None, (0,))
+    emptied_by_hand(in_memory, "first", 0, 2)
+    again = in_memory.resolve("second", **hours(1, 3))
+    assert (again.ranges[0], again.plan.reason) == ((2, 6), "it was withdrawn")
+
+
+def remove_claims(pipeline: Pipeline, first: int, last: int) -> None:
+    for name in names(pipeline.store):
+        if "window-claims" in name and name.endswith(f"{T + first * HOUR}--{T + last * HOUR}"):
+            pipeline.store.delete(name)
+
+
+def test_of_two_windows_that_plan_in_the_same_moment_one_finds_the_other(in_memory: Pipeline) -> None:
+    """The slower one has its plan on record and not its claim; it claims, and then looks."""
+    fast = []
+    store = EventfulStore(
+        in_memory.store, "window-claims", lambda: fast.append(in_memory.resolve("fast", **hours(0, 2)))
+    )
+    with pytest.raises(WindowOverlaps, match="by run dag/fast/resolve"):
+        replace(in_memory, store=store).resolve("slow", **hours(1, 3))
+    fast[0].done()
+    assert in_memory.lake.offsets() == {0: [0, 1, 2, 3], 1: [0]}
+
+
+def test_of_two_windows_that_have_both_claimed_the_one_that_looks_gives_way(in_memory: Pipeline) -> None:
+    def rival() -> None:
+        with pytest.raises(WindowOverlaps, match="by run dag/first/resolve") as refused:
+            in_memory.resolve("rival", **hours(1, 2))
+        assert refused.value.withdrawn
+
+    store = EventfulStore(in_memory.store, "window-claims/2026-11", rival, after=True)
+    run = replace(in_memory, store=store).resolve("first", **hours(1, 3))
+    assert run.ranges[0] == (2, 6)
+
+
+@pytest.mark.parametrize("before", ["window-claims/2026-10", "window-claims/2026-11"])
+def test_a_run_that_dies_before_it_has_claimed_every_month_claims_them_at_the_retry(
+    in_memory: Pipeline, before: str
+) -> None:
+    with pytest.raises(Killed):
+        replace(in_memory, store=EventfulStore(in_memory.store, before, die)).resolve("one", **hours(1, 3))
+    in_memory.resolve("one", **hours(1, 3))
+    for window in ((0, 2), (2, 4)):
+        with pytest.raises(WindowOverlaps):
+            in_memory.resolve("two", **hours(*window))
+
+
+def test_a_window_is_claimed_at_every_resolve_that_is_not_a_replay(in_memory: Pipeline) -> None:
+    """Also where another process planned it and died."""
+    in_memory.resolve("one", **hours(0, 2))
+    remove_claims(in_memory, 0, 2)
+    in_memory.resolve("one", **hours(0, 2))
+    with pytest.raises(WindowOverlaps):
+        in_memory.resolve("two", **hours(0, 1))
+
+
+def test_an_empty_window_that_is_not_committed_is_in_the_way(in_memory: Pipeline) -> None:
+    """Records may come before it is planned anew."""
+    run = in_memory.resolve("empty", **hours(9, 10))
+    assert run.plan.empty
+    with pytest.raises(WindowOverlaps):
+        in_memory.resolve("two", **hours(8, 10))
+    run.commit()
+    assert in_memory.resolve("two", **hours(8, 10)).plan.empty
+
+
+def test_another_pipeline_has_windows_of_its_own(in_memory: Pipeline) -> None:
+    in_memory.resolve("one", **hours(0, 2))
+    assert in_memory.resolve("two", **hours(1, 2), checkpoint_id="for the auditors").ranges[0] == (2, 4)
+
+
+def test_windows_by_topic_overlap_only_where_a_topic_does(in_memory: Pipeline, memory: AnyCluster) -> None:
+    """From the earliest start to the latest end they all do."""
+    memory.create_topic("other")
+    in_memory.parameters["topics"] = ["orders", "other"]
+
+    def window(hour: int, later: int) -> dict[str, Any]:
+        starts = {"orders": T + hour * HOUR, "other": T + (hour + later) * HOUR}
+        ends = {name: start + HOUR for name, start in starts.items()}
+        return {**hours(0, 1), "startup_timestamp": starts, "bounded_timestamp": ends}
+
+    first = in_memory.resolve("first", **window(0, 2))
+    assert in_memory.resolve("next", **window(1, 2)).batch_key != first.batch_key
+    with pytest.raises(WindowOverlaps, match="dag/first/resolve"):
+        in_memory.resolve("first of the other topic again", **window(2, 0))
+
+
+# ── by explicit offsets ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_windows_by_offsets_are_compared_by_partition(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    pipeline.plan("by hand", **offsets(pipeline.topic, 0, 4))
-    with pytest.raises(WindowRepeated, match=rf"offsets 0 to 4 of {pipeline.topic}\[0\]"):
-        pipeline.plan("again", **offsets(pipeline.topic, 3, 6))
-    plan = pipeline.plan("rest", **offsets(pipeline.topic, 4, 8))
-    assert pipeline.plan("rest", **offsets(pipeline.topic, 4, 8)) == plan
-    cluster.recreate_topic(pipeline.topic)
-    cluster.produce(pipeline.topic, 4)
-    assert ranges(pipeline.plan("new log", **offsets(pipeline.topic, 0, 4)))[0] == (0, 4)
+    first = pipeline.run("by hand", **offsets(pipeline.topic, 0, 4))
+    with pytest.raises(WindowOverlaps, match=rf"offsets 0 to 4 of {pipeline.topic}\[0\]"):
+        pipeline.resolve("again", **offsets(pipeline.topic, 3, 6))
+    assert pipeline.run("rest", **offsets(pipeline.topic, 4, 8)).ranges[0] == (4, 8)
+    assert pipeline.resolve("the same", **offsets(pipeline.topic, 0, 4)).batch_key == first.batch_key
+    assert pipeline.lake.offsets() == {0: list(range(8))}
+    assert pipeline.log.newest() is None
 
 
-def test_on_a_position_plan_the_register_is_not_asked(pipeline: Pipeline) -> None:
-    pipeline.run("position", startup_mode="earliest-offset")
-    assert not (pipeline.store.root / "windows").exists()
-
-
-# ── mirrored windows ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-MIRROR = {"commit_mode": "on-success"}
-
-
-def read_window(pipeline: Pipeline, run: str, first: int, last: int) -> OffsetPlan:
-    plan = pipeline.plan(run, **hours(first, last))
-    pipeline.read(plan)
-    return plan
-
-
-def test_by_default_a_window_moves_no_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    stand(cluster, pipeline, 0, 0, 0)
-    plan = read_window(pipeline, "run", 0, 1)
-    assert plan.group_id == pipeline.group
-    assert [p.base_offset for p in plan.partitions] == [None] * 3
-    assert "window" in (pipeline.commit(plan).not_committed or "")
-    assert held(cluster, pipeline) == {0: 0, 1: 0, 2: 0}
-
-
-def test_hourly_windows_are_mirrored_one_after_another(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    stand(cluster, pipeline, 0, 0, 0)
-    for number, ends in enumerate([(2, 0, 0), (4, 1, 0), (6, 1, 0), (8, 1, 0)]):
-        plan = read_window(pipeline, f"hour-{number}", number, number + 1)
-        outcome = pipeline.commit(plan, **MIRROR)
-        assert outcome.not_committed is None
-        assert held(cluster, pipeline) == dict(enumerate(ends))
-
-
-def test_the_mark_of_a_mirrored_window_says_so_and_is_no_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    stand(cluster, pipeline, 0, 0, 0)
-    plan = read_window(pipeline, "window", 0, 1)
-    pipeline.commit(plan, **MIRROR)
-    tp = TopicPartition(pipeline.topic, 0)
-    mark = CommitMark.of(cluster.reader.committed(pipeline.group, [tp])[tp])
-    assert mark == mark_of(plan)
-    assert mark is not None
-    assert mark.window
-    assert ranges(pipeline.plan("live", startup_mode="earliest-offset"))[0] == (0, 8)
-
-
-@pytest.mark.parametrize("at", [(), (0,), (1, 0, 0), (2, 0, 0), (0, 1, 0), (0, 0, 1)], ids=str)
-def test_a_group_that_stands_elsewhere_in_one_partition_is_left_and_the_outcome_says_where(
-    cluster: AnyCluster, pipeline: Pipeline, at: tuple[int, ...]
-) -> None:
-    if len(at) == 3 and at[2]:
-        cluster.produce(pipeline.topic, partition=2, timestamps_ms=[T + 3 * HOUR])
-    stand(cluster, pipeline, *at) if at else None
-    plan = read_window(pipeline, "run", 0, 1)
-    outcome = pipeline.commit(plan, **MIRROR)
-    assert outcome.written == {}
-    assert f"{pipeline.topic}[" in (outcome.not_committed or "")
-    assert held(cluster, pipeline) == dict(enumerate(at))
-    assert pipeline.commit(plan, **MIRROR).not_committed == outcome.not_committed
-
-
-def test_a_pipeline_with_a_checkpoint_is_not_mirrored(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    pipeline.plan("live", startup_mode="earliest-offset")
-    stand(cluster, pipeline, 0, 0, 0)
-    outcome = pipeline.commit(read_window(pipeline, "window", 0, 1), **MIRROR)
-    assert "has a checkpoint" in (outcome.not_committed or "")
-    assert held(cluster, pipeline) == {0: 0, 1: 0, 2: 0}
-
-
-def test_a_position_of_another_pipeline_on_the_group_is_not_replaced_by_a_window(
+def test_the_same_offsets_of_a_topic_that_was_made_anew_are_other_records(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    """Its checkpoints are elsewhere: with its mark gone, and its work store, it would not know where to go on."""
-    live = pipeline.run("live", **{**offsets(pipeline.topic, 0, 2), "run_type": "scheduled"}, checkpoint_id="another")
-    assert held(cluster, pipeline) == {0: 2, 1: 0, 2: 0}
-    outcome = pipeline.commit(read_window(pipeline, "window", 1, 2), **MIRROR)
-    assert live.plan_id in (outcome.not_committed or "")
-    assert held(cluster, pipeline) == {0: 2, 1: 0, 2: 0}
-
-
-def test_a_mirror_that_landed_is_repeated_without_harm(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    def lose() -> None:
-        raise ConnectionError("the answer is lost")
-
-    stand(cluster, pipeline, 0, 0, 0)
-    plan = read_window(pipeline, "run", 0, 2)
-    pipeline.cluster = Interrupted(cluster.reader, after_commit=lose)
-    with pytest.raises(ConnectionError):
-        pipeline.commit(plan, **MIRROR)
-    pipeline.cluster = cluster.reader
-    for _retry_and_clear in range(2):
-        assert pipeline.commit(plan, **MIRROR).not_committed is None
-        assert held(cluster, pipeline) == {0: 4, 1: 1, 2: 0}
-
-
-def test_a_mirror_that_landed_in_part_is_ended_by_the_retry(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    stand(cluster, pipeline, 0, 0, 0)
-    plan = read_window(pipeline, "run", 0, 2)
-    tp = TopicPartition(pipeline.topic, 0)
-    commit(cluster.reader, pipeline.group, {tp: CommittedOffset(4, None, mark_of(plan).encode())})
-    assert pipeline.commit(plan, **MIRROR).not_committed is None
-    assert held(cluster, pipeline) == {0: 4, 1: 1, 2: 0}
-
-
-def test_a_window_that_is_cleared_after_the_next_one_leaves_the_group_alone(
-    cluster: AnyCluster, pipeline: Pipeline
-) -> None:
-    stand(cluster, pipeline, 0, 0, 0)
-    first = read_window(pipeline, "first", 0, 1)
-    pipeline.commit(first, **MIRROR)
-    pipeline.commit(read_window(pipeline, "second", 1, 2), **MIRROR)
-    assert "the group is at 4" in (pipeline.commit(first, **MIRROR).not_committed or "")
-    assert held(cluster, pipeline) == {0: 4, 1: 1, 2: 0}
-
-
-def test_a_window_that_was_mirrored_is_not_planned_anew(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """The group tells its followers that this window was read, as it was."""
-    stand(cluster, pipeline, 0, 0, 0)
-    pipeline.commit(read_window(pipeline, "run", 0, 1), **MIRROR)
-    with pytest.raises(PlanCommitted):
-        pipeline.plan("run", **hours(0, 2), re_plan=True)
-
-
-def test_a_topic_that_was_made_anew_is_not_mirrored(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    plan = read_window(pipeline, "run", 0, 1)
+    old = pipeline.run("one", **offsets(pipeline.topic, 0, 4))
     cluster.recreate_topic(pipeline.topic)
-    stand(cluster, pipeline, 0, 0, 0)
-    with pytest.raises(TopicRecreated):
-        pipeline.commit(plan, **MIRROR)
-    assert held(cluster, pipeline) == {0: 0, 1: 0, 2: 0}
+    cluster.produce(pipeline.topic, 6)
+    new = pipeline.run("two", **offsets(pipeline.topic, 0, 6))
+    assert new.batch_key != old.batch_key
 
 
-def test_what_was_not_read_is_not_mirrored(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    stand(cluster, pipeline, 0, 0, 0)
-    with pytest.raises(ReadNotVerified):
-        pipeline.commit(pipeline.plan("run", **hours(0, 1)), **MIRROR)
-    assert held(cluster, pipeline) == {0: 0, 1: 0, 2: 0}
+def test_on_a_schedule_explicit_offsets_make_no_window(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """They would be read again and again."""
+    run = pipeline.resolve("one", run_type="scheduled", **offsets(pipeline.topic, 0, 4))
+    assert run.number == 1
 
 
-def test_a_mirror_is_written_as_any_commit_is(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """Not under a live group, and not where the group moved between the two looks."""
-    stand(cluster, pipeline, 0, 0, 0)
-    plan = read_window(pipeline, "run", 0, 1)
-    with cluster.live_member(pipeline.group, pipeline.topic), pytest.raises(GroupActive):
-        pipeline.commit(plan, **MIRROR)
-    stand(cluster, pipeline, 0, 0, 0)
-    pipeline.cluster = Interrupted(cluster.reader, before_second_look=lambda: stand(cluster, pipeline, 1, 0, 0))
-    with pytest.raises(CommitConflict, match="from 0 to 1"):
-        pipeline.commit(plan, **MIRROR)
-    assert held(cluster, pipeline) == {0: 1, 1: 0, 2: 0}
+# ── records that are gone ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_a_work_store_a_window_is_not_committed(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """Nothing can tell there whether the pipeline has a checkpoint."""
-    stand(cluster, pipeline, 0, 0, 0)
-    with pytest.raises(InvalidRequest, match="is a window"):
-        commit_offsets(pipeline.plan("run", **hours(0, 1)), cluster.reader)
+WINDOWS: list[Any] = [
+    pytest.param(lambda topic: hours(0, 2), id="by time"),
+    pytest.param(lambda topic: offsets(topic, 0, 4), id="by offsets"),
+]
 
 
-def test_a_window_without_a_group_cannot_be_mirrored(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    plan = pipeline.plan("run", **hours(0, 1), group_id=None)
-    pipeline.read(plan)
-    with pytest.raises(InvalidRequest, match="no consumer group"):
-        pipeline.commit(plan, **MIRROR)
-    assert pipeline.commit(plan).not_committed
+@pytest.mark.parametrize("of", WINDOWS)
+@pytest.mark.parametrize("on_data_loss", ["fail", "advance"])
+def test_a_committed_window_whose_records_are_gone_is_left_as_it_is(
+    cluster: AnyCluster, pipeline: Pipeline, of: Any, on_data_loss: str
+) -> None:
+    first = pipeline.run("one", **of(pipeline.topic))
+    rows = pipeline.lake.offsets()
+    cluster.delete_records(pipeline.topic, 3)
+    run = pipeline.resolve("one", on_data_loss=on_data_loss, **of(pipeline.topic))
+    assert (run.splits, run.plan) == ((), first.plan)
+    assert run.said.endswith("it is committed, and its records are gone from Kafka")
+    run.commit()
+    assert pipeline.lake.offsets() == rows
+    with pytest.raises(DataLoss, match=r"is committed, and its output stays as it is\. Leave out redo"):
+        pipeline.resolve("one", redo=True, on_data_loss=on_data_loss, **of(pipeline.topic))
+
+
+@pytest.mark.parametrize("of", WINDOWS)
+def test_an_unfinished_window_whose_records_are_gone(cluster: AnyCluster, pipeline: Pipeline, of: Any) -> None:
+    first = pipeline.resolve("one", **of(pipeline.topic))
+    cluster.delete_records(pipeline.topic, 3)
+    with pytest.raises(DataLoss, match=r"start offset 0 .*is below log start offset 3"):
+        pipeline.resolve("one", **of(pipeline.topic))
+    run = pipeline.resolve("one", on_data_loss="advance", **of(pipeline.topic))
+    assert (run.batch_key, run.ranges[0]) == (first.batch_key, (3, 4))
+    run.done()
+    assert pipeline.lake.offsets()[0] == [3]
+
+
+@pytest.mark.parametrize("of", WINDOWS)
+def test_an_unfinished_window_whose_records_are_gone_and_that_is_verified_is_finished(
+    cluster: AnyCluster, pipeline: Pipeline, of: Any
+) -> None:
+    pipeline.resolve("one", **of(pipeline.topic)).spark()
+    cluster.delete_records(pipeline.topic, 8)
+    run = pipeline.resolve("one", on_data_loss="advance", **of(pipeline.topic))
+    assert run.splits == ()
+    assert run.commit().by_this
+    assert pipeline.lake.offsets()[0] == [0, 1, 2, 3]
+
+
+# ── skip ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "begun"])
+def test_a_window_that_is_skipped_holds_no_row_and_is_in_nobodys_way(
+    cluster: AnyCluster, pipeline: Pipeline, committed: bool
+) -> None:
+    run = pipeline.resolve("one", splits=2, **hours(0, 2)).spark()
+    if committed:
+        run.commit()
+    name = run.batch.name.removeprefix("windows/")
+    before, after = skip_window(pipeline.log, Skip(name, reason="test data"), now_ms=NOW_MS, dry_run=True)
+    assert (before, after.empty) == (run.plan, True)
+    assert skip_window(pipeline.log, Skip(run.batch_key, reason="test data"), now_ms=NOW_MS, dry_run=False)[1] == after
+    again = pipeline.resolve("one", **hours(0, 2))
+    assert (again.plan.empty, again.splits, again.plan.reason) == (True, (0, 1), "skip: test data")
+    again.done()
+    assert pipeline.lake.offsets() == {}
+    assert pipeline.run("other", **hours(0, 1)).ranges[0] == (0, 2)
+
+
+def test_a_window_may_begin_after_an_offset(in_memory: Pipeline) -> None:
+    failed = in_memory.resolve("one", **hours(0, 2))
+    run = in_memory.resolve("two", **hours(0, 2), skip={"batch": failed.batch_key, "past": "orders-0:0"})
+    assert run.ranges[0] == (1, 4)
+    again = in_memory.resolve("two", **hours(0, 2), skip={"batch": failed.batch_key, "past": "orders-0:0"})
+    assert again.plan == run.plan
+
+
+def test_a_word_that_names_another_window_is_refused(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one", **hours(0, 2))
+    with pytest.raises(BatchClosed, match="this run's window is"):
+        in_memory.resolve("one", **hours(0, 2), skip="0000000001-20261122T022057-k3f9")
+    run.done()
+    with pytest.raises(BatchClosed, match="it is committed; use re_plan"):
+        in_memory.resolve("one", **hours(0, 2), skip=run.batch_key)
+    with pytest.raises(NoPosition, match="has no window"):
+        skip_window(in_memory.log, Skip("nothing"), now_ms=NOW_MS, dry_run=False)
+
+
+def test_a_window_takes_no_restart_and_no_cap(in_memory: Pipeline) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        in_memory.resolve("one", **hours(0, 2), restart="w", max_records=1)
+    assert len(refused.value.problems) == 2
+
+
+# ── cleaned away ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cleared_run_whose_window_was_cleaned_away_is_told_so(in_memory: Pipeline) -> None:
+    """Its records may be gone by now: what would be found is not what its output has."""
+    run = in_memory.run("one", **hours(0, 2), output_name="lake/hours")
+    for name in names(in_memory.store):
+        if "/windows/" in name or "window-claims" in name:
+            in_memory.store.delete(name)
+    with pytest.raises(BatchGone, match=r"was cleaned away\. Its rows are in lake/hours"):
+        in_memory.resolve("one", **hours(0, 2))
+    assert in_memory.log.batch_of_run(RunKey("dag", "one", "resolve")).key == run.batch_key  # type: ignore[union-attr]
+    assert in_memory.resolve("another run", **hours(0, 2)).batch_key == run.batch_key

@@ -1,4 +1,4 @@
-"""What happens to runs: crashes, clears, and commits and jobs that come late."""
+"""What happens to runs: workers that die, and things that happen at a moment of the test's choice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_offsets.offsets.assign import split_plan, started_splits
-from airflow_kafka_offsets.offsets.commits import mark_of
-from airflow_kafka_offsets.offsets.model import CommittedOffset
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.stores.reads import begin_read, store_report
-from airflow_kafka_offsets.stores.runs import find_plan
-from tests.cluster.commits import commit
+from airflow_kafka_offsets.stores.store import Store
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline
 
@@ -26,43 +19,10 @@ def die(*_: object, **__: object) -> None:
     raise Killed
 
 
-def produce(cluster: AnyCluster, pipeline: Pipeline) -> None:
+def produce(cluster: AnyCluster, pipeline: Pipeline, count: int = 2) -> None:
+    """``count`` records in each of the three partitions."""
     for partition in range(3):
-        cluster.produce(pipeline.topic, 2, partition)
-
-
-def clear(pipeline: Pipeline, plan: OffsetPlan, **parameters: Any) -> None:
-    """All three tasks of a run."""
-    assert plan.run is not None
-    assert pipeline.plan(plan.run.run_id, **parameters).plan_id == plan.plan_id
-    pipeline.read(plan)
-    pipeline.commit(plan)
-
-
-def planned_anew(cluster: AnyCluster, pipeline: Pipeline) -> tuple[OffsetPlan, OffsetPlan]:
-    """Run ``one``, planned and read, then planned anew with what has come since; its older plan and its newer."""
-    old = pipeline.plan("one")
-    pipeline.read(old)
-    produce(cluster, pipeline)
-    return old, pipeline.plan("one", re_plan=True)
-
-
-def read(pipeline: Pipeline, plan: OffsetPlan) -> None:
-    """Every split that is started."""
-    for split in started_splits(plan):
-        attempt = begin_read(pipeline.store, plan, split, None)
-        reads = {
-            p.topic_partition: PartitionRead(p.range.size, p.start_offset, p.end_offset - 1)
-            for p in split_plan(plan)[split]
-        }
-        store_report(pipeline.store, ReadReport(plan.plan_id, split, attempt, "counts", reads))
-
-
-def forget_plan(pipeline: Pipeline, plan: OffsetPlan) -> None:
-    assert plan.run is not None
-    stored = find_plan(pipeline.store, plan.run)
-    assert stored is not None
-    pipeline.store.remove(stored.name)
+        cluster.produce(pipeline.topic, count, partition)
 
 
 @dataclass
@@ -80,11 +40,58 @@ class Meanwhile:
         return getattr(self.cluster, name)
 
 
-def land(pipeline: Pipeline, plan: OffsetPlan) -> None:
-    """The commit of ``plan`` arrives, and its worker dies before the checkpoint."""
-    mark = mark_of(plan).encode()
-    commit(
-        pipeline.cluster,
-        pipeline.group,
-        {p.topic_partition: CommittedOffset(p.end_offset, None, mark) for p in plan.partitions},
-    )
+@dataclass
+class EventfulStore:
+    """A work store where something happens, once, right before an object is created whose name has ``part`` in it.
+
+    :ivar after: it happens right after the creation.
+    """
+
+    store: Store
+    part: str
+    happens: Callable[[], Any] | None
+    after: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def create(self, name: str, data: bytes) -> bool:
+        found = self.part in name
+        if found and not self.after:
+            self._happen()
+        created = self.store.create(name, data)
+        if found and self.after:
+            self._happen()
+        return created
+
+    def _happen(self) -> None:
+        happens, self.happens = self.happens, None
+        if happens:
+            happens()
+
+
+def names(store: Store, folder: str = "") -> list[str]:
+    """Every object of a work store."""
+    found: list[str] = []
+    for name in store.list(folder):
+        path = f"{folder}/{name}".lstrip("/")
+        found += names(store, path.rstrip("/")) if name.endswith("/") else [path]
+    return found
+
+
+@dataclass
+class Backup:
+    """A copy of the work store as it is now."""
+
+    store: Store
+
+    def __post_init__(self) -> None:
+        self.objects = {name: self.store.get(name) for name in names(self.store)}
+
+    def restore(self) -> None:
+        """The copy in place of what is there."""
+        for name in names(self.store):
+            self.store.delete(name)
+        for name, data in self.objects.items():
+            assert data is not None
+            self.store.create(name, data)

@@ -1,87 +1,50 @@
-"""A chain of runs over one work store: each record is read by exactly one run, or counted as lost or skipped.
+"""A chain of batches over one log: each goes on exactly where the one before ended, and what lies between is counted.
 
 Between two runs anything may happen: records are produced or deleted, partitions and topics are added, a transaction
-begins or ends, commits expire, a run fails before or in the middle of its commit, a retry asks for its plan again.
+begins or ends, the group's commits expire, a run dies before, during or after its Spark jobs or in the middle of its
+commit, an old run is cleared and does its batch again. Oracles are the logs themselves, never the code under test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.broker.protocol import Fencing
-from airflow_kafka_offsets.committing import commit_run
-from airflow_kafka_offsets.frozen_plans import plan_run
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.planner import request_for
-from airflow_kafka_offsets.stores.objects import open_work_store
-from tests.cluster.memory import InMemoryCluster, MemoryTransaction
+from airflow_kafka_offsets.errors import ReadNotVerified
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from tests.cluster.memory import MemoryTransaction
+from tests.laws.pipelines import Died, Pipeline, cluster, run_key
 
-law = settings(deadline=None, max_examples=60)
+law = settings(deadline=None, max_examples=120)
 
 T = 1_704_103_200_000
 TOPIC = "orders"
 PLACES = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1), TopicPartition(f"{TOPIC}-2", 0)]
 
 
-class Died(Exception):
-    """The worker is gone between the group's commit and its checkpoint."""
-
-
-class Dying:
-    """A cluster whose commit arrives in part, or in whole, and whose client never learns it."""
-
-    def __init__(self, cluster: InMemoryCluster, arrived: int) -> None:
-        self._cluster, self._arrived = cluster, arrived
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cluster, name)
-
-    @contextmanager
-    def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[Any]:
-        with self._cluster.open_commit(group_id, "compare") as opened:
-            yield _Dying(opened, self._arrived)
-
-
-@dataclass
-class _Dying:
-    opened: Any
-    arrived: int
-
-    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.opened.send(dict(sorted(offsets.items())[: self.arrived]))
-
-    def commit(self) -> None:
-        self.opened.commit()
-        raise Died
-
-
 @dataclass
 class World:
-    """The cluster, the pipeline on it, and what became of each offset."""
+    """The cluster and the pipeline on it.
+
+    :ivar log_starts: of each batch, by the plan that it has now: where the logs began when that was made.
+    """
 
     ask: dict[str, Any]
-    folder: Path
-    cluster: InMemoryCluster = field(default_factory=InMemoryCluster)
     transaction: MemoryTransaction | None = None
     runs: int = 0
-    mark_alone: bool = False
-    read: dict[TopicPartition, list[int]] = field(default_factory=dict)
-    counted: dict[TopicPartition, int] = field(default_factory=dict)
-    first: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.store = open_work_store(str(self.folder))
+        self.pipeline = Pipeline(cluster(), {"topic_pattern": f"{TOPIC}.*", **self.ask})
+        self.cluster = self.pipeline.cluster
         self.cluster.create_topic(TOPIC)
+
+    # ── events ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def produce(self, place: int, seconds: list[int]) -> None:
         tp = PLACES[place]
@@ -108,48 +71,57 @@ class World:
             self.transaction = None
 
     def expire(self) -> None:
-        # With a position nothing is reset; before it the commits of others are the start. A commit that landed without
-        # its checkpoint, of a run that nobody retried in the seven days, is gone with its mark: that run has failed.
-        if self.runs and not self.mark_alone:
+        if self.runs:  # before the first batch the commits of others are the start
             self.cluster.expire("g")
 
     def run(self, outcome: str, max_records: int | None = None) -> None:
-        """``outcome``: ``ok``, ``failed`` before its commit, or ``died 0`` to ``died 3`` after so many partitions."""
-        number = self.runs = self.runs + 1
-        plan = self.plan(number, max_records)
-        assert self.plan(number, None) == plan, "a retry reads the same"
-        if outcome == "failed":
+        self.runs += 1
+        self._do(self.runs, outcome, max_records)
+
+    def clear(self, which: int, outcome: str) -> None:
+        """An earlier run once more."""
+        if self.runs:
+            self._do(which % self.runs + 1, outcome, None)
+
+    def _do(self, number: int, outcome: str, max_records: int | None) -> None:
+        run, pipeline = run_key(number), self.pipeline
+        seen = {
+            tp: log.log_start_offset for t, topic in self.cluster.topics.items() for tp, log in self._logs(t, topic)
+        }
+        assignment = pipeline.plan(run, max_records=max_records)
+        again = pipeline.plan(run)
+        assert again.plan == assignment.plan, "a retry has the same plan, whatever it is asked for"
+        if assignment.plan is not None:
+            self.log_starts.setdefault(assignment.plan.plan_id, seen)
+        if outcome == "fails at once":
             return
-        if outcome.startswith("died"):
-            arrived = int(outcome[-1])
-            try:
-                commit_run(plan, self.store, Dying(self.cluster, arrived), require_report=False)  # type: ignore[arg-type]
-            except Died:
-                self.mark_alone = True
-                if arrived == 0 or not plan.partitions:
-                    return  # nobody knows of it: the next run reads the same records again, and this one's are void
-        else:
-            for _first_and_cleared in range(2):
-                commit_run(plan, self.store, self.cluster, require_report=False)
-            self.mark_alone = False
-        self.account(plan)
+        if assignment.batch is not None:
+            dies = {"dies before its write": "before", "dies after its write": "after"}.get(outcome)
+            pipeline.read(again.batch or assignment.batch, again.splits, dies=dies)
+        if outcome in ("dies before its write", "dies after its write", "fails after Spark"):
+            return
+        left = again.batch is not None and again.batch.log.committed is not None and not again.splits
+        try:
+            pipeline.commit(run, again, dies=outcome == "dies before the group")
+        except Died:
+            pass
+        except ReadNotVerified:
+            assert left, "only a run that leaves a batch to others may find that they have not finished it"
 
-    def plan(self, number: int, max_records: int | None) -> OffsetPlan:
-        run = RunKey("dag", str(number), "resolve")
-        ask = {"topic_pattern": f"{TOPIC}.*", "group_id": "g", "checkpoint_id": "c", **self.ask}
-        request = request_for({}, {**ask, "max_records": max_records, "run": run, "run_type": "scheduled"})
-        return plan_run(request, run, self.store, self.cluster).plan
+    def _logs(self, name: str, topic: Any) -> list[tuple[TopicPartition, Any]]:
+        return [(TopicPartition(name, number), log) for number, log in topic.logs.items()]
 
-    def account(self, plan: OffsetPlan) -> None:
-        for p in plan.partitions:
-            tp = p.topic_partition
-            if tp not in self.first:
-                # What the first plan of a partition passes over is its startup mode's, or lies deleted before it.
-                self.first[tp] = p.start_offset
-                self.counted[tp] = 0
-            else:
-                self.counted[tp] += p.lost + p.skipped
-            self.read.setdefault(tp, []).extend(range(p.start_offset, p.end_offset))
+    # ── what must be true ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def play(self, fails_first: bool, events: list[tuple[Any, ...]]) -> list[StoredBatch]:
+        self.produce(0, [1, 2, 3, 4, 6])
+        self.run("fails at once" if fails_first else "ok")
+        for name, *arguments in events:
+            getattr(self, name)(*arguments)
+        self.end(commits=True)
+        for _ in range(2):  # the first may finish a batch that is capped; the last one reads all that is left
+            self.run("ok")
+        return self.pipeline.batches()
 
 
 START = st.sampled_from(
@@ -162,44 +134,162 @@ START = st.sampled_from(
         {"startup_mode": "specific-offsets", "specific_offsets": {TOPIC: {"0": 2}}, "auto_offset_reset": "earliest"},
     ]
 )
+LOSS = st.sampled_from(
+    [
+        {"on_data_loss": "advance"},
+        {"on_data_loss": "reset", "auto_offset_reset": "earliest"},
+        {"on_data_loss": "reset", "auto_offset_reset": "latest"},
+    ]
+)
+ISOLATION = st.sampled_from(["read_uncommitted", "read_committed"])
 PLACE = st.integers(0, len(PLACES) - 1)
-EVENTS = st.one_of(
-    st.tuples(st.just("produce"), PLACE, st.lists(st.integers(0, 9), min_size=1, max_size=6)),
-    st.tuples(st.just("delete"), PLACE, st.integers(1, 5)),
-    st.tuples(st.just("begin"), st.integers(1, 3)),
-    st.tuples(st.just("end"), st.booleans()),
-    st.tuples(st.just("expire")),
-    st.tuples(
-        st.just("run"),
-        st.sampled_from(["ok", "ok", "failed", "died 0", "died 1", "died 3"]),
-        st.none() | st.integers(1, 6),
+OUTCOME = st.sampled_from(
+    [
+        "ok",
+        "ok",
+        "ok",
+        "ok",
+        "fails at once",
+        "dies before its write",
+        "dies after its write",
+        "fails after Spark",
+        "dies before the group",
+    ]
+)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("produce"), PLACE, st.lists(st.integers(0, 9), min_size=1, max_size=6)),
+        st.tuples(st.just("delete"), PLACE, st.integers(1, 5)),
+        st.tuples(st.just("begin"), st.integers(1, 3)),
+        st.tuples(st.just("end"), st.booleans()),
+        st.tuples(st.just("expire")),
+        st.tuples(st.just("run"), OUTCOME, st.none() | st.integers(1, 6)),
+        st.tuples(st.just("clear"), st.integers(0, 9), OUTCOME),
     ),
+    max_size=14,
 )
 
 
+def world_of(mode: dict[str, Any], isolation: str, loss: dict[str, Any]) -> World:
+    return World({**loss, **mode, "isolation_level": isolation})
+
+
+def position_of(batch: StoredBatch) -> Position:
+    committed = batch.log.committed
+    assert committed is not None
+    assert committed.position is not None
+    return committed.position
+
+
 @law
-@given(START, st.sampled_from(["read_uncommitted", "read_committed"]), st.booleans(), st.lists(EVENTS, max_size=14))
-def test_a_chain_of_runs_reads_each_record_once_or_counts_it(
-    mode: dict[str, Any], isolation: str, fails_first: bool, events: list[tuple[Any, ...]]
-) -> None:
-    with TemporaryDirectory() as folder:
-        world = World({**mode, "isolation_level": isolation, "on_data_loss": "advance"}, Path(folder))
-        world.produce(0, [1, 2, 3, 4, 6])
-        world.run("failed" if fails_first else "ok")
-        for name, *arguments in events:
-            getattr(world, name)(*arguments)
-        world.end(commits=True)
-        world.run("ok")  # the last one has no cap and no open transaction: it reads all that is left
+@given(START, LOSS, ISOLATION, st.booleans(), EVENTS)
+def test_each_batch_goes_on_from_the_position_that_the_commit_before_it_left(
+    mode, loss, isolation, fails_first, events
+):
+    """The next start is the last end, of every partition; only what is gone moves it, and just past what is gone."""
+    world = world_of(mode, isolation, loss)
+    batches = world.play(fails_first, events)
+    assert [batch.log.plan.batch.number for batch in batches] == list(range(1, len(batches) + 1))
+    position: Position | None = None
+    for batch in batches:
+        plan = batch.log.plan
+        assert batch.log.planned.position == position
+        kept = {tp: found.offset for tp, found in position.offsets.items()} if position else {}
+        for p in plan.partitions:
+            if p.topic_partition not in kept:
+                continue
+            log_start, ended = world.log_starts[plan.plan_id][p.topic_partition], kept[p.topic_partition]
+            if ended >= log_start:
+                assert (p.start_offset, p.lost, p.skipped) == (ended, 0, 0)
+                assert p.continuity == "contiguous"
+            else:
+                assert p.lost == log_start - ended, "just what is gone"
+                assert p.start_offset == log_start + p.skipped
+                assert p.skipped == 0 or resets_to_latest(world), "and nothing else is jumped over unasked"
+                assert p.continuity == "gap"
+        assert set(kept) <= set(position_of(batch).offsets), "no partition is ever dropped"
+        for tp, found in position_of(batch).offsets.items():
+            ends = {p.topic_partition: p.end_offset for p in plan.partitions}
+            assert found.offset == ends.get(tp, kept.get(tp))
+        position = position_of(batch)
+
+
+def resets_to_latest(world: World) -> bool:
+    return world.ask["on_data_loss"] == "reset" and world.ask["auto_offset_reset"] == "latest"
+
+
+@law
+@given(START, LOSS, ISOLATION, st.booleans(), EVENTS)
+def test_each_offset_is_read_by_one_batch_or_lost_or_skipped_and_each_is_counted_exactly(
+    mode, loss, isolation, fails_first, events
+):
+    world = world_of(mode, isolation, loss)
+    batches = world.play(fails_first, events)
+    for tp, high_watermark in world.pipeline.high_watermarks().items():
+        of_tp = [(batch.log.plan, p) for batch in batches for p in batch.log.plan.partitions if p.topic_partition == tp]
+        first, read, lost, skipped = None, [], [], []
+        for plan, p in of_tp:
+            log_start = world.log_starts[plan.plan_id][tp]
+            if first is None:  # what the first plan of a partition passes over is its startup mode's, or lies before it
+                first = at = p.start_offset
+            gone = list(range(at, min(p.start_offset, max(at, log_start))))
+            jumped = list(range(at + len(gone), p.start_offset))
+            if p is not of_tp[0][1]:
+                assert (p.lost, p.skipped) == (len(gone), len(jumped)), f"{tp} in {plan.batch}"
+            lost += gone
+            skipped += jumped
+            read += list(range(p.start_offset, p.end_offset))
+            at = p.end_offset
+        assert first is not None
+        assert sorted([*read, *lost, *skipped]) == list(range(first, high_watermark)), f"{tp}: each exactly once"
+        oldest = world.cluster.topics[tp.topic].logs[tp.partition].log_start_offset
+        assert all(offset < oldest for offset in lost), "what is counted as lost is gone"
+        assert not skipped or resets_to_latest(world)
+
+
+@law
+@given(START, LOSS, ISOLATION, st.booleans(), EVENTS)
+@example({"startup_mode": "earliest-offset"}, {"on_data_loss": "advance"}, "read_uncommitted", False,
+         [("produce", 0, [1, 2]), ("run", "fails after Spark", None), ("produce", 0, [3]), ("run", "ok", None),
+          ("clear", 1, "ok")])  # fmt: skip
+def test_a_reader_of_the_whole_output_finds_each_read_record_once(mode, loss, isolation, fails_first, events):
+    """Whatever failed, was done again by another run, or was cleared: the output is keyed by batch, never by run."""
+    world = world_of(mode, isolation, loss)
+    batches = world.play(fails_first, events)
+    found: dict[TopicPartition, list[int]] = {}
+    for rows in world.pipeline.lake.values():
+        for tp, offsets in rows.items():
+            found.setdefault(tp, []).extend(offsets)
+    expected: dict[TopicPartition, list[int]] = {}
+    for batch in batches:
+        for p in batch.log.plan.to_read():
+            expected.setdefault(p.topic_partition, []).extend(range(p.start_offset, p.end_offset))
+    assert {tp: sorted(offsets) for tp, offsets in found.items() if offsets} == expected
+
+
+@law
+@given(START, LOSS, ISOLATION, st.booleans(), EVENTS)
+def test_after_the_last_run_the_group_is_where_the_log_is_and_never_was_ahead(
+    mode, loss, isolation, fails_first, events
+):
+    world = world_of(mode, isolation, loss)
+
+    def check() -> None:
+        newest = world.pipeline.log.newest_commit()
+        kept = position_of(newest).offsets if newest else {}
+        for tp, offset in world.pipeline.held().items():
+            assert tp in kept
+            assert offset <= kept[tp].offset
+
+    world.produce(0, [1, 2, 3, 4, 6])
+    world.run("fails at once" if fails_first else "ok")
+    for name, *arguments in events:
+        getattr(world, name)(*arguments)
+        check()
+    world.end(commits=True)
+    for _ in range(2):
         world.run("ok")
-        for topic, described in world.cluster.topics.items():
-            for number, log in described.logs.items():
-                tp = TopicPartition(topic, number)
-                read = world.read.get(tp, [])
-                assert read == sorted(set(read)), f"{tp}: once, and in order"
-                passed = log.high_watermark - world.first[tp] - len(read)
-                assert passed == world.counted[tp], f"{tp}: what was not read is counted"
-                assert set(range(log.log_start_offset, log.high_watermark)) - set(read) <= set(range(world.first[tp]))
-        committed = world.cluster.committed("g", list(world.first))
-        assert {tp: commit.offset for tp, commit in committed.items()} == {
-            tp: world.cluster.topics[tp.topic].logs[tp.partition].high_watermark for tp in world.first
-        }
+    assert world.pipeline.held() == world.pipeline.high_watermarks()
+    newest = world.pipeline.log.newest()
+    assert newest is not None
+    assert {tp: kept.offset for tp, kept in position_of(newest).offsets.items()} == world.pipeline.held()

@@ -13,27 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import PartitionsRefused
-from airflow_kafka_offsets.offsets.assign import flink_owner, split_plan
-from airflow_kafka_offsets.offsets.caps import cap, fair_shares
-from airflow_kafka_offsets.offsets.commits import decide_commit, mark_of
-from airflow_kafka_offsets.offsets.manifest import plan_from_dict, plan_to_dict, spark_options
-from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.resolve import Facts, Position, resolve
-from airflow_kafka_offsets.offsets.restore import positions_in_group
-from airflow_kafka_offsets.offsets.spec import (
+from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.caps import cap, fair_shares
+from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.position import Position, position_after
+from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve
+from airflow_kafka_offsets.offsets.plan.splits import flink_owner, split_plan
+from airflow_kafka_offsets.offsets.request.modes import (
     EarliestOffset,
     FromTimestamp,
     GroupOffsets,
     LatestOffset,
-    PlanRequest,
-    RunKey,
     SpecificOffsets,
     UntilGroupOffsets,
     UntilLatest,
     UntilSpecificOffsets,
     UntilTimestamp,
 )
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
 from tests.offsets.builders import plan, planned, request
 
 law = settings(deadline=None, max_examples=100)  # a slow machine breaks no law
@@ -65,7 +63,7 @@ def accepted(draw):
 
 @st.composite
 def situations(
-    draw, policies=("fail", "reset", "advance"), resets=("earliest", "latest", "none"), epochs=EPOCH, free=True
+    draw, policies=("fail", "reset", "advance"), resets=("earliest", "latest", "none", None), epochs=EPOCH, free=True
 ):
     isolation = draw(ISOLATION)
     logs = draw(st.dictionaries(st.sampled_from(PARTITIONS), snapshots(isolation, epochs), min_size=1))
@@ -75,23 +73,24 @@ def situations(
     ends = [st.just(UntilLatest()), st.just(UntilTimestamp(2))]
     if free:
         ends += [st.just(UntilGroupOffsets()), some(SMALL).map(UntilSpecificOffsets)]
-    asked = PlanRequest(
-        subscription=request().subscription,
-        startup=draw(
+    asked = request(
+        draw(
             st.sampled_from([EarliestOffset(), LatestOffset(), FromTimestamp(1), GroupOffsets()])
             | some(BEYOND).map(SpecificOffsets)
         ),
-        bounded=draw(st.one_of(ends)),
-        group_id="g",
+        draw(st.one_of(ends)),
         isolation_level=isolation,
         auto_offset_reset=draw(st.sampled_from(resets)),
         on_data_loss=draw(st.sampled_from(policies)),
-        by_hand=draw(st.booleans()),
+        run_type=draw(st.sampled_from(["manual", "scheduled"])),
     )
+    positions = draw(st.none() | some(st.builds(Known, BEYOND, st.just("position"), epochs)))
     facts = Facts(
         snapshots=logs,
         committed=draw(commits if not free else st.none() | commits),
-        positions=draw(st.none() | some(st.builds(Position, BEYOND, st.just("kept"), epochs))),
+        positions=positions,
+        kept=draw(some(BEYOND)),
+        recreated=draw(st.sets(st.sampled_from(["clicks", "orders"])).map(frozenset)) if positions else frozenset(),
         start_times=draw(found),
         end_times=draw(found),
     )
@@ -117,7 +116,40 @@ def test_start_is_at_most_end_and_within_the_log(situation):
         assert log.log_start_offset <= p.start_offset <= max(log.high_watermark, grown_to)
         assert p.start_offset <= p.end_offset <= max(p.start_offset, log.end_offset, grown_to)
         assert p.lost >= 0
-        assert 0 <= p.skipped <= log.end_offset - log.log_start_offset
+        assert p.skipped >= 0
+
+
+@law
+@given(accepted())
+def test_what_lies_between_the_position_and_the_start_is_lost_or_skipped_and_each_is_counted(situation):
+    """Offset by offset: what is below the log start is gone, what is at or above it was jumped over."""
+    asked, facts = situation
+    for p in resolve(asked, facts):
+        log, kept = facts.snapshots[p.topic_partition], facts.kept.get(p.topic_partition)
+        if kept is None or kept > log.high_watermark:
+            continue  # of no position, or of a log that was cut, nothing is known to lie between
+        between = range(kept, p.start_offset)
+        assert p.lost == sum(offset < log.log_start_offset for offset in between)
+        assert p.skipped == sum(offset >= log.log_start_offset for offset in between)
+
+
+@law
+@given(accepted())
+def test_how_a_range_joins_the_position_follows_from_the_two_offsets(situation):
+    asked, facts = situation
+    for p in resolve(asked, facts):
+        log, kept = facts.snapshots[p.topic_partition], facts.kept.get(p.topic_partition)
+        if p.topic_partition.topic in facts.recreated:
+            expected = {"re-created"}
+        elif kept is None:
+            expected = {None} if facts.positions is None else {"new"}
+        elif p.start_offset == kept:
+            expected = {"contiguous"}
+        elif kept > log.high_watermark:
+            expected = {"truncated"}
+        else:
+            expected = {"gap"} if p.start_offset > kept else {"overlap"}
+        assert p.continuity in expected
 
 
 def outcome(asked, facts):
@@ -139,8 +171,9 @@ def test_resolving_twice_is_the_same_in_whatever_order_the_cluster_answers(situa
     again = Facts(
         **{
             name: reordered(getattr(facts, name), lambda _item: chance.random())
-            for name in ("snapshots", "committed", "positions", "start_times", "end_times")
-        }
+            for name in ("snapshots", "committed", "positions", "kept", "start_times", "end_times")
+        },
+        recreated=facts.recreated,
     )
     assert outcome(asked, again) == outcome(asked, facts)
 
@@ -178,7 +211,7 @@ def then_later(draw):
     for tp, log in facts.snapshots.items():
         end = log.end_offset + draw(st.integers(0, 20))
         watermark = max(log.high_watermark, end) + draw(st.integers(0, 5))
-        if asked.isolation_level == "read_uncommitted":
+        if asked.scope.isolation_level == "read_uncommitted":
             end = watermark
         log_start = min(end, log.log_start_offset + draw(st.integers(0, 20)))
         logs[tp] = PartitionSnapshot(log_start, end, watermark)
@@ -202,43 +235,39 @@ def test_a_later_snapshot_never_lowers_an_end(situation):
 
 
 @dataclass
-class Pipeline:
-    """One cluster, one group and one scheduled pipeline on them; a failed run has read and has not committed."""
+class Chain:
+    """One cluster and one scheduled pipeline on it, by the core alone; a failed run has read and has not committed."""
 
     asked: PlanRequest
     logs: dict[TopicPartition, PartitionSnapshot] = field(default_factory=dict)
-    group: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    position: Position | None = None
+    unfinished: OffsetPlan | None = None
     first_starts: dict[TopicPartition, int] = field(default_factory=dict)
     read: dict[TopicPartition, list[int]] = field(default_factory=dict)
-    runs: int = 0
 
     def produce(self, tp, records, undecided):
         """The last ``undecided`` records belong to a transaction that is still open; older ones are decided."""
-        known = tp in self.logs
         log = self.logs.get(tp, PartitionSnapshot(0, 0, 0))
         watermark = log.high_watermark + records
-        committed = self.asked.isolation_level == "read_committed"
+        committed = self.asked.scope.isolation_level == "read_committed"
         end = max(log.end_offset, watermark - undecided) if committed else watermark
-        self.logs[tp] = PartitionSnapshot(0, end, watermark)
-        if not known and self.runs:
+        if tp not in self.logs and self.position is not None:
             self.first_starts[tp] = 0  # a new partition is read from its beginning, whatever the mode
+        self.logs[tp] = PartitionSnapshot(0, end, watermark)
 
     def run(self, fails=False, max_records=None):
-        positions = positions_in_group(self.group)
-        rows = cap(resolve(self.asked, Facts(self.logs, self.group, positions)), max_records, None)
-        made = plan(rows, run=RunKey("d", str(self.runs), "t"))
-        if fails and self.runs:
-            return
-        self.runs += 1
-        for p in rows:
-            tp = p.topic_partition
-            self.first_starts.setdefault(tp, p.start_offset)
-            self.read.setdefault(tp, []).extend(range(p.start_offset, p.end_offset))
-        for _first_try_then_a_retry_after_a_lost_answer in range(2):
-            for p in rows:
-                now, topic_id = self.group.get(p.topic_partition), made.topic_ids[p.topic_partition.topic]
-                assert decide_commit(made, p, now, topic_id, own_commit_on_record=False) == "write"
-            self.group |= {p.topic_partition: CommittedOffset(p.end_offset, None, mark_of(made).encode()) for p in rows}
+        if self.unfinished is None:
+            offsets = self.position.offsets if self.position else {}
+            known = {tp: Known(kept.offset, "position", kept.leader_epoch) for tp, kept in offsets.items()}
+            kept = {tp: offset.offset for tp, offset in offsets.items()}
+            facts = Facts(self.logs, {}, known if self.position else None, kept)
+            self.unfinished = plan(cap(resolve(self.asked, facts), max_records, None))
+        if fails:
+            return  # the next run does the same batch again, whatever came meanwhile
+        for p in self.unfinished.partitions:
+            self.first_starts.setdefault(p.topic_partition, p.start_offset)
+            self.read.setdefault(p.topic_partition, []).extend(range(p.start_offset, p.end_offset))
+        self.position, self.unfinished = position_after(self.unfinished, self.position), None
 
 
 CHAINS = st.lists(
@@ -259,19 +288,21 @@ CHAINS = st.lists(
     CHAINS,
 )
 def test_a_chain_of_runs_reads_every_record_exactly_once(mode, reset, isolation, chain):
-    """Resolve, commit, produce, resolve …: with caps, failed runs, retried commits and partitions that come later."""
-    asked = request(mode, auto_offset_reset=reset, isolation_level=isolation, by_hand=False)
-    pipeline = Pipeline(asked)
-    pipeline.produce(PARTITIONS[0], 5, 1)
-    pipeline.run()
+    """Resolve, commit, produce, resolve …: with caps, failed runs and partitions that come later."""
+    chained = Chain(request(mode, auto_offset_reset=reset, isolation_level=isolation, run_type="scheduled"))
+    chained.produce(PARTITIONS[0], 5, 1)
+    chained.run()
     for produced, fails, max_records in chain:
         for tp, records, undecided in produced:
-            pipeline.produce(tp, records, undecided)
-        pipeline.run(fails, max_records)
-    pipeline.run()  # the last one has no cap: it reads all that is left
-    for tp, log in pipeline.logs.items():
-        end = max(log.end_offset, pipeline.first_starts[tp])
-        assert pipeline.read[tp] == list(range(pipeline.first_starts[tp], end)), tp
+            chained.produce(tp, records, undecided)
+        chained.run(fails, max_records)
+    for _ in range(
+        2
+    ):  # the first may finish what is left unfinished; the last one has no cap: it reads all that is left
+        chained.run()
+    for tp, log in chained.logs.items():
+        end = max(log.end_offset, chained.first_starts[tp])
+        assert chained.read[tp] == list(range(chained.first_starts[tp], end)), tp
 
 
 # ── caps and splits ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,20 +311,40 @@ WANTED = st.lists(st.integers(0, 50), max_size=12)
 
 
 @law
-@given(WANTED, st.integers(0, 300))
-def test_fair_shares_give_out_all_that_is_there_and_nobody_more_than_wanted(wanted, total):
-    shares = fair_shares(wanted, total)
+@given(WANTED, st.integers(0, 300), st.integers(0, 99))
+def test_fair_shares_give_out_all_that_is_there_and_nobody_more_than_wanted(wanted, total, turn):
+    shares = fair_shares(wanted, total, turn)
     assert sum(shares) == min(total, sum(wanted))
     assert all(0 <= share <= want for share, want in zip(shares, wanted, strict=True))
 
 
 @law
-@given(WANTED, st.integers(0, 300))
-def test_fair_shares_of_those_who_want_more_differ_by_one_at_most_and_nobody_has_more_than_they(wanted, total):
-    shares = fair_shares(wanted, total)
+@given(WANTED, st.integers(0, 300), st.integers(0, 99))
+def test_fair_shares_of_those_who_want_more_differ_by_one_at_most_and_nobody_has_more_than_they(wanted, total, turn):
+    shares = fair_shares(wanted, total, turn)
     hungry = [share for share, want in zip(shares, wanted, strict=True) if share < want]
     if hungry:
         assert max(shares) - min(hungry) <= 1
+
+
+@law
+@given(
+    st.lists(st.integers(0, 9), min_size=2, max_size=5),
+    st.integers(1, 7),
+    st.none() | st.integers(1, 3),
+    st.lists(st.lists(st.integers(0, 6), min_size=5, max_size=5), min_size=12, max_size=12),
+)
+def test_no_partition_waits_longer_than_a_round_however_busy_the_others_are(backlog, most, most_each, arrivals):
+    """Runs one after the other under a cap, and more records before each: who has some is read within one round."""
+    count = len(backlog)
+    starts, ends, waiting = [0] * count, list(backlog), [0] * count
+    for arrived in arrivals:
+        ends = [end + more for end, more in zip(ends, arrived, strict=False)]
+        rows = cap([planned(n, starts[n], ends[n]) for n in range(count)], most, most_each)
+        for number, row in enumerate(rows):
+            waiting[number] = waiting[number] + 1 if ends[number] > starts[number] and not row.range.size else 0
+            assert waiting[number] < -(-count // most), f"{number} waits: {rows}"
+        starts = [row.end_offset for row in rows]
 
 
 @st.composite
@@ -343,12 +394,18 @@ ROWS = st.builds(
     start_reason=TEXT,
     end_reason=TEXT,
     log_start_offset=INT64,
-    base_offset=st.none() | INT64,
-    leader_epoch=st.none() | st.integers(0, 99),
+    position=INT64,
+    position_epoch=EPOCH,
+    committed_offset=st.none() | INT64,
+    leader_epoch=EPOCH,
     lost=INT64,
     skipped=INT64,
-    moved_back_by=st.none() | TEXT,
+    continuity=st.sampled_from([None, "contiguous", "gap", "overlap", "re-created", "truncated", "new"]),
+    newest_timestamp=st.none() | INT64,
+    late=INT64,
 )
+TEXTS = st.lists(TEXT, max_size=2).map(tuple)
+TWO = st.none() | st.tuples(INT64, INT64)
 
 
 @st.composite
@@ -359,7 +416,7 @@ def any_plans(draw):
     return OffsetPlan(
         cluster_id=draw(TEXT),
         group_id=draw(st.none() | TEXT),
-        checkpoint_id=draw(st.none() | TEXT),
+        pipeline=draw(st.none() | TEXT),
         isolation_level=draw(ISOLATION),
         startup_mode=draw(TEXT),
         bounded_mode=draw(TEXT),
@@ -367,17 +424,30 @@ def any_plans(draw):
         resolved_at_ms=draw(INT64),
         topic_ids={topic: draw(st.none() | TEXT) for topic in topics},
         partitions=rows,
+        batch=draw(st.none() | st.builds(BatchName, TEXT, st.none() | INT64, st.none() | TEXT)),
+        instance=draw(st.none() | TEXT),
+        run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
+        mirrors=draw(st.booleans()),
+        fencing=draw(st.sampled_from(["compare", "transaction"])),
+        output=draw(st.none() | TEXT),
+        subscription=draw(TEXT),
+        startup_words=draw(TEXT),
         splits=draw(st.integers(1, 9)),
         split_by=draw(st.sampled_from(["size", "flink"])),
-        interval=draw(st.none() | st.tuples(INT64, INT64)),
-        run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
-        parent=draw(st.none() | TEXT),
-        replaces=draw(st.none() | TEXT),
+        overwrites=tuple(draw(st.lists(st.integers(0, 9), max_size=2))),
+        restarts=draw(TEXTS),
+        restarted=draw(st.booleans()),
+        reason=draw(st.none() | TEXT),
+        withdrawn=draw(st.booleans()),
+        interval=draw(TWO),
         window_complete=draw(st.none() | st.booleans()),
         low_watermark_ms=draw(st.none() | INT64),
-        window_bounds=draw(st.none() | st.tuples(INT64, INT64)),
-        warnings=tuple(draw(st.lists(TEXT, max_size=2))),
+        window_bounds=draw(TWO),
+        window_bounds_by_topic=draw(st.none() | st.dictionaries(TEXT, st.tuples(INT64, INT64), min_size=1, max_size=2)),
+        timestamp_types=dict.fromkeys(topics[:1], draw(st.sampled_from(["CreateTime", "LogAppendTime"]))),
+        warnings=draw(TEXTS),
         ignored=tuple(draw(st.lists(PLACE, max_size=2))),
+        vanished=draw(TEXTS),
     )
 
 

@@ -9,27 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.committing import commit_run
-from airflow_kafka_offsets.frozen_plans import plan_run
-from airflow_kafka_offsets.many_windows import look_out_many
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.widths import Width, boundaries
-from airflow_kafka_offsets.planner import make_plan, request_for
-from airflow_kafka_offsets.stores.objects import open_work_store
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
+from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
+from airflow_kafka_offsets.offsets.request.widths import Width, boundaries
+from airflow_kafka_offsets.pipeline.estimate import estimate_windows
+from airflow_kafka_offsets.pipeline.preview import preview
 from tests.cluster.memory import InMemoryCluster
+from tests.laws import pipelines
+from tests.laws.pipelines import NOW, ranges, run_key
 
 law = settings(deadline=None, max_examples=100)
 
 T = 1_704_103_200_000
-NOW = 1_795_168_800_000
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)]
 TIMES = st.lists(st.integers(-5, 65), max_size=30)  # minutes after T: also before the first window, and after the last
 LOGS = st.tuples(*[TIMES for _ in PLACES])
@@ -41,7 +40,7 @@ def minute(number: int) -> int:
 
 
 def cluster_of(logs, deleted=(0, 0, 0), control=False) -> InMemoryCluster:
-    cluster = InMemoryCluster(now_ms=minute(30))
+    cluster = pipelines.cluster(now_ms=minute(30))
     cluster.create_topic("orders", 2)
     cluster.create_topic("payments", 1)
     for tp, minutes in zip(PLACES, logs, strict=True):
@@ -55,23 +54,18 @@ def cluster_of(logs, deleted=(0, 0, 0), control=False) -> InMemoryCluster:
     return cluster
 
 
-def window(cluster: InMemoryCluster, start: object, end: object, **more: object):
-    request = request_for(
-        {},
-        {
-            "topics": "orders,payments",
-            "startup_mode": "timestamp",
-            "startup_timestamp": start,
-            "bounded_mode": "timestamp",
-            "bounded_timestamp": end,
-            **more,
-        },
+def window(cluster: InMemoryCluster, start: object, end: object) -> OffsetPlan:
+    asked = RequestParameters(
+        topics="orders,payments",
+        startup_mode="timestamp",
+        startup_timestamp=start,  # type: ignore[arg-type]
+        bounded_mode="timestamp",
+        bounded_timestamp=end,  # type: ignore[arg-type]
     )
-    return make_plan(request, cluster, now_ms=NOW)
+    return preview(parse_request(asked, Occasion(NOW)), cluster, None)
 
 
-def ranges(plan) -> dict[TopicPartition, tuple[int, int]]:
-    return {p.topic_partition: (p.start_offset, p.end_offset) for p in plan.partitions}
+SCOPE = Scope(TopicList(("orders", "payments")))
 
 
 # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -143,8 +137,7 @@ def test_windows_of_the_calendar_join_on_every_day_of_the_year(start, length, wi
 @given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 10)] * 3))
 def test_many_windows_are_what_each_would_be_alone(logs, cuts, deleted):
     cluster = cluster_of(logs, deleted)
-    request = request_for({}, {"topics": "orders,payments", "startup_mode": "earliest-offset"})
-    found = look_out_many(request, cluster, [minute(cut) for cut in cuts], now_ms=NOW).windows
+    found = estimate_windows(SCOPE, cluster, [minute(cut) for cut in cuts], now_ms=NOW).windows
     assert [(w.start_ms, w.end_ms) for w in found] == [(minute(a), minute(b)) for a, b in pairwise(cuts)]
     for outlook in found:
         plan = window(cluster, outlook.start_ms, outlook.end_ms)
@@ -158,8 +151,7 @@ def test_a_window_that_retention_has_touched_is_never_called_kept(logs, cuts, de
     """Compared with the same logs before retention; in order, as Kafka's segments are by and large."""
     logs = [sorted(minutes) for minutes in logs]
     before, after = cluster_of(logs), cluster_of(logs, deleted)
-    request = request_for({}, {"topics": "orders,payments", "startup_mode": "earliest-offset"})
-    for outlook in look_out_many(request, after, [minute(cut) for cut in cuts], now_ms=NOW).windows:
+    for outlook in estimate_windows(SCOPE, after, [minute(cut) for cut in cuts], now_ms=NOW).windows:
         had = ranges(window(before, outlook.start_ms, outlook.end_ms))
         has = ranges(window(after, outlook.start_ms, outlook.end_ms))
         for tp in PLACES:
@@ -183,51 +175,47 @@ STEPS = st.lists(
 @law
 @given(STEPS, st.sampled_from(["read_uncommitted", "read_committed"]))
 def test_from_the_position_to_a_time_no_record_is_lost_or_read_twice(steps, isolation_level):
-    """DESIGN's pair for a live schedule: late records and such of the future, runs that fail and are not repeated.
+    """DESIGN's pair for a live schedule: late records and such of the future, and runs that fail.
 
-    Each run ends ten minutes after the one before. A last one, long after, reads what was still to come.
+    Each run ends ten minutes after the one before; a batch that a run has left unfinished is the next one's, as it was
+    planned. The last runs, long after, read what was still to come.
     """
-    cluster = cluster_of([[], [], []])
-    read: Counter[tuple[TopicPartition, int]] = Counter()
-    with TemporaryDirectory() as folder:
-        store = open_work_store(str(Path(folder)))
-        number = 0
+    pipeline = pipelines.Pipeline(
+        cluster_of([[], [], []]),
+        {
+            "topics": "orders,payments",
+            "startup_mode": "earliest-offset",
+            "bounded_mode": "timestamp",
+            "isolation_level": isolation_level,
+        },
+    )
+    number = 0
 
-        def run(commits: bool, end: int) -> None:
-            key = RunKey("dag", f"run-{number}", "resolve")
-            request = request_for(
-                {},
-                {
-                    "topics": "orders,payments",
-                    "group_id": "g",
-                    "checkpoint_id": "g/dag/resolve",
-                    "startup_mode": "earliest-offset",
-                    "bounded_mode": "timestamp",
-                    "interval": (minute(end - 10), minute(end)),
-                    "isolation_level": isolation_level,
-                    "run": key,
-                    "run_type": "scheduled",
-                },
-            )
-            stored = plan_run(request, key, store, cluster)
-            if not commits:
-                return
-            commit_run(stored.plan, store, cluster, require_report=False)
-            for tp, (first, past) in ranges(stored.plan).items():
-                read.update((tp, offset) for offset in range(first, past))
+    def run(commits: bool, end: int) -> None:
+        occasion = {"interval": (minute(end - 10), minute(end))}
+        assignment = pipeline.plan(run_key(number), occasion=occasion)
+        if not commits:
+            return
+        if assignment.batch is not None:
+            pipeline.read(assignment.batch, assignment.splits)
+        pipeline.commit(run_key(number), assignment)
 
-        for kind, what, more in steps:
-            if kind == "produce":
-                cluster.produce(PLACES[what], [minute(number * 10 + at) for at in more])
-            elif kind == "transaction":
-                transaction = cluster.begin_transaction()
-                transaction.produce(PLACES[what], [minute(number * 10)])
-                transaction.commit() if more else transaction.abort()
-            else:
-                number += 1
-                run(what, number * 10)
+    for kind, what, more in steps:
+        if kind == "produce":
+            pipeline.cluster.produce(PLACES[what], [minute(number * 10 + at) for at in more])
+        elif kind == "transaction":
+            transaction = pipeline.cluster.begin_transaction()
+            transaction.produce(PLACES[what], [minute(number * 10)])
+            transaction.commit() if more else transaction.abort()
+        else:
+            number += 1
+            run(what, number * 10)
+    for _ in range(2):
         number += 1
-        run(True, 1_000_000)
+        run(True, 1_000_000 * number)
+    read: Counter[tuple[TopicPartition, int]] = Counter()
+    for rows in pipeline.lake.values():
+        read.update((tp, offset) for tp, offsets in rows.items() for offset in offsets)
     for tp in PLACES:
-        end = cluster.topics[tp.topic].logs[tp.partition].high_watermark
+        end = pipeline.cluster.topics[tp.topic].logs[tp.partition].high_watermark
         assert [read[tp, offset] for offset in range(end)] == [1] * end

@@ -1,14 +1,13 @@
 """``python -m tests.model.broken``: the model must notice each broken rule, or it shows nothing.
 
 Each patch breaks one rule in a copy of the package, and the model explores the copy as it does in CI. What is noticed
-depends on what is explored: by default the seed is fixed; ``SEED=7 python -m tests.model.broken`` explores otherwise.
-Words after the command choose patches by their names. It takes some minutes, so it is no part of ``make mutate``.
+depends on what is explored: by default the seed is fixed; ``SEED=7 python -m tests.model.broken`` explores otherwise,
+``MODEL_EXAMPLES=3000`` more. Words after the command choose patches by their names. It takes some minutes, so it is no
+part of ``make mutate``.
 
-Where a rule is covered by another, the two are broken together, and their names say so. Not noticed so far, and left
-out: row 5 (a moved parent is refused anyway), a landed commit that is not seen (the next run is refused, and asks a
-person), the splits of a re-plan, and that the lowest turn goes on. Plain tests claim those. Rare ones (row 1, row 3 once
-the chain has gone on, a re-plan after the commit, the position to mirror over, the fence alone, records that are gone, the
-partitions that a plan lacks) take more examples than CI's: ``MODEL_EXAMPLES=3000``.
+One rule may be broken without anybody being harmed: who holds a batch is courtesy. That it is *not* noticed shows that
+the model's complaints are about safety. Left out: that two attempts with the highest number verify nothing, because both
+have looked, and neither wrote.
 """
 
 # ruff: noqa: E501 - what is searched for is as long as the lines of the code are
@@ -27,62 +26,65 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutations.__main__ import copy_project
-from tests.mutations.mutations import COMMITS, COMMITTING, FROZEN, REPLAY, RESTORE, RUNS, Mutation
+from tests.mutations.mutations import Mutation
 from tests.mutations.patch import PACKAGE, apply
+
+COMMIT, PLAN, WINDOW, GROUP = "pipeline/commit.py", "pipeline/plan.py", "pipeline/window.py", "pipeline/group.py"
+ATTEMPTS, READS, VERIFY = "stores/attempts.py", "stores/reads.py", "offsets/reads/verify.py"
+LOG, ANEW = "offsets/batch/log.py", "offsets/batch/anew.py"
 
 
 @dataclass(frozen=True)
 class Broken:
+    """:ivar harmless: it must not be noticed."""
+
     name: str
     patches: tuple[Mutation, ...]
+    harmless: bool = False
 
 
-def _broken(name: str, *patches: tuple[str, str, str]) -> Broken:
-    return Broken(name, tuple(Mutation(name, *patch) for patch in patches))
+def _broken(name: str, *patches: tuple[str, str, str], harmless: bool = False) -> Broken:
+    return Broken(name, tuple(Mutation(name, *patch) for patch in patches), harmless)
 
-
-NO_PARENT = (COMMITTING, "        record.require_parent_or_own(plan)\n", "")
-NO_PARENT_IN_STORE = (COMMITTING, "    record.require_parent_or_own(plan, checkpoint_only=True)\n", "")
-NO_FENCE = (
-    COMMITTING,
-    "cluster.open_commit(group_id, fencing) as commit",
-    'cluster.open_commit(group_id, "compare") as commit',
-)
-NO_SECOND_LOOK = (
-    COMMITTING,
-    "        _refuse_movement(group_id, before, cluster.committed(group_id, partitions, stable=False))\n",
-    "",
-)
-NO_TURN_TO_COMMIT = (COMMITTING, "chain.turns.take(plan.run, is_alive)  # before the fence", "pass  # before the fence")
-NO_SUPERSEDED = (REPLAY, "    if by is not None:\n", "    if False:\n")
 
 BROKEN = (
-    Broken("nothing", ()),
-    _broken("row 1: a topic made anew", (COMMITS, "if planned_id is None or topic_id == planned_id:", "if True:")),
-    _broken("row 2: base is end", (COMMITS, "mark.plan_id == plan.plan_id) or base == end)", "mark.plan_id == plan.plan_id) or True)")),
-    _broken("row 3: keep", (COMMITS, '        return "keep"  # row 3\n', '        return "write"  # row 3\n')),
-    _broken("row 4: base", (COMMITS, "if now == base and (base is None or", "if True and (base is None or")),
-    _broken("row 6: anything else", (COMMITS, "    raise Refusal(\n        CommitConflict,\n        f\"{tp}: the group was at", "    return \"write\"\n    raise Refusal(\n        CommitConflict,\n        f\"{tp}: the group was at")),
-    _broken("superseded", NO_SUPERSEDED),
-    _broken("superseded, and the parent at the commit", NO_SUPERSEDED, NO_PARENT, NO_PARENT_IN_STORE),
-    _broken("the parent at the commit", NO_PARENT, NO_PARENT_IN_STORE),
-    _broken("the fence", NO_FENCE),
-    _broken("the parent at the commit, and the fence", NO_PARENT, NO_PARENT_IN_STORE, NO_FENCE),
-    _broken("the second look", NO_SECOND_LOOK),
-    _broken("the second look at the reports", (COMMITTING, "        verify()\n        commit.commit()", "        commit.commit()")),
-    _broken("the reports at all", (COMMITTING, "        if require_report:\n", "        if False:\n")),
-    _broken("restore: the group moved", (RESTORE, "        and commit.offset != checkpoint.offsets[tp].group_offset\n", "        and False\n")),
-    _broken("restore: another pipeline's mark", (RESTORE, " if mark.pipeline in here}", "}")),
-    _broken("a plan that was replaced", (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
-    _broken("replay: records that are gone", (REPLAY, "    if not gone:\n", "    if True:\n")),
-    _broken("row 3: once the chain has gone on", (COMMITS, "if own_commit_on_record and (gone_on or (", "if own_commit_on_record and ((")),
-    _broken("replaced while its commit landed", (FROZEN, "    if committed and committed.plan_id != stored.plan.plan_id:\n", "    if False:\n"), (FROZEN, "    committed = _committed_plan(store, run, cluster)\n    # A window", "    committed = kept.plan if has_committed(kept.plan, store, cluster) else None\n    # A window")),
-    _broken("what a late job has begun", (COMMITTING, "            _refuse_left_over(plan, store)\n", ""), (RUNS, "current is not None and current.plan.plan_id != plan.plan_id:\n        raise PlanReplaced", "False:\n        raise PlanReplaced")),
-    _broken("replay: a re-plan after the commit", (FROZEN, "    if request.re_plan and committed:\n", "    if False:\n")),
-    _broken("windows: a rival that holds it", ("stores/windows.py", "            if rivals:\n", "            if False:\n")),
-    _broken("windows: no position to mirror over", (COMMITS, "    if mark is not None and not mark.window:\n        return f", "    if False:\n        return f")),
-    _broken("unblock: what it skips", ("offsets/unblock.py", "                    skipped=skipped,\n", "                    skipped=0,\n")),
-    _broken("checkpoint: what the plan lacks", ("offsets/checkpoint.py", "offsets={**inherited, **kept},", "offsets=dict(kept),")),
+    _broken("nothing", harmless=True),
+    _broken("the holder is waited for", (LOG, "    return is_running(holder.run)\n", "    return False\n"), harmless=True),
+    _broken("the reads are verified", (COMMIT, "        if require_report:\n", "        if False:\n")),
+    _broken("the current plan is the one that was handed over", (COMMIT, "        if batch.log.plan.plan_id != handed.plan_id:\n", "        if False:\n")),
+    _broken("the highest attempt decides", (READS, "        if deciding and number < deciding[0].number:\n            break\n", "        if deciding and deciding[0].report:\n            break\n        deciding.clear()\n")),
+    _broken("what is done again is newer", (COMMIT, "require_read(batch, again.attempts if again and again.by.run == me.run else None)", "require_read(batch)")),
+    _broken("the splits of earlier plans are started", ("offsets/plan/splits.py", "sorted({*splits_with_records(plan), *plan.overwrites})", "sorted(splits_with_records(plan))")),
+    _broken("a batch never has fewer splits", (ANEW, "splits=max(before.splits, fresh.splits)", "splits=fresh.splits"), (ANEW, "set(splits_to_start(before)) - splits_with_records(widened)", "{n for n in splits_to_start(before) if n < fresh.splits} - splits_with_records(widened)")),
+    _broken("GroupMoved at resolve", (PLAN, 'if foreign and request.policies.on_group_moved == "fail" and', "if False and")),
+    _broken("GroupMoved before the commit", (COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "")),
+    _broken("GroupMoved before the group is written", (GROUP, "    if foreign:\n        raise group_moved(newest.log.plan.group_id", "    if False:\n        raise group_moved(newest.log.plan.group_id"), (COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "")),
+    _broken("the first plan signs", (PLAN, "        sign(asker.cluster, asker.request, asker.signature, seen.held, seen.after)\n", "        pass\n")),
+    _broken("the mirror looks at the log after the group", (GROUP, "newest = as_if or pipeline.newest_commit() or newest", "newest = as_if or newest")),
+    _broken("the mirror looks at the log again", (GROUP, "        after = pipeline.newest_commit()\n", "        after = newest\n")),
+    _broken("the next number is above the mark", (PLAN, "max(newest.number or 0 if newest else 0, number_of(self.marked)) + 1", "(newest.number or 0 if newest else 0) + 1")),
+    _broken("a run has its own batch", (PLAN, "    own = asker.pipeline.batch_of_run(asker.run)\n", "    own = None\n")),
+    _broken("a run is bound once it has taken", (PLAN, "    step = next_step(\n", "    if own is None and batch is not None:\n        asker.pipeline.bind(asker.run, batch)\n    step = next_step(\n")),
+    _broken("restart words add up", ("pipeline/draft.py", "restarts=start.applied if start.restart is None else (*start.applied, start.restart)", "restarts=() if start.restart is None else (start.restart,)")),
+    _broken("a batch planned anew goes on from where it began", (PLAN, "start = Start(position_within(old, kept), kept=kept,", "start = Start(kept, kept=kept,")),
+    _broken("records that are gone are looked for", ("pipeline/records.py", "return not self.gone and not self.another_log", "return True")),
+    _broken("what is verified and gone stays", (PLAN, "    if not records.there and is_read(batch):\n", "    if False:\n")),
+    _broken("a redo writes down the attempts", (PLAN, "Taken(asker.me, asker.request.occasion.now_ms, highest_attempts(batch, splits))", "Taken(asker.me, asker.request.occasion.now_ms)")),
+    _broken("a committed batch is not planned anew", (PLAN, '    if words.re_plan and isinstance(step, DoAgain | Leave):\n        raise BatchClosed("re_plan", str(name), "it is committed")\n', ""), (PLAN, '    """A committed batch once more; where its records are gone, what is written stays."""\n    plan = batch.log.plan\n', '    plan = batch.log.plan\n    if asker.request.words.re_plan:\n        return _replan(asker, seen, batch, planned_anew(plan, _draft_anew(asker, seen, batch), "re_plan"))\n')),
+    _broken("WorkStoreLost", (PLAN, "if restart is None and told is None and asker.around.has_succeeded_before(asker.run):", "if False:")),
+    _broken("StoreBehindGroup", (PLAN, "    elif number_of(seen.marked) > _last_number(newest):\n", "    elif False:\n")),
+    _broken("AnotherPipeline", (PLAN, "        refuse_another_pipeline(request, signature, follows)\n", "")),
+    _broken("marks of a lost log are the position", (PLAN, "    if newest is None and told is not None:\n", "    if False:\n"), (PLAN, "if restart is None and told is None and asker", "if False and asker")),
+    _broken("what a plan lacks keeps its offset", ("offsets/plan/position.py", "    offsets = {**inherited, **offsets}\n", "    offsets = dict(offsets)\n")),
+    _broken("windows that overlap are refused", (WINDOW, "    if others:\n        raise WindowOverlaps", "    if False:\n        raise WindowOverlaps")),
+    _broken("a window is claimed before the others are looked at", (WINDOW, "    asker.pipeline.claim(claim)\n    others = _in_the_way(asker, claim)\n", "    others = _in_the_way(asker, claim)\n    asker.pipeline.claim(claim)\n")),
+    _broken("a withdrawn window is planned anew", (WINDOW, 'raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")\n    if request.words.re_plan or plan.withdrawn:', 'raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")\n    if request.words.re_plan:')),
+    _broken("a window that a driver has begun is not withdrawn", (WINDOW, "    if batch.log.committed or has_begun(batch):\n", "    if batch.log.committed:\n"), (WINDOW, "    if withdrawn is None or has_begun(batch):\n", "    if withdrawn is None:\n")),
+    _broken("a driver looks before it writes", (ATTEMPTS, "        if rival is None and replaced is None:\n            return\n", "        return\n")),
+    _broken("a driver looks at its report", (ATTEMPTS, "        if rival is not None or replaced is not None:\n            begin(", "        if False:\n            begin(")),
+    _broken("nothing written is no write", (VERIFY, "        return self.report is None or self.report.wrote\n", "        return True\n")),
+    _broken("UnknownOutput", ("spark/loop.py", "    if unknown:\n        raise UnknownOutput", "    if False:\n        raise UnknownOutput")),
+    _broken("a batch that is done again knows those after it", ("spark/loop.py", "splits_to_start(batch.plan)[0] or _is_committed(batch):", "splits_to_start(batch.plan)[0]:")),
 )  # fmt: skip
 
 
@@ -92,8 +94,8 @@ def main(names: Sequence[str]) -> int:
     with ThreadPoolExecutor(int(os.environ.get("WORKERS", "1"))) as pool:
         for broken, outcome in zip(chosen, pool.map(_outcome, chosen), strict=True):
             noticed = outcome.startswith("noticed")
-            bad += noticed is not bool(broken.patches)
-            print(f"{broken.name:42} {outcome}", flush=True)
+            bad += noticed is broken.harmless
+            print(f"{broken.name:52} {outcome}", flush=True)
     return int(bad > 0)
 
 

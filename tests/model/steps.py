@@ -1,46 +1,88 @@
-"""Workers that stop before and after each look and each write, to go on at once, much later, or never.
+"""Workers that stop before each look and each write, to go on at once, much later, or never.
 
-A step is one call of the code under test (a resolve, a read, a commit) in a greenlet of its own. Each question to the
-group, each object of the work store, and of a commit the fence, the sending and the write are places where it pauses:
-what happens elsewhere before it goes on, and whether it does, is the model's choice. So a crash, a zombie, two
-committers and a person's reset between a look and a write are all one thing: another order of the same pauses. A step
-that is killed at a write may leave it undone, done in part, or done without knowing it.
+A step is one call of the code under test (a resolve, a Spark driver, a commit) in a greenlet of its own. Each verb of
+the work store, each question to the cluster, each write to the group and a driver's swap of its output are places where
+it pauses: what happens elsewhere before it goes on, and whether it does, is the model's choice. So a crash, a zombie,
+two committers and a person's reset between a look and a write are all one thing: another order of the same pauses.
+
+A step that stops at a write for good may leave it undone, done, or (a plain commit is not atomic) done in part. It may
+also live on, and be told of an error, or that somebody else was faster: a client library that repeats a request whose
+answer was lost finds the object that it wrote itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 from greenlet import getcurrent, greenlet
 
 from airflow_kafka_offsets.broker.protocol import Fencing
-from airflow_kafka_offsets.errors import RefusedError, UnavailableError
+from airflow_kafka_offsets.errors import (
+    ClusterUnavailable,
+    CommitUnsettled,
+    KafkaOffsetsError,
+    NothingToDiscover,
+    StoreUnavailable,
+)
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
 from tests.cluster.memory import InMemoryCluster, MemoryCommit
+from tests.model.store import MemoryStore
 
 
 class Killed(BaseException):
     """The process is gone: nothing of it may catch this."""
 
 
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a step at the place where it stands.
+
+    :ivar arrived: how many parts of its write are done all the same; an object has one part, a commit one a partition.
+    :ivar then: it ``dies``; or an ``error`` is raised; or it is told that the name was ``taken``.
+    """
+
+    arrived: int = 0
+    then: Literal["dies", "error", "taken"] = "dies"
+
+
 class Step:
     """One call, as far as it has come.
 
-    :ivar at: where it stands: what it is about to do, or has just done.
+    :ivar kind: ``resolve``, ``spark``, ``commit`` or, at a terminal, ``skip`` and ``clean``.
+    :ivar run: whose task it is.
+    :ivar ask: what that run was asked when the step began.
+    :ivar at: where it stands: what it is about to do.
     :ivar error: the refusal that it ended with. Anything else that it raises is a flaw, and is raised in the model.
     """
 
-    def __init__(self, call: Callable[[], Any], on_return: Callable[[Any], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        run: Any,
+        ask: Mapping[str, Any],
+        call: Callable[[], Any],
+        tick: Callable[[], int],
+        on_return: Callable[[Any], None] = lambda _: None,
+    ) -> None:
         self._greenlet = greenlet(self._run)
         self._greenlet.step = self  # type: ignore[attr-defined]
-        self._call, self._on_return = call, on_return
+        self._call, self._tick, self._on_return = call, tick, on_return
+        self.kind, self.run, self.ask = kind, run, ask
         self.at = "start"
         self.error: Exception | None = None
         self.done = False
         self._returned: list[Any] = []
+        # What the books keep of it.
+        self.began_at = tick()
+        self.ended_at: int | None = None
+        self.group_at_birth: Mapping[TopicPartition, CommittedOffset] = {}
+        self.seen_group: dict[TopicPartition, CommittedOffset | None] = {}
+        self.described: dict[str, str | None] = {}
+        self.wrote_group_at: int | None = None
+        self.verified: set[str] = set()
 
     @property
     def succeeded(self) -> bool:
@@ -66,13 +108,18 @@ class Step:
         return self
 
     def finish(self) -> Step:
-        return self.advance(10_000)
+        self.advance(3_000)
+        assert self.done, f"{self} never ends: it stands at {self.at!r}"
+        return self
 
-    def kill(self, arrived: int = 0) -> None:
-        """The process dies. At a write, ``arrived`` parts of it are done all the same."""
+    def strike(self, fate: Fate) -> Step:
+        """Something goes wrong where it stands."""
         if not self.done and self._greenlet:
-            self._greenlet.switch(arrived)
-        self.done = True
+            self.at = self._greenlet.switch(fate) or self.at
+            self._settle()
+        if fate.then == "dies":
+            self.done = True
+        return self
 
     def _settle(self) -> None:
         """What it returned is taken outside of it, so that nobody who looks is held up."""
@@ -84,40 +131,134 @@ class Step:
     def _run(self) -> None:
         try:
             self._returned.append(self._call())
-        except (RefusedError, UnavailableError) as error:
+        except (KafkaOffsetsError, SparkFailed) as error:
             self.error = error
         except Killed:
-            pass
+            return
+        self.ended_at = self._tick()
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.run}"
+
+
+class SparkFailed(Exception):
+    """Spark's own error: it cannot read what its plan names."""
 
 
 def current_step() -> Step | None:
     return getattr(getcurrent(), "step", None)
 
 
-def _pause(where: str) -> int | None:
-    """Wait for the model. ``None``: go on; a number: the process dies here, with so much of its write done."""
+def wait_at(where: str) -> Fate | None:
+    """Wait for the model. ``None``: go on."""
     if current_step() is None:
         return None
-    arrived: int | None = getcurrent().parent.switch(where)
-    return None if arrived == () else arrived
+    fate: Fate | None = getcurrent().parent.switch(where)
+    return fate if isinstance(fate, Fate) else None
 
 
-def pause(where: str) -> None:
+def pause(where: str, error: Callable[[], Exception] | None = None) -> None:
     """A place at which nothing is written."""
-    if _pause(where) is not None:
+    fate = wait_at(where)
+    if fate is None:
+        return
+    if fate.then == "dies" or error is None:
         raise Killed
+    raise error()
+
+
+def _no_store() -> Exception:
+    return StoreUnavailable("Cannot ask the store", "no route", "Retry.", retriable=True)
+
+
+def _no_cluster() -> Exception:
+    return ClusterUnavailable("Cannot ask the cluster", "no route", "Retry.", retriable=True)
 
 
 class Watch(Protocol):
-    """Who is told of what steps see and do at the group."""
+    """Who is told of what steps see and do."""
+
+    def on_create(self, name: str, data: bytes) -> None: ...
+
+    def on_delete(self, name: str) -> None: ...
+
+    def is_out_of_place(self, name: str) -> bool: ...
 
     def on_describe(self, described: ClusterDescription) -> None: ...
 
-    def on_look(self, found: Mapping[TopicPartition, CommittedOffset]) -> None: ...
+    def on_look(self, asked: list[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]) -> None: ...
 
-    def on_commit(
-        self, before: Mapping[TopicPartition, CommittedOffset], landed: Mapping[TopicPartition, CommittedOffset]
+    def on_group_write(
+        self,
+        group_id: str,
+        fencing: Fencing,
+        before: Mapping[TopicPartition, CommittedOffset],
+        landed: Mapping[TopicPartition, CommittedOffset],
     ) -> None: ...
+
+
+# ── the work store ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SteppedStore:
+    """A store whose callers pause at each verb. Nobody who is not a step is held up."""
+
+    def __init__(self, store: MemoryStore, watch: Watch) -> None:
+        self._store, self._watch = store, watch
+        self.uri = "memory"
+
+    def create(self, name: str, data: bytes) -> bool:
+        fate = wait_at(f"create {kind_of(name, data)}")
+        if self._watch.is_out_of_place(name):
+            raise _no_store()
+        created = (fate is None or fate.arrived > 0) and self._store.create(name, data)
+        if created:
+            self._watch.on_create(name, data)
+        if fate is None:
+            return created
+        if fate.then == "dies":
+            raise Killed
+        if fate.then == "taken" and self._store.get(name) is not None:
+            return False
+        raise _no_store()
+
+    def get(self, name: str) -> bytes | None:
+        pause("get", _no_store)
+        return self._store.get(name)
+
+    def list(self, folder: str, after: str = "") -> list[str]:
+        pause("list", _no_store)
+        return self._store.list(folder, after)
+
+    def delete(self, name: str) -> None:
+        pause("delete", _no_store)
+        self._store.delete(name)
+        self._watch.on_delete(name)
+
+
+def kind_of(name: str, data: bytes) -> str:
+    """What an object is: ``plan``, ``taken``, ``commit``, ``begun``, ``report``, ``run``, ``claim`` or ``output``."""
+    if name.startswith("outputs/"):
+        return "output"
+    if "/reads/" in name:
+        return name.rsplit(".", 2)[-2]
+    if "/window-claims/" in name:
+        return "claim"
+    if "/runs/" in name:
+        return "run"
+    return next(kind for kind in ("plan", "taken", "commit") if f'"entry":"{kind}"'.encode() in data)
+
+
+# ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_QUESTIONS = {
+    "log_start_offsets": "look at the log starts",
+    "end_offsets": "look at the ends",
+    "offsets_for_times": "look up times",
+    "newest_timestamps": "look at the newest",
+    "describe_group": "look at its members",
+}
 
 
 class SteppedCluster:
@@ -127,36 +268,39 @@ class SteppedCluster:
         self._cluster, self._watch = cluster, watch
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._cluster, name)
+        found = getattr(self._cluster, name)
+        if name not in _QUESTIONS:
+            return found
+
+        def ask(*arguments: Any, **how: Any) -> Any:
+            pause(_QUESTIONS[name], _no_cluster)
+            return found(*arguments, **how)
+
+        return ask
 
     def describe(self, *arguments: Any) -> Any:
-        pause("describe")
-        described = self._cluster.describe(*arguments)
+        pause("describe", _no_cluster)
+        try:
+            described = self._cluster.describe(*arguments)
+        except NothingToDiscover:
+            self._watch.on_describe(ClusterDescription(self._cluster.cluster_id))
+            raise
         self._watch.on_describe(described)
         return described
 
-    def end_offsets(self, *arguments: Any) -> Any:
-        pause("look at the ends")
-        return self._cluster.end_offsets(*arguments)
-
-    def committed(self, *arguments: Any, **how: Any) -> Any:
-        pause("look at the group")
-        found = self._cluster.committed(*arguments, **how)
-        self._watch.on_look(found)
+    def committed(self, group_id: str, partitions: Any, **how: Any) -> Any:
+        pause("look at the group", _no_cluster)
+        found = self._cluster.committed(group_id, partitions, **how)
+        self._watch.on_look(list(partitions), found)
         return found
-
-    def describe_group(self, *arguments: Any) -> Any:
-        pause("look at its members")
-        return self._cluster.describe_group(*arguments)
 
     @contextmanager
     def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[SteppedCommit]:
         """A process that is killed aborts nothing: its transaction is left behind, pending."""
-        pause("open the fence")
+        pause("open the fence", _no_cluster)
         opened = self._cluster.open_commit(group_id, fencing)
         opened.__enter__()
         try:
-            pause("opened the fence")
             yield SteppedCommit(opened, self._watch)
         except Killed:
             raise
@@ -171,79 +315,24 @@ class SteppedCommit:
         self._opened, self._watch = opened, watch
 
     def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        pause("send")
+        pause("send", _no_cluster)
         self._opened.send(offsets)
-        pause("sent")
 
     def commit(self) -> None:
-        arrived = _pause("commit")
-        if arrived == 0:
-            raise Killed
+        fate = wait_at("write the group")
         opened = self._opened
-        if arrived is not None and opened.fencing == "compare":  # a transaction arrives as a whole
-            opened.sent = dict(sorted(opened.sent.items())[:arrived])
-        group = opened.cluster.groups.setdefault(opened.group_id, {})
-        before = dict(group)
-        try:
-            opened.commit()
-        finally:
-            landed = {tp: commit for tp, commit in opened.sent.items() if group.get(tp) is commit}
-            if landed:
-                self._watch.on_commit(before, landed)
-        if arrived is not None:
-            raise Killed
-        pause("committed")
-
-
-class Place:
-    """A path object like an object store's: an object is there once it is closed, and only once."""
-
-    def __init__(self, path: Path, on_object: Callable[[Path, bytes], None]) -> None:
-        self._path, self._on_object = path, on_object
-        self.name = path.name
-
-    def __truediv__(self, name: str) -> Place:
-        return Place(self._path / name, self._on_object)
-
-    @property
-    def parent(self) -> Place:
-        return Place(self._path.parent, self._on_object)
-
-    def mkdir(self, **how: Any) -> None:
-        self._path.mkdir(**how)
-
-    def iterdir(self) -> Iterator[Path]:
-        return self._path.iterdir()
-
-    def read_bytes(self) -> bytes:
-        return self._path.read_bytes()
-
-    def open(self, mode: str) -> _Upload:
-        assert mode == "xb", "objects are written once"
-        return _Upload(self._path, self._on_object)
-
-
-class _Upload:
-    def __init__(self, path: Path, on_object: Callable[[Path, bytes], None]) -> None:
-        self._path, self._on_object, self._data = path, on_object, b""
-
-    def __enter__(self) -> _Upload:
-        return self
-
-    def write(self, data: bytes) -> None:
-        self._data += data
-
-    def __exit__(self, *error: object) -> None:
-        if error[0] is not None:
-            return
-        arrived = _pause(f"write {self._path.name}")
-        if arrived == 0:
-            raise Killed
-        half = arrived == 1  # a store that publishes what was sent so far; a whole object is left by 2 and more
-        with self._path.open("xb") as file:
-            file.write(self._data[: len(self._data) // 2] if half else self._data)
-        if not half:
-            self._on_object(self._path, self._data)
-        if arrived is not None:
-            raise Killed
-        pause(f"wrote {self._path.name}")
+        if fate is not None and opened.fencing == "compare":  # a transaction arrives as a whole
+            opened.sent = dict(sorted(opened.sent.items())[: fate.arrived])
+        if fate is None or fate.arrived:
+            group = opened.cluster.groups.setdefault(opened.group_id, {})
+            before = dict(group)
+            try:
+                opened.commit()
+            finally:
+                landed = {tp: commit for tp, commit in opened.sent.items() if group.get(tp) is commit}
+                if landed:
+                    self._watch.on_group_write(opened.group_id, opened.fencing, before, landed)
+        if fate is not None:
+            if fate.then == "dies":
+                raise Killed
+            raise CommitUnsettled("Cannot commit", "no answer", "Retry.", retriable=True)

@@ -1,96 +1,84 @@
-"""The world of the model: one group, two pipelines on it, and a bookkeeping that knows more than the code under test.
+"""The world of the model: Airflow's runs and their tasks, two pipelines, one cluster, one work store, one lake.
 
-The oracle sees each object that is written to the work store and each commit that reaches the group, and knows from
-that, not from what the code says of itself:
-
-- ``outputs``: what each run's output holds, by split: an attempt empties its split, the end of its sink fills it;
-- ``accounted``: of each pipeline and log, the offsets that a landed plan has read, or counted as lost or skipped, or
-  that the startup mode of the pipeline's first plan passed over;
-- ``successes``: the outputs of the runs whose commit returned and that have not begun anew since, windows apart;
-  ``promised``: what each run's output held when its commit last returned, which a later success must hold as well;
-- ``looks``: what each step has seen of the group. A commit replaces only what its plan was made upon, or its own.
-
-Which runs live is the model's to say (``alive``), and wrong: a run that it gives up may go on as a zombie.
-
-A log is a topic's *id* and a partition: a topic that is created again is another log. What a person orders to be read
-twice (``restart``, ``on_group_moved``) begins another *epoch* of the log: only within one epoch two outputs with one
-record are a fault. What is written after an unclean election at offsets that were taken before is another record. One
-state of affairs is excused, see :meth:`World.forget`.
+What happens in it is the model's to say (``test_model.py``); what must hold in it is written in ``books.py`` and
+``reader.py``. Which runs are running is the model's to say too (``running``), and wrong: a run that it gives up may go
+on as a zombie.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.committing import commit_run
-from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.frozen_plans import plan_run
-from airflow_kafka_offsets.offsets.assign import split_plan, started_splits
-from airflow_kafka_offsets.offsets.checkpoint import Checkpoint
-from airflow_kafka_offsets.offsets.commits import CommitMark
-from airflow_kafka_offsets.offsets.manifest import plan_from_dict
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.unblock import parse_unblock
-from airflow_kafka_offsets.offsets.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.planner import request_for
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
-from airflow_kafka_offsets.stores.objects import WorkStore, decode
-from airflow_kafka_offsets.stores.reads import begin_read_unless_replaced, store_report
-from airflow_kafka_offsets.stores.runs import find_plan, store_plan
-from airflow_kafka_offsets.unblocking import unblock
+from airflow_kafka_offsets.errors import ReadNotVerified
+from airflow_kafka_offsets.offsets.batch.log import Actor
+from airflow_kafka_offsets.offsets.model import CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.offsets.request.policies import Skip
+from airflow_kafka_offsets.pipeline import commit as commits
+from airflow_kafka_offsets.pipeline.clean import find_old, remove
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
+from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.skip import skip_batch, skip_window
+from airflow_kafka_offsets.pipeline.window import plan_window
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from tests.cluster.memory import InMemoryCluster
-from tests.model.steps import Place, Step, SteppedCluster, current_step
+from tests.model.books import Books
+from tests.model.driver import drive, records_gone
+from tests.model.known import is_left_out
+from tests.model.lake import Lake, Log
+from tests.model.reader import check_log, check_windows
+from tests.model.steps import Step, SteppedCluster, SteppedStore
+from tests.model.store import MemoryStore
 
-GROUP = "g"
 TOPICS = ("orders", "orders-2")
 T = 1_704_103_200_000
+NOW = 1_800_000_000_000
 
-Log = tuple[str, int]  # topic id, partition
-Held = dict[
-    Log, dict[int, tuple[int, int]]
-]  # which records an output has: by offset its epoch and how often it was cut
+
+@dataclass(frozen=True)
+class Handed:
+    """What a resolve task pushed for the tasks after it.
+
+    :ivar folder: of the batch, below the pipeline's; ``None``: there is nothing to do.
+    """
+
+    folder: str | None
+    plan_id: str | None = None
+    plan_object: str = ""
+    plan: OffsetPlan | None = None
+    splits: tuple[int, ...] = ()
 
 
 @dataclass
 class Run:
-    """A DAG run: what it was asked, the plan that its resolve task last pushed, and what works for it now."""
+    """A DAG run: what it was asked, what its resolve task last pushed, and what works for it now.
+
+    :ivar does: the key of the batch that it was given first, ``None`` for nothing, and when that was.
+    """
 
     key: RunKey
     pipeline: str
     ask: dict[str, Any]
-    plan: OffsetPlan | None = None
-    airflows_copy: OffsetPlan | None = None
-    steps: list[tuple[str, Step]] = field(default_factory=list)
-
-    @property
-    def last(self) -> Step | None:
-        return self.steps[-1][1] if self.steps else None
+    handed: Handed | None = None
+    resolve: Step | None = None
+    drivers: dict[int, Step] = field(default_factory=dict)
+    commit: Step | None = None
+    does: tuple[int, str | None] | None = None
 
     @property
     def window(self) -> bool:
         return "startup_timestamp" in self.ask
 
-    def take(self, task: str, step: Step) -> None:
-        self.steps.append((task, step))
+    @property
+    def is_done(self) -> bool:
+        return self.commit is not None and self.commit.succeeded
 
-
-@dataclass(frozen=True)
-class Output:
-    """What a split of a run's output holds; not ``whole``: an attempt has begun and not ended.
-
-    :ivar moment: how many logs had been cut when it was read.
-    """
-
-    plan: OffsetPlan
-    split: int
-    whole: bool
-    moment: int
+    def __str__(self) -> str:
+        return f"{self.key.dag_id}/{self.key.run_id}"
 
 
 class Cluster(InMemoryCluster):
@@ -105,47 +93,236 @@ class Cluster(InMemoryCluster):
 
 
 class World:
-    def __init__(self, folder: Path, fencing: str, modes: Mapping[str, dict[str, Any]]) -> None:
-        """``fencing``: of the group; ``modes``: by pipeline its parameters, its ``commit_mode`` and that of windows."""
-        self.fencing, self.modes = fencing, modes
+    """:param modes: of each pipeline, its parameters. :param looks: whether sinks look right before they swap."""
+
+    def __init__(self, modes: Mapping[str, dict[str, Any]], *, looks: bool = True) -> None:
+        self.modes, self.looks = modes, looks
         self.cluster = Cluster()
         self.cluster.create_topic("__consumer_offsets", internal=True)
         self.cluster.create_topic(TOPICS[0], 2)
-        self.stepped = SteppedCluster(self.cluster, self)
-        self.folder = folder
-        self.store = WorkStore(Place(folder, self._on_object), str(folder))
+        self.memory, self.copies = MemoryStore(), list[dict[str, bytes]]()
+        self.lake = Lake()
+        self.cuts: dict[Log, list[int]] = {}
         self.runs: list[Run] = []
-        self.alive: set[RunKey] = set()
-        self.commands: list[tuple[str, Step]] = []  # of a person, each with its pipeline
+        self.steps: list[Step] = []
+        self.running: set[RunKey] = set()
+        self.resolved: set[RunKey] = set()
+        self.instance = "airflow-1"
         self.clock = 0
-        self.words = 0
         self.members: list[Any] = []
-        # The oracle's own.
-        self.plans: dict[str, OffsetPlan] = {}
-        self.plan_epochs: dict[str, dict[Log, int]] = {}
-        self.checkpoints: dict[str, Checkpoint] = {}
-        self.checkpoint_epochs: dict[str, dict[Log, int]] = {}
-        self.latest_epochs: dict[str, dict[Log, int]] = defaultdict(dict)
-        self.restarts: dict[str, int] = {}
-        self.outputs: dict[RunKey, dict[int, Output]] = defaultdict(dict)
-        self.accounted: dict[tuple[str, Log], set[int]] = defaultdict(set)
-        self.read_up_to: dict[tuple[str, Log, int], int] = {}
-        self.successes: dict[RunKey, Held] = {}
-        self.windows: dict[RunKey, Held] = {}
-        self.promised: dict[RunKey, Held] = {}
-        self.looks: dict[Step, list[Mapping[TopicPartition, CommittedOffset]]] = defaultdict(list)
-        self.described: dict[Step, Mapping[str, str | None]] = {}
-        self.cuts: list[tuple[Log, int]] = []
-        self.verified: dict[Step, OffsetPlan] = {}
-        self.commits_of: dict[Step, OffsetPlan] = {}
-        self.landed: set[str] = set()
-        self.landed_by: set[Step] = set()
-        self.begun_pipelines: set[str] = set()
-        self.known: set[tuple[str, Log]] = set()
-        self.hurt: set[str] = set()
-        self.forgotten: set[tuple[str, Log]] = set()
+        self.choices: dict[str, dict[str, str]] = {}
+        self.restarts = 0
+        self.books = Books(self)
+        self.store = SteppedStore(self.memory, self.books)
+        self.stepped: Any = SteppedCluster(self.cluster, self.books)
 
-    # ── what people, Airflow and Kafka do ─────────────────────────────────────────────────────────────────────────────
+    # ── what the use cases know of Airflow ────────────────────────────────────────────────────────────────────────────
+
+    def is_running(self, run: RunKey) -> bool:
+        return run in self.running
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        return any(other.dag_id == run.dag_id and other != run for other in self.resolved)
+
+    # ── runs and their tasks ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def new_run(self, pipeline: str, ask: Mapping[str, Any]) -> Run:
+        run = Run(RunKey(pipeline, f"{len(self.runs):03}", "resolve"), pipeline, dict(ask))
+        self.runs.append(run)
+        self.running.add(run.key)
+        return run
+
+    def start_resolve(self, run: Run, **more: Any) -> Step:
+        ask = {**run.ask, **more}
+
+        def call() -> Assignment:
+            modes = {name: value for name, value in self.modes[run.pipeline].items() if name != "require_report"}
+            given = {"topic_pattern": "orders.*", "auto_offset_reset": "earliest", **modes}
+            given |= {"checkpoint_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
+            if run.window:
+                given |= {"output_name": self.windows_output_of(run.pipeline)}
+            request = request_for({}, RequestParameters(**given), Occasion(NOW, run_type="scheduled"))
+            asker = Asker(request, run.key, self._log(run.pipeline), self.stepped, self)
+            return plan_window(asker) if request.window else plan_batch(asker)
+
+        def pushed(assignment: Assignment) -> None:
+            batch, root = assignment.batch, f"{self._log(run.pipeline).root}/"
+            self.resolved.add(run.key)
+            run.drivers, run.commit = {}, None
+            plan = batch.log.plan if batch else None
+            self._require_same(run, plan.batch.key if plan and plan.batch else None)
+            if batch is None or plan is None:
+                run.handed = Handed(None)
+                return
+            folder = batch.folder.removeprefix(root)
+            run.handed = Handed(folder, plan.plan_id, batch.plan_object, plan, assignment.splits)
+
+        run.resolve, run.drivers, run.commit = self._step("resolve", run, ask, call, pushed), {}, None
+        self.running.add(run.key)
+        return run.resolve
+
+    def _require_same(self, run: Run, key: str | None) -> None:
+        """A run that was given a batch is never given another one."""
+        if run.does is None or run.does[0] < self.books.store_changed_at:
+            run.does = (self.books.now, key)
+        assert run.does[1] == key, f"{run} did {run.does[1] or 'nothing'}, and is given {key or 'nothing'}"
+
+    def start_driver(self, run: Run, split: int, *, short: bool = False) -> Step:
+        handed = run.handed
+        assert handed is not None
+        short = short and self.modes[run.pipeline]["require_report"]  # such a job has to make one
+        run.drivers[split] = self._step("spark", run, run.ask, lambda: drive(self, handed, split, short=short))
+        return run.drivers[split]
+
+    def start_commit(self, run: Run) -> Step:
+        handed = run.handed
+        assert handed is not None
+        me = Actor(run.key, self.instance)
+        pipeline, require_report = run.pipeline, self.modes[run.pipeline]["require_report"]
+        if not all((driver := run.drivers.get(split)) and driver.succeeded for split in handed.splits):
+            self.books.on_marked_as_done(handed.plan)
+
+        def call() -> commits.CommitOutcome:
+            log = self._log(pipeline)
+            asked = commits.Handed(handed.folder, handed.plan_id)
+            try:
+                return commits.commit_batch(asked, log, self.stepped, me, now_ms=NOW, require_report=require_report)
+            except ReadNotVerified:
+                self.books.require_refusal(step, f"{log.root}/{handed.folder}")
+                raise
+
+        def succeeded(outcome: commits.CommitOutcome) -> None:
+            self.running.discard(run.key)
+            assert not (handed.plan and handed.plan.withdrawn), f"{run} is green, and its window was withdrawn"
+            self.books.on_success(step, handed.folder, outcome.group.left_alone)
+            self.check(pipeline)
+
+        step = run.commit = self._step("commit", run, run.ask, call, succeeded)
+        self.running.add(run.key)
+        return step
+
+    def _step(self, kind: str, run: Run, ask: Mapping[str, Any], call: Any, on_return: Any = lambda _: None) -> Step:
+        step = Step(kind, run, ask, call, self.books.tick, on_return)
+        step.group_at_birth = dict(self.group_of(run.pipeline))
+        step.verified = {folder for _, folder in self.books.batches(run.pipeline) if self.books.verified(folder)}
+        self.steps = [old for old in self.steps if not old.done] + [step]
+        return step
+
+    def start_skip(self, pipeline: str, key: str, *, window: bool) -> Step:
+        """A person gives up an unfinished batch or a window, at the command line."""
+        skip = skip_window if window else skip_batch
+        order = Skip(key, reason="by hand")
+        return self._by_hand("skip", pipeline, lambda: skip(self._log(pipeline), order, now_ms=NOW, dry_run=False))
+
+    def start_clean(self) -> Step:
+        """A person removes what is old; here all that is over is old."""
+
+        def call() -> None:
+            for removal in find_old(self.store, NOW + 1):
+                remove(removal)
+
+        return self._by_hand("clean", next(iter(self.modes)), call)
+
+    def _by_hand(self, what: str, pipeline: str, call: Any) -> Step:
+        person = Run(RunKey("a-person", "", ""), pipeline, {what: True})
+        return self._step(what, person, person.ask, call)
+
+    def next_steps(self, run: Run) -> list[Step]:
+        """What Airflow does next for a run: the tasks after those that succeeded, or a retry of those that failed."""
+        if run.resolve is None or (run.resolve.done and not run.resolve.succeeded):
+            return [self.start_resolve(run)]
+        if not run.resolve.done:
+            return [run.resolve]
+        handed = run.handed
+        assert handed is not None
+        drivers = [
+            self.start_driver(run, split)
+            if (driver := run.drivers.get(split)) is None or (driver.done and not driver.succeeded)
+            else driver
+            for split in handed.splits
+        ]
+        waiting = [driver for driver in drivers if not driver.succeeded]
+        if waiting:
+            return waiting
+        if run.commit is None or (run.commit.done and not run.commit.succeeded):
+            return [self.start_commit(run)]
+        return [] if run.commit.done else [run.commit]
+
+    def open_steps(self) -> list[Step]:
+        return [step for step in self.steps if not step.done]
+
+    # ── what is where ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def output_of(self, pipeline: str) -> str:
+        return f"/lake/{pipeline}"
+
+    def windows_output_of(self, pipeline: str) -> str:
+        return f"/lake/{pipeline}-windows"
+
+    def group_of(self, pipeline: str) -> dict[TopicPartition, CommittedOffset]:
+        return self.cluster.groups.get(self.modes[pipeline]["group_id"], {})
+
+    def held(self, group_id: str | None, tp: TopicPartition) -> CommittedOffset | None:
+        return self.cluster.groups.get(group_id or "", {}).get(tp)
+
+    def _log(self, pipeline: str) -> PipelineLog:
+        return PipelineLog(self.store, pipeline)
+
+    def unfinished(self, pipeline: str) -> OffsetPlan | None:
+        """The plan of the batch that is not committed."""
+        for _, folder in self.books.batches(pipeline):
+            if not self.books.committed(folder) and (planned := self.books.planned(folder)):
+                return planned.plan
+        return None
+
+    def skippable(self, pipeline: str, *, window: bool) -> list[str]:
+        """What a person may name: the unfinished batch's key, or windows'."""
+        if window:
+            return [plan.batch.key for plan in self._windows(pipeline) if plan.batch]
+        plan = self.unfinished(pipeline)
+        return [plan.batch.key] if plan and plan.batch else []
+
+    def unfinished_windows(self, pipeline: str) -> list[tuple[str, dict[str, Any]]]:
+        """Key and bounds of the windows that nobody has committed."""
+        found = []
+        for plan in self._windows(pipeline):
+            assert plan.batch is not None
+            assert plan.window_bounds is not None
+            if plan.batch.key not in self.books.windows:
+                start, end = plan.window_bounds
+                bounds = {"startup_mode": "timestamp", "startup_timestamp": start}
+                found.append((plan.batch.key, {**bounds, "bounded_mode": "timestamp", "bounded_timestamp": end}))
+        return found
+
+    def _windows(self, pipeline: str) -> list[OffsetPlan]:
+        start = f"pipelines/{pipeline}/windows/"
+        folders = [folder for folder in self.books.logs if folder.startswith(start)]
+        return [planned.plan for folder in folders if (planned := self.books.planned(folder))]
+
+    def cut_at(self, log: Log, offset: int) -> int:
+        """How often the log was cut at or below the offset."""
+        return sum(end <= offset for end in self.cuts.get(log, ()))
+
+    def was_cut(self, log: Log) -> bool:
+        return log in self.cuts
+
+    def log_start(self, log: Log) -> int:
+        for topic in self.cluster.topics.values():
+            if topic.topic_id == log[1] and log[2] in topic.logs and self.cluster.cluster_id == log[0]:
+                return topic.logs[log[2]].log_start_offset
+        return 10**9
+
+    def is_left_as_it_is(self, run: Run) -> bool:
+        """Whether nobody can do the run's batch once more: it is committed, not verified, and its records are gone."""
+        handed = run.handed
+        if handed is None or handed.plan is None:
+            return False
+        folder = handed.plan_object.rpartition("/")[0]
+        gone = any(records_gone(self, handed.plan, split) for split in range(handed.plan.splits))
+        whole = self.books.verified(folder) and not is_left_out("a redo of what is gone")
+        return gone and self.books.committed(folder) is not None and not whole
+
+    # ── what people, Kafka and disks do ───────────────────────────────────────────────────────────────────────────────
 
     def produce(self, tp: TopicPartition, count: int, late: int = 0) -> None:
         self.clock += 1
@@ -154,393 +331,65 @@ class World:
     def truncate(self, tp: TopicPartition, end_offset: int) -> None:
         """An unclean election. From here on other records are at and after ``end_offset``."""
         self.cluster.truncate(tp, end_offset)
-        self.cuts.append(((self.cluster.topics[tp.topic].topic_id, tp.partition), end_offset))
+        log = (self.cluster.cluster_id, self.cluster.topics[tp.topic].topic_id, tp.partition)
+        self.cuts.setdefault(log, []).append(end_offset)
 
-    def new_run(self, pipeline: str, ask: dict[str, Any]) -> Run:
-        run = Run(RunKey(pipeline, f"{len(self.runs):03}", "resolve"), pipeline, ask)
-        self.runs.append(run)
-        self.alive.add(run.key)
-        return run
+    def recreate_topic(self, name: str) -> None:
+        self.cluster.recreate_topic(name)
+        self.books.on_group_changed()
 
-    def is_alive(self, run: RunKey) -> bool:
-        return run in self.alive
+    def delete_topic(self, name: str) -> None:
+        self.cluster.delete_topic(name)
+        self.books.on_group_changed()
 
-    def resolve(self, run: Run, **more: Any) -> Step:
-        given = {
-            "topic_pattern": "orders.*",
-            "group_id": GROUP,
-            "checkpoint_id": run.pipeline,
-            "auto_offset_reset": "earliest",
-            **{name: value for name, value in self.modes[run.pipeline].items() if "commit_mode" not in name},
-            **run.ask,
-            **more,
-            "run": run.key,
-            "run_type": "scheduled",
-        }
+    def expire(self, group_id: str, partitions: list[TopicPartition] | None) -> None:
+        self.cluster.expire(group_id, partitions)
+        self.books.on_group_changed()
 
-        def call() -> OffsetPlan:
-            if run.airflows_copy and find_plan(self.store, run.key) is None:  # as ``recover_plan`` of the operator
-                store_plan(self.store, run.key, run.airflows_copy)
-            return plan_run(request_for({}, given), run.key, self.store, self.stepped, is_alive=self.is_alive).plan
+    def commit_as_somebody(self, group_id: str, tp: TopicPartition, offset: int) -> None:
+        written = {tp: CommittedOffset(offset)}
+        self.cluster.commit_as_somebody_else(group_id, written)
+        self.books.on_somebody_writes(written)
 
-        def pushed(plan: OffsetPlan) -> None:
-            run.plan = run.airflows_copy = plan
+    def replace_cluster(self) -> None:
+        """Another cluster answers; what it has of the topics and of the group came with it, or has not."""
+        old = dict(self.cluster.topics)
+        self.cluster.cluster_id = f"memory-{self.cluster.created}"
+        for name, topic in old.items():
+            if name != "__consumer_offsets":
+                self.cluster.recreate_topic(name, len(topic.logs))
+        self.cluster.pending.clear()
+        self.cluster.fences.clear()
+        self.books.on_group_changed()
 
-        step = Step(call, pushed)
-        run.take("resolve", step)
-        self.alive.add(run.key)
-        return step
+    def member_joins(self, group_id: str, topic: str) -> None:
+        member = self.cluster.live_member(group_id, topic)
+        member.__enter__()
+        self.members.append(member)
 
-    def next_task(self, run: Run) -> Step | None:
-        match run.steps[-1] if run.steps else ("commit", None):
-            case "resolve", step if step.succeeded:
-                return self.read(run)
-            case "read", step if step.succeeded:
-                return self.commit(run)
-            case "commit", step if step is not None and step.succeeded:
-                return None
-            case "commit", step if step is not None and run.plan:
-                return self.commit(run)
-            case "read", _ if run.plan:
-                return self.read(run)
-        return self.resolve(run)
+    def members_leave(self) -> None:
+        while self.members:
+            self.members.pop().__exit__(None, None, None)
 
-    def read(self, run: Run, short: bool = False) -> Step:
-        """The Spark jobs of the plan's splits, one after the other. ``short``: one exits 0 and has read half."""
-        plan = run.plan
-        assert plan is not None
-        for kind, older in run.steps:
-            if kind == "read" and not older.at.startswith(("start", "write begun")):
-                older.kill()  # two drivers that write one output at one moment are the sink's matter, not a plan's
+    def copy_store(self) -> None:
+        self.copies.append(dict(self.memory.objects))
 
-        def call() -> None:
-            for split in started_splits(plan):
-                attempt = begin_read_unless_replaced(self.store, plan, split, None)
-                reads = {}
-                for p in split_plan(plan)[split]:
-                    self._require_records(plan, p)
-                    count = p.range.size - (1 if short else 0)
-                    if count:
-                        reads[p.topic_partition] = PartitionRead(count, p.start_offset, p.start_offset + count - 1)
-                store_report(self.store, ReadReport(plan.plan_id, split, attempt, "counts", reads))
+    def lose_store(self, copy: int | None) -> None:
+        """:param copy: which older copy is put back; ``None``: the store is empty."""
+        restored = self.copies[-1 - copy % len(self.copies)] if copy is not None and self.copies else {}
+        self.memory.replace(dict(restored))
+        self.books.on_store()
 
-        step = Step(call)
-        run.take("read", step)
-        return step
+    def remove_unknown(self, run: Run, keys: list[str]) -> None:
+        """A person does what ``UnknownOutput`` says."""
+        assert run.handed is not None
+        assert run.handed.plan is not None
+        if not run.window:
+            self.books.on_removed(run.pipeline, keys, run.handed.plan)
+        self.lake.remove(run.handed.plan.output or "", keys)
 
-    def _require_records(self, plan: OffsetPlan, p: PlannedPartition) -> None:
-        """Spark fails where records are gone (``failOnDataLoss``)."""
-        topic = self.cluster.topics[p.topic_partition.topic]
-        log = topic.logs[p.topic_partition.partition]
-        gone = topic.topic_id != plan.topic_ids[p.topic_partition.topic]
-        if gone or log.log_start_offset > p.start_offset or log.high_watermark < p.end_offset:
-            raise DataLoss([f"{p.topic_partition}: Spark finds records gone"], "")
+    # ── what must hold ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, run: Run) -> Step:
-        plan = run.plan
-        assert plan is not None
-        mode = self.modes[run.pipeline].get("window_commit_mode" if plan.window else "commit_mode")
-        step = Step(
-            lambda: commit_run(
-                plan,
-                self.store,
-                self.stepped,  # type: ignore[arg-type]
-                commit_mode=mode,
-                fencing=self.fencing,
-                is_alive=self.is_alive,
-            ),
-            lambda _: self._on_success(run, plan, step),
-        )
-        run.take("commit", step)
-        self.alive.add(run.key)
-        self.commits_of[step] = plan
-        self._notice_verified()
-        return step
-
-    def unblock(self, pipeline: str, tp: TopicPartition, to: int, ways: Mapping[str, str], asks_airflow: bool) -> Step:
-        """A person gives up what lies below ``to``; ``asks_airflow``: as ``airflow kafka-offsets`` does."""
-        request = parse_unblock(
-            {tp.topic: {str(tp.partition): to}},
-            checkpoint_id=pipeline,
-            on_group_moved=ways.get("on_group_moved", "fail"),
-        )
-        step = Step(
-            lambda: unblock(
-                request,
-                self.store,
-                self.stepped,  # type: ignore[arg-type]
-                commit_mode=self.modes[pipeline].get("commit_mode"),
-                fencing=self.fencing,
-                is_alive=self.is_alive if asks_airflow else None,
-            )
-        )
-        self.commands.append((pipeline, step))
-        return step
-
-    def newest_checkpoint(self, pipeline: str) -> Checkpoint | None:
-        return CheckpointChain(self.store, self.cluster.cluster_id, pipeline).newest()
-
-    # ── what the oracle sees ──────────────────────────────────────────────────────────────────────────────────────────
-
-    def _on_object(self, path: Path, data: bytes) -> None:
-        value = decode(data)
-        assert value is not None
-        kind = path.name.split(".")[0]
-        top = path.relative_to(self.folder).parts[0]
-        if kind == "checkpoint":
-            self._on_checkpoint(Checkpoint.from_dict(value))
-        elif top in ("plans", "plans-of-no-run") and kind == "plan":
-            self._on_plan(plan_from_dict(value))
-        elif kind in ("begun", "report"):
-            self._on_read(self.plans[value["plan_id"]], value["split"], value if kind == "report" else None)
-
-    def _on_plan(self, plan: OffsetPlan) -> None:
-        if plan.run is not None:
-            self.windows.pop(plan.run, None)  # planned anew: its output is to be overwritten
-            self._require_order_to_move(plan)
-        if plan.plan_id in self.plans or plan.window:
-            self.plans.setdefault(plan.plan_id, plan)
-            return
-        pipeline = plan.checkpoint_id or ""
-        self.plans[plan.plan_id] = plan
-        ordering = {run.key for run in self.runs if "on_group_moved" in run.ask}
-        epochs = self.checkpoint_epochs[plan.parent or ""]
-        self.plan_epochs[plan.plan_id] = mine = {}
-        for p in plan.partitions:
-            log = self.log(plan, p)
-            epoch = epochs.get(log, 0)
-            again = p.start_offset < self.read_up_to.get((pipeline, log, epoch), 0)
-            backwards = p.continuity in ("overlap", "rewind", "truncated") or p.moved_back_by == "keep-checkpoint"
-            ordered = (
-                (backwards and plan.run in ordering)
-                or p.moved_back_by == "on_data_loss"  # the log was cut below the position
-                or plan.run is None  # unblock, from where on_group_moved says
-            )
-            if again and (ordered or self._excused(pipeline, log)):
-                epoch = self.latest_epochs[pipeline].get(log, 0) + 1
-            mine[log] = epoch
-            self.latest_epochs[pipeline][log] = max(epoch, self.latest_epochs[pipeline].get(log, 0))
-            if (pipeline, log) not in self.known:
-                self.known.add((pipeline, log))
-                if pipeline in self.begun_pipelines:  # a new partition: nothing that is still there may be passed over
-                    assert p.start_offset <= p.log_start_offset, f"{p.topic_partition} is new, and {p} skips records"
-                self.accounted[pipeline, log] |= set(range(p.start_offset))
-            elif self._excused(pipeline, log):
-                self.accounted[pipeline, log] |= set(range(p.start_offset))
-            if p.continuity in ("new", "re-created"):  # no checkpoint holds it yet: what is gone was never promised
-                self.accounted[pipeline, log] |= set(range(min(p.start_offset, p.log_start_offset)))
-        self.begun_pipelines.add(pipeline)
-
-    def _require_order_to_move(self, plan: OffsetPlan) -> None:
-        """A plan that was made upon another offset than its checkpoint saw in the group was ordered to be."""
-        parent = self.checkpoints.get(plan.parent or "")
-        ask = next(run.ask for run in self.runs if run.key == plan.run)
-        if parent is None or ask.keys() & {"on_group_moved", "restart"}:
-            return
-        for p in plan.partitions:
-            tp = p.topic_partition
-            if tp not in parent.offsets or parent.topic_ids[tp.topic] != plan.topic_ids[tp.topic]:
-                continue
-            seen = parent.offsets[tp].group_offset
-            assert p.base_offset in (None, seen), f"{plan.run} takes {tp} from {p.base_offset}, unasked; it was {seen}"
-
-    def _on_checkpoint(self, checkpoint: Checkpoint) -> None:
-        pipeline = checkpoint.checkpoint_id
-        self.checkpoints[checkpoint.id] = checkpoint
-        restarts = len(checkpoint.restart.split("\n")) if checkpoint.restart else 0
-        self.restarts[checkpoint.id] = restarts
-        before = self.checkpoint_epochs.get(checkpoint.parent or "", self.latest_epochs[pipeline])
-        epochs = {**before, **self.plan_epochs.get(checkpoint.plan_id or "", {})}
-        if checkpoint.plan_id is None:
-            anew = restarts > self.restarts.get(checkpoint.parent or "", 0)
-            for tp, kept in checkpoint.offsets.items():
-                log = (checkpoint.topic_ids[tp.topic] or "", tp.partition)
-                if anew:  # a person ordered the startup mode to decide again
-                    epochs[log] = self.latest_epochs[pipeline].get(log, -1) + 1
-                    self.latest_epochs[pipeline][log] = epochs[log]
-                if anew or pipeline not in self.begun_pipelines or self._excused(pipeline, log):
-                    self.known.add((pipeline, log))
-                    self.accounted[pipeline, log] |= set(range(kept.offset))
-        elif checkpoint.plan_id not in self.landed:
-            self._on_landed(self.plans[checkpoint.plan_id])
-        self.checkpoint_epochs[checkpoint.id] = epochs
-        self.hurt.discard(pipeline)
-        self.forgotten = {(other, log) for other, log in self.forgotten if other != pipeline}
-
-    def on_describe(self, described: ClusterDescription) -> None:
-        step = current_step()
-        if step is not None:
-            self.described[step] = {name: topic.topic_id for name, topic in described.topics.items()}
-
-    def on_look(self, found: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """A committer's last look at the group is its last at the reports: what was whole before it does not count."""
-        step = current_step()
-        if step is None:
-            return
-        self.looks[step].append(found)
-        if step not in self.landed_by and self.verified.pop(step, None):
-            self._notice_verified()
-
-    def on_commit(
-        self, before: Mapping[TopicPartition, CommittedOffset], landed: Mapping[TopicPartition, CommittedOffset]
-    ) -> None:
-        step = current_step()
-        assert step is not None
-        for plan_id in {mark.plan_id for commit in landed.values() if (mark := CommitMark.of(commit))}:
-            plan = self.commits_of.get(step) or self.plans[plan_id]
-            assert plan.plan_id == plan_id
-            for p in plan.partitions:
-                if p.topic_partition in landed:
-                    self._require_base(step, plan, p, before.get(p.topic_partition))
-                    self._require_not_back(plan, p, before.get(p.topic_partition))
-            self._on_landed(self.plans[plan_id])
-        self.forget()
-
-    def _require_base(self, step: Step, plan: OffsetPlan, p: PlannedPartition, before: CommittedOffset | None) -> None:
-        """Nobody's commit is replaced unseen. ``compare`` does not hold off who comes after the last look."""
-        tp = p.topic_partition
-        found = self.described[step].get(tp.topic)  # what is made anew after that look is not noticed
-        assert found == plan.topic_ids[tp.topic], f"{plan.run} commits to another log of {tp}, {found}"
-        if self.fencing == "compare" and before is not self.looks[step][-1].get(tp):
-            return
-        base = p.start_offset if plan.window else p.base_offset
-        if plan.run is None:  # the same plan may be made twice, upon another base
-            base = getattr(self.looks[step][0].get(tp), "offset", None)
-        mark = CommitMark.of(before)
-        own = mark is not None and mark.plan_id == plan.plan_id
-        assert before is None or own or before.offset == base, f"{plan.run} replaces {before} at {tp}, made upon {base}"
-        moved = plan.window and mark is not None and not mark.window
-        assert not moved, f"window {plan.run} replaces the position {before} of {tp}"
-
-    def _require_not_back(self, plan: OffsetPlan, p: PlannedPartition, before: CommittedOffset | None) -> None:
-        """A run that is cleared after the pipeline has gone on does not set the group back.
-
-        It may renew its own commit: a restart moves the checkpoint, and the group only when its run has committed.
-        """
-        if before is not None and before.offset == p.end_offset:
-            return
-        newest = self.newest_checkpoint(plan.checkpoint_id or "")
-        if plan.window or newest is None or newest.id == plan.parent or self.fencing == "compare":
-            return
-        kept = newest.offsets.get(p.topic_partition)
-        if kept is not None and newest.topic_ids[p.topic_partition.topic] == plan.topic_ids[p.topic_partition.topic]:
-            assert p.end_offset >= kept.offset, f"{plan.run} sets {p.topic_partition} back to {p.end_offset}: {kept}"
-
-    def _on_landed(self, plan: OffsetPlan) -> None:
-        """A commit of ``plan`` has reached the group, or its checkpoint the store: its ends are the position."""
-        step = current_step()
-        assert step is not None
-        read = step in self.verified or (plan.run is None and not plan.to_read())
-        assert read, f"{plan.plan_id} of {plan.run} is committed, and its output was not whole"
-        self.landed.add(plan.plan_id)
-        self.landed_by.add(step)
-        if plan.window:
-            return
-        pipeline = plan.checkpoint_id or ""
-        for p in plan.partitions:
-            log = self.log(plan, p)
-            accounted = self.accounted[pipeline, log]
-            accounted |= set(range(p.start_offset - p.lost - p.skipped, p.end_offset))
-            jumped = set(range(p.end_offset)) - accounted
-            assert not jumped, f"{pipeline} is at {p.end_offset} of {p.topic_partition}, past {sorted(jumped)}"
-            key = (pipeline, log, self.plan_epochs[plan.plan_id][log])
-            self.read_up_to[key] = max(p.end_offset, self.read_up_to.get(key, 0))
-
-    def _on_read(self, plan: OffsetPlan, split: int, report: dict[str, Any] | None) -> None:
-        assert plan.run is not None
-        whole = False
-        if report is not None:
-            rows = sum(sum(columns["record_count"]) for columns in report["topics"].values())
-            whole = rows == sum(p.range.size for p in split_plan(plan)[split])
-        self.outputs[plan.run][split] = Output(plan, split, whole, len(self.cuts))
-        if report is None:
-            self.windows.pop(plan.run, None)
-            self.successes.pop(plan.run, None)  # it is being written anew; without another commit it is nobody's
-        self._notice_verified()
-
-    def _notice_verified(self) -> None:
-        """Which commits may count on a whole output: it was so at some moment since their last look."""
-        for step, plan in self.commits_of.items():
-            outputs = self.outputs[plan.run] if plan.run else {}
-            whole = {(split, output.plan.plan_id) for split, output in outputs.items() if output.whole}
-            if whole >= {(split, plan.plan_id) for split in started_splits(plan)}:
-                self.verified[step] = plan
-
-    def _on_success(self, run: Run, plan: OffsetPlan, step: Step) -> None:
-        """The commit task succeeded: from here on people use the output.
-
-        Not where the reads were cleared after this commit had verified them: Airflow clears the commit with them, so
-        the one that returns is a zombie, and the new attempt needs a commit of its own.
-        """
-        assert step in self.verified, f"{run.key} succeeded, and its output was not whole at any time meanwhile"
-        self.alive.discard(run.key)
-        if not all(output.whole for output in self.outputs[run.key].values()):
-            return
-        held: Held = defaultdict(dict)
-        for output in self.outputs[run.key].values():
-            for p in split_plan(output.plan)[output.split]:
-                log = self.log(output.plan, p)
-                epoch = self.plan_epochs.get(output.plan.plan_id, {}).get(log, 0)
-                twice = held[log].keys() & set(range(p.start_offset, p.end_offset))
-                assert not twice, f"{run.key} succeeded, and has {sorted(twice)} of {p.topic_partition} twice"
-                for offset in range(p.start_offset, p.end_offset):
-                    cuts = sum(cut == log and offset >= end for cut, end in self.cuts[: output.moment])
-                    held[log][offset] = (epoch, cuts)
-        successes = self.windows if plan.window else self.successes
-        for key, other in successes.items():
-            if key == run.key or key.dag_id != run.key.dag_id:
-                continue
-            for log, offsets in held.items():
-                both = {offset for offset, record in offsets.items() if other.get(log, {}).get(offset) == record}
-                assert not both, f"{key} and {run.key} both succeeded and have {sorted(both)} of {log}"
-        successes[run.key] = held
-        if plan.window:
-            return
-        for log, offsets in self.promised.get(run.key, {}).items():
-            missing = offsets.keys() - held[log].keys()
-            assert not missing, f"{run.key} succeeded again, and its output has lost {sorted(missing)} of {log}"
-        self.promised[run.key] = held
-
-    # ── what is excused ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def hurt_checkpoint(self, pipeline: str) -> None:
-        """The newest checkpoint is not there any more (lost), or not there yet (a worker died after its commit)."""
-        self.hurt.add(pipeline)
-        self.forget()
-
-    def forget(self) -> None:
-        """Where a pipeline's last commit is in neither memory, it is nowhere.
-
-        The one excuse: the checkpoint is gone, or was never written because the worker died, *and* the mark of that
-        commit has gone from the group (expired, reset, or committed over) before any run saw it. Then nothing can know
-        of it, and the next run reads again from the checkpoint before, or where its startup mode says.
-        """
-        for pipeline in self.hurt:
-            for topic in self.cluster.topics.values():
-                for number in topic.logs:
-                    tp = TopicPartition(self._name_of(topic.topic_id), number)
-                    mark = CommitMark.of(self.cluster.groups.get(GROUP, {}).get(tp))
-                    if mark is None or mark.window or self.plans[mark.plan_id].checkpoint_id != pipeline:
-                        self.forgotten.add((pipeline, (topic.topic_id, number)))
-
-    def _excused(self, pipeline: str, log: Log) -> bool:
-        return (pipeline, log) in self.forgotten
-
-    def _name_of(self, topic_id: str) -> str:
-        return next(name for name, topic in self.cluster.topics.items() if topic.topic_id == topic_id)
-
-    @staticmethod
-    def log(plan: OffsetPlan, partition: PlannedPartition) -> Log:
-        tp = partition.topic_partition
-        return plan.topic_ids[tp.topic] or "", tp.partition
-
-    # ── what must hold at any moment ──────────────────────────────────────────────────────────────────────────────────
-
-    def check(self) -> None:
-        """No position lies past a record that nobody read, lost or skipped on record."""
-        for pipeline in self.begun_pipelines:
-            newest = self.newest_checkpoint(pipeline)
-            for tp, kept in newest.offsets.items() if newest else ():
-                log = (newest.topic_ids[tp.topic] or "", tp.partition)
-                jumped = set(range(kept.offset)) - self.accounted[pipeline, log]
-                assert not jumped, f"{pipeline}'s checkpoint is at {kept.offset} of {tp}, past {sorted(jumped)}"
+    def check(self, pipeline: str) -> None:
+        check_log(self, pipeline)
+        check_windows(self, pipeline)

@@ -1,26 +1,34 @@
 """One Spark for the session, on the session's broker, and plans made by hand: what is under test starts at the plan."""
 
 import itertools
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicCollection
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.offsets.assign import split_plan
-from airflow_kafka_offsets.offsets.job import job_arguments
-from airflow_kafka_offsets.offsets.model import OffsetRange, TopicPartition
-from airflow_kafka_offsets.offsets.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.spec import RunKey
-from airflow_kafka_offsets.offsets.verify import SplitAttempt
-from airflow_kafka_offsets.spark import PlanJob, plan_job
-from airflow_kafka_offsets.stores.objects import WorkStore, open_work_store
-from airflow_kafka_offsets.stores.reads import latest_attempts
-from airflow_kafka_offsets.stores.runs import store_plan
+from airflow_kafka_offsets.offsets.batch.key import new_key
+from airflow_kafka_offsets.offsets.batch.log import Actor, Committed, Planned, Taken
+from airflow_kafka_offsets.offsets.model import OffsetRange, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.spark import Batch, planned_batch
+from airflow_kafka_offsets.stores import reads
+from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from testbed.broker import KafkaBroker
+from testbed.spark_cluster import QUICK
+from testbed.topics import wait_for
 
-RUN_ID = "scheduled__2026-11-20T10:00:00+00:00"
+NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
+HOUR = 3_600_000
+RUN = RunKey("billing", "scheduled__2026-11-20T10:00:00+00:00", "resolve")
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
 
@@ -30,55 +38,134 @@ def spark(spark_environment: Mapping[str, str], spark_settings: Mapping[str, str
         for name, value in spark_environment.items():
             patch.setenv(name, value)
         settings = {**spark_settings, "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+        settings["spark.driver.extraJavaOptions"] = QUICK
         session = SparkSession.builder.appName("tests").config(map=settings).getOrCreate()
         yield session
         session.stop()
 
 
 @dataclass
-class StoredPlans:
-    """A work store of the test's own, with plans in it."""
+class Plans:
+    """A work store of the test's own, with batches in it that nobody has read yet; each is in a log of its own."""
 
-    store: WorkStore
-    bootstrap_servers: str
-    numbers: Iterator[int] = field(default_factory=itertools.count)
+    store: LocalStore
+    broker: KafkaBroker
+    pipelines: Iterator[int] = field(default_factory=itertools.count)
 
-    def arguments(
-        self, ranges: Ranges, *, isolation_level: str = "read_uncommitted", splits: int = 1, split: int = 0
-    ) -> list[str]:
-        """The arguments that the operator would give to the job of one split."""
-        run = RunKey("dag", RUN_ID, "resolve", next(self.numbers))
+    def plan(self, ranges: Ranges, **fields: Any) -> OffsetPlan:
         partitions = tuple(
-            PlannedPartition(TopicPartition(*tp), OffsetRange(*ends), "test", "test", 0)
+            PlannedPartition(TopicPartition(*tp), OffsetRange(*ends), "test", "test", 0, ends[0])
             for tp, ends in sorted(ranges.items())
         )
-        plan = OffsetPlan(
-            cluster_id="cluster",
-            group_id="group",
-            checkpoint_id=None,
-            isolation_level=isolation_level,
-            startup_mode="earliest-offset",
-            bounded_mode="latest-offset",
-            window=False,
-            resolved_at_ms=0,
-            topic_ids={topic: None for topic, _ in ranges},
-            partitions=partitions,
-            splits=splits,
-            run=run,
+        given: dict[str, Any] = {
+            "isolation_level": "read_uncommitted",
+            "startup_mode": "earliest-offset",
+            "bounded_mode": "latest-offset",
+            "window": False,
+            "topic_ids": {topic: self.topic_id(topic) for topic, _ in ranges},
+            "run": RUN,
+            **fields,
+        }
+        return OffsetPlan(
+            cluster_id="cluster", group_id="group", pipeline="pipeline", resolved_at_ms=NOW, partitions=partitions,
+            **given,
+        )  # fmt: skip
+
+    def topic_id(self, topic: str) -> str | None:
+        """``None`` where there is no such topic."""
+        admin = self.broker.admin()
+        try:
+            return str(admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id)
+        except KafkaException:
+            return None
+
+    def batch(
+        self, ranges: Ranges, *, number: int = 1, after: str | None = None, characters: str = "test", **fields: Any
+    ) -> StoredBatch:
+        """A batch of a pipeline's log, planned."""
+        key = new_key(number, NOW, characters)
+        plan = self.plan(ranges, batch=BatchName(key, number, after), **fields)
+        stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin(number, Planned(plan))
+        assert stored is not None
+        return stored
+
+    def window(self, ranges: Ranges, **fields: Any) -> StoredBatch:
+        """The hour before noon, planned."""
+        bounds = (NOW + HOUR, NOW + 2 * HOUR)
+        name = "{:013}--{:013}".format(*bounds)
+        plan = self.plan(
+            ranges,
+            batch=BatchName("20261120T110000Z--20261120T120000Z-0a1b2c3d"),
+            **{"startup_mode": "timestamp", "bounded_mode": "timestamp"} | fields,
+            window_bounds=bounds,
         )
-        stored = store_plan(self.store, run, plan)
-        return job_arguments(stored.name, plan.plan_id, split, self.store.uri, self.bootstrap_servers)
+        plan = replace(plan, window=True)
+        stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin_window(name, Planned(plan))
+        assert stored is not None
+        return stored
 
-    def job(self, ranges: Ranges, **options: object) -> PlanJob:
-        return plan_job(["--output", "unused", *self.arguments(ranges, **options)])
+    def arguments(self, batch: StoredBatch, split: int = 0, servers: str | None = None) -> list[str]:
+        """What the resolve operator gives to the job of one split."""
+        servers = servers or self.broker.bootstrap_servers
+        return job_arguments(batch.plan_object, batch.log.plan.plan_id, split, self.store.uri, servers)
 
-    def attempts(self, plan: OffsetPlan) -> dict[int, SplitAttempt]:
-        return latest_attempts(self.store, plan, range(len(split_plan(plan))))
+    def job(self, batch: StoredBatch, split: int = 0) -> Batch:
+        return planned_batch(["--output", "unused", *self.arguments(batch, split)])
+
+
+def write_split(records: DataFrame, batch: Batch, base: Path) -> DataFrame:
+    """What a job does: overwrite the split's own folder, and read it back."""
+    output = f"{base}/kafka_batch={batch.key}/kafka_split={batch.split}"
+    records.write.mode("overwrite").parquet(output)
+    return records.sparkSession.read.parquet(output)
+
+
+def offsets(frame: DataFrame) -> list[tuple[str, int, int]]:
+    """(topic, partition, offset) of each record, sorted."""
+    return sorted(tuple(row) for row in frame.select("topic", "partition", "offset").collect())
+
+
+def offset_numbers(frame: DataFrame) -> list[int]:
+    return [offset for _, _, offset in offsets(frame)]
+
+
+def require_read(batch: StoredBatch) -> None:
+    """What the commit asks; it raises ReadNotVerified."""
+    reads.require_read(batch.again())
+
+
+def attempts(batch: StoredBatch, split: int = 0) -> list[int]:
+    """The numbers of the attempts that are on record."""
+    return [number for number, _ in reads.attempt_numbers(batch.store, batch.folder, split)]
+
+
+def proofs(batch: StoredBatch, split: int = 0) -> list[str]:
+    """By which proof the attempts have reported."""
+    found = reads.attempt_numbers(batch.store, batch.folder, split)
+    reports = [reads.report_of(batch.store, batch.folder, split, *attempt) for attempt in found]
+    return [report.proof for report in reports if report is not None]
+
+
+def planned_anew(batch: StoredBatch, plan: OffsetPlan) -> StoredBatch:
+    """The batch with another plan in the place of its own."""
+    anew = batch.again().append(Planned(replace(plan, batch=batch.log.plan.batch, reason="a test")))
+    assert anew is not None
+    return anew
+
+
+def committed(batch: StoredBatch) -> StoredBatch:
+    """The batch, committed and taken once more by the same run, which is to do it again."""
+    actor = Actor(RUN)
+    done = batch.again().append(Committed(actor, NOW, batch.log.plan.plan_id))
+    assert done is not None
+    again = done.append(Taken(actor, NOW, reads.highest_attempts(done, range(done.log.plan.splits))))
+    assert again is not None
+    return again
 
 
 @pytest.fixture
-def plans(tmp_path: Path, broker: KafkaBroker) -> StoredPlans:
-    return StoredPlans(open_work_store(str(tmp_path / "store")), broker.bootstrap_servers)
+def plans(tmp_path: Path, broker: KafkaBroker) -> Plans:
+    return Plans(LocalStore(tmp_path / "store"), broker)
 
 
 @pytest.fixture
@@ -91,3 +178,80 @@ def filled(broker: KafkaBroker, topic: Callable[..., str]) -> Callable[..., str]
         return name
 
     return make
+
+
+# Topics with gaps
+
+
+@pytest.fixture
+def transactional(broker: KafkaBroker) -> Iterator[Callable[[], Producer]]:
+    """`transactional()`: a producer in a transaction."""
+    producers = []  # kept: one that is dropped with a transaction open ends it
+
+    def begin() -> Producer:
+        producer = Producer({**broker.client_config, "transactional.id": f"tx-{uuid.uuid4().hex}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producers.append(producer)
+        return producer
+
+    yield begin
+    producers.clear()
+
+
+@pytest.fixture
+def with_transactions(
+    broker: KafkaBroker, topic: Callable[..., str], transactional: Callable[[], Producer]
+) -> Iterator[str]:
+    """0-4 committed, 5 their marker, 6-8 aborted, 9 their marker, 10-11 plain, 12-13 in a transaction still open."""
+    name = topic()
+    committed, aborted, still_open = transactional(), transactional(), transactional()
+    _produce(committed, name, 5)
+    committed.commit_transaction(30)
+    _produce(aborted, name, 3)
+    aborted.abort_transaction(30)
+    broker.produce_many(name, 2)
+    _produce(still_open, name, 2)
+    assert broker.offset_bounds(name) == {0: (0, 14)}
+    wait_for("the markers are written", lambda: _last_stable_offset(broker, name) == 12)
+    yield name
+    still_open.abort_transaction(30)
+
+
+def _produce(producer: Producer, topic: str, count: int) -> None:
+    for number in range(count):
+        producer.produce(topic, value=b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
+
+
+def _last_stable_offset(broker: KafkaBroker, topic: str) -> int:
+    partition, admin = Partition(topic, 0), broker.admin()
+    futures = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
+    return int(futures[partition].result(30).offset)
+
+
+@pytest.fixture
+def compacted(broker: KafkaBroker, topic: Callable[..., str]) -> str:
+    """A topic that has lost records to compaction. The cleaner looks every 15 s; the broker is told to hurry."""
+    admin = broker.admin()
+    hurry = ConfigEntry("log.cleaner.backoff.ms", "50", incremental_operation=AlterConfigOpType.SET)
+    this_broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[hurry])
+    for future in admin.incremental_alter_configs([this_broker]).values():
+        future.result(30)
+    config = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    name = topic(config=config)
+    for _ in range(4):
+        broker.produce(name, [(0, b"same", b"%d" % n, n) for n in range(20)])
+
+    def first_offset() -> int:
+        broker.produce(name, [(0, b"other", b"x", None)])  # a segment is closed by what comes after it
+        consumer = Consumer({**broker.client_config, "group.id": "none", "enable.auto.commit": False})
+        try:
+            consumer.assign([Partition(name, 0, 0)])
+            message = consumer.poll(10)
+            return int(message.offset()) if message is not None and message.error() is None else 0
+        finally:
+            consumer.close()
+
+    wait_for("the first records are compacted away", lambda: first_offset() > 0)
+    return name

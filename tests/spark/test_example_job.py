@@ -1,4 +1,4 @@
-"""`dags/jobs/kafka_to_parquet.py` as a cluster runs it: `spark-submit`, this package as a zip, and nothing else."""
+"""The jobs of `dags/jobs` as a cluster runs them: `spark-submit`, this package as a zip, and nothing else."""
 
 import os
 import subprocess
@@ -8,24 +8,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow.dataset as ds
+import pytest
 
-from airflow_kafka_offsets.offsets.verify import verify_reads
-from airflow_kafka_offsets.spark import plan_job
-from tests.spark.conftest import StoredPlans
+from testbed.jars import delta_jars, iceberg_jars
+from testbed.java import Java
+from testbed.spark_cluster import QUICK
+from tests.spark.conftest import Plans, attempts, proofs, require_read
 
 ROOT = Path(__file__).parents[2]
+JOBS = ROOT / "dags" / "jobs"
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",  # of 50, for a table of some files
+}
+
+Submit = Callable[..., tuple[int, str]]
 
 
-def test_the_example_job_runs_where_only_pyspark_and_this_package_are(
-    plans: StoredPlans,
-    filled: Callable[..., str],
-    spark_environment: Mapping[str, str],
-    spark_settings: Mapping[str, str],
-    tmp_path: Path,
-) -> None:
-    """No Airflow, no Kafka client: Python runs without site-packages (`-S`), PySpark comes from Spark's own folder."""
-    topic = filled(1_000, partitions=2)
-    arguments = plans.arguments({(topic, 0): (10, 400), (topic, 1): (0, 500)})
+@pytest.fixture
+def submit(
+    spark_environment: Mapping[str, str], spark_settings: Mapping[str, str], spark_jars: list[Path], tmp_path: Path
+) -> Submit:
+    """`submit(job, *arguments, jars=[], conf={})`: a driver in a process of its own; its status and its words.
+
+    No Airflow, no Kafka client: Python runs without site-packages (`-S`), PySpark comes from Spark's own folder.
+    """
     python = tmp_path / "python-alone"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     python.chmod(0o755)
@@ -34,27 +42,105 @@ def test_the_example_job_runs_where_only_pyspark_and_this_package_are(
         for file in (ROOT / "airflow_kafka_offsets").rglob("*.py"):
             archive.write(file, file.relative_to(ROOT))
 
-    settings = [word for name, value in spark_settings.items() for word in ("--conf", f"{name}={value}")]
-    job = [str(ROOT / "dags" / "jobs" / "kafka_to_parquet.py"), "--output", str(tmp_path / "out"), *arguments]
-    run = subprocess.run(
-        ["spark-submit", "--master", "local[2]", *settings, "--py-files", str(package), *job, "--min-partitions", "4"],
-        env={
-            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-            **spark_environment,
-            "PYSPARK_PYTHON": str(python),
-            "PYSPARK_DRIVER_PYTHON": str(python),
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert run.returncode == 0, run.stderr[-5_000:]
+    def run(
+        job: str, *arguments: object, jars: list[Path] | None = None, conf: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
+        quick = {"spark.driver.extraJavaOptions": QUICK, "spark.sql.shuffle.partitions": "1"}
+        all_jars = spark_jars if jars is None else jars
+        settings = {**spark_settings, **quick, **(conf or {}), "spark.jars": ",".join(map(str, all_jars))}
+        options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        done = subprocess.run(
+            ["spark-submit", *options, "--py-files", str(package), str(JOBS / job), *map(str, arguments)],
+            env={
+                **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                **spark_environment,
+                "PYSPARK_PYTHON": str(python),
+                "PYSPARK_DRIVER_PYTHON": str(python),
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        return done.returncode, done.stdout + done.stderr
 
-    plan = plan_job(arguments).plan
-    verify_reads(plan, plans.attempts(plan))
-    (output,) = (tmp_path / "out").glob("run=*/split=0")
-    table = ds.dataset(str(output)).to_table()
-    assert table.column_names == ["key", "value", "topic", "partition", "offset", "timestamp"]
+    return run
+
+
+def test_files_have_a_folder_for_each_split_of_the_batch(
+    submit: Submit, plans: Plans, filled: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = filled(1_000, partitions=2)
+    batch = plans.batch({(topic, 0): (10, 400), (topic, 1): (0, 500)})
+    output = ("--output", tmp_path / "out")
+    status, words = submit("kafka_to_parquet.py", *output, *plans.arguments(batch), "--min-partitions", "4")
+    assert status == 0, words[-5_000:]
+    require_read(batch)
+    assert proofs(batch) == ["rows"]
+    assert batch.log.plan.batch is not None
+    folder = tmp_path / "out" / f"kafka_batch={batch.log.plan.batch.key}" / "kafka_split=0"
+    table = ds.dataset(str(folder)).to_table()
+    assert {"key", "value", "topic", "partition", "offset", "timestamp"} <= set(table.column_names)
     assert table.num_rows == 390 + 500
-    assert len(list(output.glob("part-*.parquet"))) >= 4
+    assert len(list(folder.glob("part-*.parquet"))) >= 4
+
+
+def test_a_delta_table_is_written_and_read_back(
+    submit: Submit, plans: Plans, filled: Callable[..., str], spark_jars: list[Path], java: Java, tmp_path: Path
+) -> None:
+    batch = plans.batch({(filled(100), 0): (0, 100)})
+    delta = {"jars": [*spark_jars, *delta_jars(java)], "conf": DELTA}
+    status, words = submit("kafka_to_delta.py", "--table", tmp_path / "orders", *plans.arguments(batch), **delta)
+    assert status == 0, words[-5_000:]
+    assert proofs(batch) == ["rows"]
+    require_read(batch)
+
+
+def test_an_iceberg_table_is_written_and_read_back(
+    submit: Submit, plans: Plans, filled: Callable[..., str], spark_jars: list[Path], java: Java, tmp_path: Path
+) -> None:
+    catalog = {
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
+    }
+    batch = plans.batch({(filled(100), 0): (0, 100)})
+    iceberg = {"jars": [*spark_jars, *iceberg_jars(java)], "conf": catalog}
+    status, words = submit("kafka_to_iceberg.py", "--table", "lake.db.orders", *plans.arguments(batch), **iceberg)
+    assert status == 0, words[-5_000:]
+    assert proofs(batch) == ["rows"]
+    require_read(batch)
+
+
+def test_without_the_connector_the_driver_s_log_ends_with_a_sentence_that_names_its_package(
+    submit: Submit, plans: Plans, filled: Callable[..., str], tmp_path: Path
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    output = ("--output", tmp_path / "out")
+    status, words = submit("kafka_to_parquet.py", *output, *plans.arguments(batch), jars=[])
+    assert status == 1
+    said = [line for line in words.splitlines() if "Spark has no Kafka source" in line]
+    assert said == [
+        "airflow_kafka_offsets.errors.InvalidRequest: Spark has no Kafka source: name its package, of Spark's own "
+        "version and Scala's, such as "
+        'packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0" of SparkSubmitOperator.'
+    ]
+    assert "During handling" not in words
+    assert "\tat " not in words  # Java's traces
+    assert attempts(batch) == []
+
+
+def test_records_that_are_gone_are_said_in_the_driver_s_log(
+    submit: Submit, plans: Plans, filled: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = filled(10)
+    batch = plans.batch({(topic, 0): (0, 10)})
+    plans.broker.delete_records({(topic, 0): 4})
+    status, words = submit("kafka_to_parquet.py", "--output", tmp_path / "out", *plans.arguments(batch))
+    assert status == 1
+    sentence = f"{topic}[0]: start offset 0 is below log start offset 4 (4 offsets are gone)"
+    assert f"\nairflow_kafka_offsets.errors.DataLoss: {sentence}\nbatch 1 cannot be read any more." in words
+    assert words.count(sentence) == 1
+    assert "\tat " not in words
+    assert attempts(batch) == []
+    assert not (tmp_path / "out").exists()

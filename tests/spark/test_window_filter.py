@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets import plan_offsets
-from airflow_kafka_offsets.offsets.verify import verify_reads
-from airflow_kafka_offsets.spark import read_plan, report_read
+from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark.sinks import files
 from testbed.broker import KafkaBroker
-from tests.spark.conftest import StoredPlans
+from tests.spark.conftest import Plans, require_read
 
 START = 1_795_132_800_000  # 2026-11-20T00:00Z
 MINUTE = 60_000
@@ -21,7 +21,7 @@ WRITTEN = [5, 50, 61, 57, 55, 66, 59, 70, 118, 121, 112, 130]
 
 
 def test_each_record_is_in_the_output_of_its_own_hour_and_in_no_other(
-    spark: SparkSession, broker: KafkaBroker, plans: StoredPlans, topic: Callable[..., str], tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, plans: Plans, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name = topic(1, {"retention.ms": "-1"})
     broker.produce(name, [(0, None, b"x", START + at * MINUTE) for at in WRITTEN])
@@ -37,15 +37,18 @@ def test_each_record_is_in_the_output_of_its_own_hour_and_in_no_other(
             bounded_timestamp=START + (hour * 60 + 70) * MINUTE,
         )
         [p] = plan.partitions
-        job = plans.job({(name, 0): (p.start_offset, p.end_offset)})
+        batch = plans.window({(name, 0): (p.start_offset, p.end_offset)})
+        sink = files(str(tmp_path / f"hour-{hour}"))
         start, end = f"2026-11-20 0{hour}:00:00", f"2026-11-20 0{hour + 1}:00:00"
-        records = read_plan(spark, job).persist()
-        kept: DataFrame = records.where((F.col("timestamp") >= F.lit(start)) & (F.col("timestamp") < F.lit(end)))
-        output = job.output_path(str(tmp_path / "orders"))
-        kept.write.mode("overwrite").parquet(output)
-        report_read(job, records)
-        verify_reads(job.plan, plans.attempts(job.plan))
-        return sorted(row.offset for row in spark.read.parquet(output).select("offset").collect())
+
+        def write(records: DataFrame, batch: Batch) -> DataFrame:
+            records.persist()
+            sink(records.where((F.col("timestamp") >= F.lit(start)) & (F.col("timestamp") < F.lit(end))), batch)
+            return batch.scanned  # more was read than was written, on purpose
+
+        for_each_batch(spark, write, plans.arguments(batch))
+        require_read(batch)
+        return sorted(row.offset for row in spark.read.parquet(sink.output).select("offset").collect())
 
     assert [read_hour(0), read_hour(1)] == [
         [offset for offset, at in enumerate(WRITTEN) if at < 60],

@@ -13,12 +13,13 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import for_each_batch, planned_batch, read_batch, report_batch
+from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc, upsert
 try:
-    plan_job([])
+    planned_batch([])
 except InvalidRequest as error:
     print(error)
-assert not {"airflow", "confluent_kafka", "pyspark"} & set(sys.modules)
+assert not {"airflow", "confluent_kafka", "pyspark", "py4j"} & set(sys.modules)
 """
 
 

@@ -6,6 +6,7 @@ Records carry their hour as value, so an output shows whether it holds its own w
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,13 +16,17 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.stores.objects import safe_name
+from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog
+from airflow_kafka_offsets.stores.reads import attempt_numbers
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.standalone import StandaloneAirflow
-from testbed.topics import wait_for
+from tests.airflow.reader import rows_of
 
+ROOT = Path(__file__).resolve().parents[2]
 HOUR = timedelta(hours=1)
 DAGS = Path(__file__).resolve().parent / "dags"
 RECORDS = 5  # an hour and partition
@@ -30,6 +35,7 @@ NOW = datetime.now(UTC)
 LAST = NOW.replace(minute=0, second=0, microsecond=0)  # the end of the last interval that is over
 DAY = LAST - 30 * HOUR  # where the day that is backfilled begins
 START = LAST - 4 * HOUR
+SECRET = "hunter2-password"
 
 
 @dataclass
@@ -42,11 +48,12 @@ class Site:
     store: Path
 
     def wait_for(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
-        def so() -> bool:
+        """Asks twice a second: the scheduler that is waited for needs the processors itself."""
+        end = time.monotonic() + deadline_s
+        while not is_so():
+            assert time.monotonic() < end, f"after {deadline_s:.0f} s still not so: {what}"
+            time.sleep(0.5)
             self.airflow.revive()
-            return is_so()
-
-        wait_for(what, so, deadline_s)
 
     def hours(self, count: int, first: datetime) -> str:
         """A topic with records in each of ``count`` hours from ``first``; a value names its hour and is unique."""
@@ -73,9 +80,27 @@ class Site:
         assert self.airflow.wait_for_run(dag_id, run_id) == expected, self.airflow.tasks(dag_id, run_id)
         return run_id
 
-    def read(self, dag_id: str, run_id: str) -> list[str]:
-        file = self.output / dag_id / f"{safe_name(run_id)}.json"
-        return sorted(json.loads(file.read_text())) if file.exists() else []
+    def log(self, dag_id: str, topic: str) -> PipelineLog:
+        return PipelineLog(open_store(str(self.store)), f"{topic}-{dag_id}/{dag_id}/resolve")
+
+    def batch_of(self, dag_id: str, topic: str, run_id: str) -> BatchOfRun | None:
+        return self.log(dag_id, topic).batch_of_run(RunKey(dag_id, run_id, "resolve"))
+
+    def read(self, dag_id: str, topic: str, run_id: str) -> list[str]:
+        """The values under the key of the batch that the run did."""
+        batch = self.batch_of(dag_id, topic, run_id)
+        return self.rows(dag_id, topic).get(batch.key or "", []) if batch else []
+
+    def rows(self, dag_id: str, topic: str) -> dict[str, list[str]]:
+        return rows_of(self.output / dag_id / topic)
+
+    def attempts(self, dag_id: str, topic: str, run_id: str) -> int:
+        log, batch = self.log(dag_id, topic), self.batch_of(dag_id, topic, run_id)
+        assert batch is not None
+        return len(attempt_numbers(log.store, f"{log.root}/{batch.folder}", 0))
+
+    def committed(self, dag_id: str, topic: str) -> dict[int, int]:
+        return committed_offsets(self.broker, f"{topic}-{dag_id}", topic)
 
     def log_of_resolve(self, dag_id: str, run_id: str) -> str:
         return self.airflow.task_log(dag_id, run_id, "resolve").replace('\\"', '"')
@@ -90,7 +115,8 @@ def site(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("standalone")
     output = folder / "output"
     environment = {
-        **airflow_home.connections(broker.client_config),
+        **airflow_home.connections({**broker.client_config, "sasl.password": SECRET}),
+        "PYTHONPATH": str(ROOT),
         "BY_TIME_START": START.isoformat(),
         "BY_TIME_OUTPUT": str(output),
     }
@@ -118,8 +144,76 @@ def test_a_schedule_of_several_intervals_reads_each_record_once_and_late_ones_in
     site.wait_for("four runs have succeeded", lambda: states().count("success") >= 4, 240)
     site.airflow.pause(dag_id)
     runs = sorted(site.airflow.runs(dag_id))[:4]
-    assert [site.read(dag_id, run_id) for run_id in runs] == [of_hour(START + n * HOUR) for n in range(4)]
-    assert committed_offsets(site.broker, f"{topic}-group", topic) == dict.fromkeys(range(PARTITIONS), 4 * RECORDS)
+    assert [site.read(dag_id, topic, run_id) for run_id in runs] == [of_hour(START + n * HOUR) for n in range(4)]
+    assert site.committed(dag_id, topic) == dict.fromkeys(range(PARTITIONS), 4 * RECORDS)
+
+
+def test_days_of_a_live_schedule_are_done_again_by_a_backfill_that_reprocesses_them(site: Site) -> None:
+    """As `airflow backfill create --reprocess-behavior completed` makes it: the runs that there are, cleared, of type
+    backfill; each does its own batch."""
+    dag_id = "reprocessed_hourly"
+    topic = site.hours(2, LAST - 2 * HOUR)
+    site.airflow.set_variable("by_time_topic", topic)
+    site.airflow.pause(dag_id, paused=False)
+
+    def states() -> list[str]:
+        return [state for _, state in sorted(site.airflow.runs(dag_id).items())]
+
+    site.wait_for("two runs have succeeded", lambda: states().count("success") >= 2, 240)
+    runs = sorted(site.airflow.runs(dag_id))[:2]
+    before = site.rows(dag_id, topic)
+    assert [site.read(dag_id, topic, run) for run in runs] == [of_hour(LAST - 2 * HOUR), of_hour(LAST - HOUR)]
+    position = site.committed(dag_id, topic)
+    site.produce(topic, LAST)  # what has come since is not for them
+
+    again = {"reprocess_behavior": "completed", "max_active_runs": 1}
+    site.airflow.create_backfill(dag_id, LAST - 2 * HOUR, LAST - HOUR, **again)
+    site.wait_for(
+        "both have been read twice", lambda: [site.attempts(dag_id, topic, run) for run in runs] == [2, 2], 240
+    )
+    assert [site.airflow.wait_for_run(dag_id, run) for run in runs] == ["success"] * 2
+    site.airflow.pause(dag_id)
+
+    assert (site.rows(dag_id, topic), len(before)) == (before, 2)
+    assert site.committed(dag_id, topic) == position
+    newest = site.airflow.task(dag_id, runs[0], "resolve").tries
+    assert "This run does batch 1 once more" in site.airflow.task_log(dag_id, runs[0], "resolve", newest)
+
+
+def test_a_backfill_that_would_plan_batches_of_the_log_is_refused(site: Site) -> None:
+    """It would take the live position's records into hours that they are not of."""
+    dag_id, topic = "log_without_a_past", site.hours(2, START)
+    site.airflow.create_backfill(dag_id, START, START + HOUR, dag_run_conf={"topic": topic}, max_active_runs=1)
+
+    def refused() -> dict[str, str]:
+        return {run: state for run, state in site.airflow.runs(dag_id).items() if run.startswith("backfill__")}
+
+    site.wait_for("both runs are over", lambda: list(refused().values()) == ["failed"] * 2, 240)
+    assert [site.airflow.task(dag_id, run, "resolve").tries for run in refused()] == [1, 1], "no retry can help"
+    assert "A backfill run does its own batch again, or reads a window" in site.log_of_resolve(dag_id, min(refused()))
+    assert site.log(dag_id, topic).newest() is None
+
+
+def test_two_runs_at_once_do_one_batch_after_the_other(site: Site, tmp_path: Path) -> None:
+    """The second one waits in the triggerer, without a try, and goes on once the first has committed."""
+    dag_id, go = "two_at_once", tmp_path / "go"
+    topic = site.hours(1, START)
+    first = site.airflow.trigger(dag_id, {"topic": topic, "go": str(go)})
+    site.airflow.wait_for_task(dag_id, first, "read", lambda task: task.state == "running", map_index=0)
+    site.produce(topic, START + HOUR)
+    second = site.airflow.trigger(dag_id, {"topic": topic})
+    site.airflow.wait_for_task(dag_id, second, "resolve", lambda task: task.state == "deferred")
+
+    go.touch()
+
+    assert [site.airflow.wait_for_run(dag_id, run) for run in (first, second)] == ["success"] * 2
+    assert site.airflow.task(dag_id, second, "resolve").tries == 1
+    assert f"batch 1 is being done by run {dag_id}/{first}/resolve, which is running" in site.log_of_resolve(
+        dag_id, second
+    )
+    assert [site.read(dag_id, topic, run) for run in (first, second)] == [of_hour(START), of_hour(START + HOUR)]
+    assert len(site.rows(dag_id, topic)) == 2
+    assert site.committed(dag_id, topic) == dict.fromkeys(range(PARTITIONS), 2 * RECORDS)
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
@@ -136,16 +230,17 @@ def test_a_backfill_of_a_day_reads_each_window_once_into_its_own_output(site: Si
 
     site.wait_for("24 windows have been read", lambda: list(filled().values()) == ["success"] * 24, 420)
     site.wait_for("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), 60)
-    assert [site.read(dag_id, run_id) for run_id in filled()] == [of_hour(DAY + n * HOUR) for n in range(24)]
-    assert committed_offsets(site.broker, f"{topic}-group", topic) == {}
-    assert not any(site.store.glob(f"checkpoints/*/*{topic}*")), "a window keeps no position"
+    assert [site.read(dag_id, topic, run_id) for run_id in filled()] == [of_hour(DAY + n * HOUR) for n in range(24)]
+    assert site.committed(dag_id, topic) == {}
+    assert len(site.rows(dag_id, topic)) == 24
+    assert site.log(dag_id, topic).newest() is None, "a window keeps no position"
 
 
 def test_a_plain_cron_string_is_an_error_that_names_the_timetable(site: Site) -> None:
     topic = site.hours(2, START)
     run_id = site.run("windows_without_intervals", "failed", conf={"topic": topic}, logical_date=START)
     assert "CronDataIntervalTimetable" in site.log_of_resolve("windows_without_intervals", run_id)
-    assert site.read("windows_without_intervals", run_id) == []
+    assert site.read("windows_without_intervals", topic, run_id) == []
 
 
 def test_a_run_by_hand_reads_the_window_that_it_names(site: Site) -> None:
@@ -153,7 +248,7 @@ def test_a_run_by_hand_reads_the_window_that_it_names(site: Site) -> None:
     conf = {"topic": topic, "from": (START + HOUR).isoformat(), "until": (START + 2 * HOUR).isoformat()}
     site.airflow.cli("dags", "trigger", "windows_by_hand", "--run-id", topic, "--conf", json.dumps(conf))
     assert site.airflow.wait_for_run("windows_by_hand", topic) == "success"
-    assert site.read("windows_by_hand", topic) == of_hour(START + HOUR)
+    assert site.read("windows_by_hand", topic, topic) == of_hour(START + HOUR)
 
 
 def test_a_run_by_hand_of_an_hourly_dag_without_a_date_says_what_is_missing(site: Site) -> None:
@@ -172,11 +267,11 @@ def test_a_run_after_an_asset_reads_from_its_position_and_a_window_says_what_is_
 
     site.wait_for("both runs are over", lambda: over("after_an_asset", 1) and over("windows_after_an_asset", 1), 120)
     [(run_id, state)] = site.airflow.runs("after_an_asset").items()
-    assert (state, site.read("after_an_asset", run_id)) == ("success", of_hour(START))
+    assert (state, site.read("after_an_asset", topic, run_id)) == ("success", of_hour(START))
     [(run_id, state)] = site.airflow.runs("windows_after_an_asset").items()
     assert state == "failed"
     assert "no data interval" in site.log_of_resolve("windows_after_an_asset", run_id)
-    assert committed_offsets(site.broker, f"{topic}-group", topic) == dict.fromkeys(range(PARTITIONS), RECORDS)
+    assert site.committed("after_an_asset", topic) == dict.fromkeys(range(PARTITIONS), RECORDS)
 
 
 def test_a_deferred_sensor_survives_a_restart_of_the_triggerer(site: Site) -> None:
@@ -187,3 +282,15 @@ def test_a_deferred_sensor_survives_a_restart_of_the_triggerer(site: Site) -> No
     site.airflow.start_part("triggerer")
     site.broker.create_topic(topic, 1)
     assert site.airflow.wait_for_run(dag_id, run_id) == "success"
+
+
+def test_nothing_that_all_these_runs_have_left_holds_a_secret(site: Site) -> None:
+    """Logs, database (with XComs, rendered fields and triggers' arguments), work store, outputs."""
+    topic = site.hours(1, START)
+    run_id = site.run("two_at_once", conf={"topic": topic})
+    assert site.read("two_at_once", topic, run_id) == of_hour(START)
+    files = [file for folder in (site.airflow.home, site.output) for file in folder.rglob("*") if file.is_file()]
+    holding = {file.suffix for file in files if topic.encode() in file.read_bytes() or topic in file.name}
+    assert {".log", ".json"} <= holding, "the search looks where a topic's name is"
+    assert any(file.name.startswith("airflow.db") and topic.encode() in file.read_bytes() for file in files)
+    assert [file for file in files if SECRET.encode() in file.read_bytes()] == []

@@ -11,7 +11,7 @@ import pytest
 
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
-from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_run
+from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 
@@ -37,8 +37,8 @@ class Pipeline:
             assert self.airflow.wait_for_run(DAG_ID, run_id) == "success"
 
     def rows(self) -> list[int]:
-        """Of each run that has read anything, the fewest first."""
-        return sorted(rows_by_run(self.output).values())
+        """Of each batch that has any, the fewest first."""
+        return sorted(rows_by_batch(self.output).values())
 
 
 @pytest.fixture

@@ -21,11 +21,12 @@ COMMON = {
     "catchup": False,
     "params": {"topic": "none", "group": "none", "output": "none", "go": "/", "hold": False},
 }
+OUTPUT = "{{ params.output }}"
 RESOLVE = {
     "topics": "{{ params.topic }}",
     "group_id": "{{ params.group }}",
     "startup_mode": "earliest-offset",
-    "application_args": [*PROGRAM, "--output", "{{ params.output }}", "--go", "{{ params.go }}"],
+    "application_args": [*PROGRAM, "--output", OUTPUT, "--go", "{{ params.go }}"],
 }
 SPARK = {"conn_id": "spark_standalone", "java_class": JAVA_CLASS}
 
@@ -39,7 +40,7 @@ def check(params: dict | None = None) -> None:
 
 
 with DAG("standalone_by_hand", **COMMON):
-    resolve = ResolveStartupOffsetsOperator(task_id="resolve", **RESOLVE)
+    resolve = ResolveStartupOffsetsOperator(task_id="resolve", output_name=OUTPUT, **RESOLVE)
     read = SparkSubmitOperator.partial(task_id="spark", application=APPLICATION, **SPARK).expand(
         application_args=resolve.output
     )
@@ -47,4 +48,4 @@ with DAG("standalone_by_hand", **COMMON):
     read >> check() >> commit
 
 with DAG("standalone_batch", default_args={"retries": 1}, **COMMON):
-    kafka_spark_batch("orders", application=APPLICATION, spark=SPARK, before_commit=[check()], **RESOLVE)
+    kafka_spark_batch("orders", application=APPLICATION, spark=SPARK, before_commit=[check()], output=OUTPUT, **RESOLVE)

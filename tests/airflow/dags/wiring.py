@@ -1,12 +1,13 @@
 """DAGs that the tests run: the operators without Spark, and the task group with jobs of several kinds of bad manners.
 
+What stands for Spark is mostly `tests/airflow/reader.py`, which reads, writes and reports as a driver does.
+
 What differs between tests comes in through the run's conf (``params``).
 """
 
-import os
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import (
     DAG,
@@ -15,19 +16,19 @@ from airflow.sdk import (
     CronPartitionTimetable,
     CronTriggerTimetable,
     task,
+    task_group,
 )
-from airflow.sdk.exceptions import AirflowSkipException
-from confluent_kafka import Producer
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
-    KafkaOffsetsHook,
     OffsetLagSensor,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
     WindowCompleteSensor,
     kafka_spark_batch,
 )
+from tests.airflow.reader import read_split
 
 COMMON = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
 TOPIC, GROUP = "{{ params.topic }}", "{{ params.group }}"
@@ -38,6 +39,58 @@ NAMES = {"topic": "none", "group": "none"}
 def succeed() -> None:
     """Stands for a quality check, or a merge."""
 
+
+@task
+def read(arguments: list[str]) -> None:
+    """Stands for Spark."""
+    read_split(arguments)
+
+
+@task
+def check(rejected: str) -> None:
+    """Stands for a quality check that anybody can make fail."""
+    if rejected == "True":
+        raise AirflowFailException("rejected, as the run's conf says")
+
+
+BATCH = {
+    **NAMES,
+    "kafka": "kafka_default",
+    "output": "none",
+    "startup_mode": "earliest-offset",
+    "splits": 1,
+    "overlap_timeout": "PT12H",
+    "reject": False,
+}
+
+
+def batch(dag_id: str, retries: int = 0, **more: Any) -> None:
+    with DAG(dag_id, schedule=None, params=BATCH, default_args={"retries": retries}, **COMMON):
+        kafka_spark_batch(
+            "orders",
+            kafka_config_id="{{ params.kafka }}",
+            group_id=GROUP,
+            output="{{ params.output }}",
+            submit=lambda arguments: read.expand(arguments=arguments),
+            before_commit=[check("{{ params.reject }}")],
+            sensor={"poke_interval": 0.2, "timeout": 60},
+            **{
+                "startup_mode": "{{ params.startup_mode }}",
+                "splits": "{{ params.splits }}",
+                "overlap_timeout": "{{ params.overlap_timeout }}",
+                **({} if "topic_pattern" in more else {"topics": TOPIC}),
+                **more,
+            },
+        )
+
+
+batch("batch")
+batch("batch_retried", retries=1)
+batch("batch_of_nobody_else")
+batch("batch_of_a_pattern", topic_pattern=TOPIC + ".*")
+batch("batch_by_its_own_name", checkpoint_id="lake/{{ params.group }}")
+WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}
+batch("windows_by_hand", bounded_mode="timestamp", bounded_timestamp="{{ dag_run.conf.end }}", **WINDOW)
 
 with DAG(
     "resolve_and_commit",
@@ -55,6 +108,13 @@ with DAG(
     )
     CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
 
+with DAG("unreported", schedule=None, params=BATCH, default_args={"retries": 0}, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    resolve >> check("{{ params.reject }}") >> commit
+
 with DAG("commit_retried", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
@@ -64,38 +124,13 @@ with DAG("commit_retried", schedule=None, params=NAMES, **COMMON):
     commit >> again
 
 
-class LosesItsWorkStore(ResolveStartupOffsetsOperator):
-    """Its first try plans, and then everything in the work store is gone and more records come."""
-
-    def execute(self, context):
-        arguments = super().execute(context)
-        if context["ti"].try_number == 1:
-            shutil.rmtree(self.work_store)
-            config = KafkaOffsetsHook(self.kafka_config_id).client_config
-            producer = Producer({"bootstrap.servers": config["bootstrap.servers"]})
-            producer.produce(self.topics, b"late")
-            producer.flush(30)
-            raise RuntimeError("the first try fails after it has planned")
-        return arguments
-
-
-with DAG("work_store_lost", schedule=None, params=NAMES, default_args={"retries": 1}, **COMMON):
-    LosesItsWorkStore(
-        task_id="resolve",
-        topics=TOPIC,
-        group_id=GROUP,
-        startup_mode="earliest-offset",
-        work_store=os.path.join(os.environ["AIRFLOW_HOME"], "lost-work-store"),
-    )
-
 with DAG("resolve_skipped", schedule=None, params=NAMES, **COMMON):
 
     @task
     def not_today() -> None:
         raise AirflowSkipException("not today")
 
-    batch = kafka_spark_batch("orders", topics=TOPIC, group_id=GROUP, application="not-started.py")
-    not_today() >> batch
+    not_today() >> kafka_spark_batch("orders", topics=TOPIC, group_id=GROUP, application="not-started.py")
 
 with DAG("job_of_bad_manners", schedule=None, params={**NAMES, "job": "exits_0_at_once"}, **COMMON):
     kafka_spark_batch(
@@ -162,11 +197,9 @@ with DAG("lag_awaited", schedule=None, params={**NAMES, "min_records": 1}, **COM
 
 with DAG("checkpoint_only", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
-        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset", commit_mode="checkpoint-only"
     )
-    CommitOffsetsOperator(
-        task_id="commit", plan=resolve.output["plan"], commit_mode="checkpoint-only", require_report=False
-    )
+    CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
 
 with DAG("commit_published", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
@@ -208,3 +241,39 @@ with DAG(
 
 with DAG("no_window_to_await", schedule=None, params=NAMES, **COMMON):
     WindowCompleteSensor(task_id="wait", idle_timeout="soon", **AWAITED)
+
+# ── mapped ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+EARLIEST = {"startup_mode": "earliest-offset", "group_id": GROUP}
+NATIVE = {"render_template_as_native_obj": True, "default_args": {"retries": 0}}
+
+
+@task
+def listed(items: Any) -> list[Any]:
+    """Airflow maps over what a task returns, and over nothing else."""
+    return list(items)
+
+
+with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"]}, **NATIVE, **COMMON):
+
+    @task_group
+    def one_topic(topic: str) -> None:
+        resolve = ResolveStartupOffsetsOperator(
+            task_id="resolve", topics=topic, checkpoint_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
+        )
+        CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+
+    one_topic.expand(topic=listed("{{ params.topics }}"))
+
+with DAG("mapped_without_a_name", schedule=None, params=NAMES, **NATIVE, **COMMON):
+    ResolveStartupOffsetsOperator.partial(task_id="resolve", **EARLIEST).expand(topics=[TOPIC])
+
+with DAG("mapped_commit", schedule=None, params=NAMES, **NATIVE, **COMMON):
+    resolve = ResolveStartupOffsetsOperator.partial(
+        task_id="resolve", checkpoint_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
+    ).expand(topics=[TOPIC + "-a", TOPIC + "-b"])
+    plans = listed(resolve.output["plan"])
+    CommitOffsetsOperator.partial(task_id="commit", require_report=False).expand(plan=plans)
+
+with DAG("native", schedule=None, params=NAMES, **NATIVE, **COMMON):
+    ResolveStartupOffsetsOperator(task_id="resolve", topics=TOPIC, **EARLIEST)

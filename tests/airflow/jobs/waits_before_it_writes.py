@@ -6,22 +6,27 @@ Without ``--go`` it writes at once, as `dags/jobs/kafka_to_parquet.py` does.
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark.sinks import files
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--output", required=True)
 parser.add_argument("--go", type=Path)
 arguments, _ = parser.parse_known_args()
+sink = files(arguments.output)
 
+
+def write(records: DataFrame, batch: Any) -> Any:
+    while arguments.go is not None and not arguments.go.exists():
+        time.sleep(0.05)
+    return sink(records, batch)
+
+
+write.output = sink.output  # type: ignore[attr-defined]  # what the report says was written
 spark = SparkSession.builder.getOrCreate()
-job = plan_job()
-output = job.output_path(arguments.output)
-records = read_plan(spark, job)
-while arguments.go is not None and not arguments.go.exists():
-    time.sleep(0.05)
-records.write.mode("overwrite").parquet(output)
-report_read(job, spark.read.parquet(output))
+for_each_batch(spark, write)
 spark.stop()

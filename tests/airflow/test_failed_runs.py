@@ -1,0 +1,63 @@
+"""A run that fails after Spark has written: the next one does that batch again, and a reader finds each record once."""
+
+from collections.abc import Callable
+
+from tests.airflow.conftest import Orders
+
+
+def test_a_batch_that_a_check_rejects_is_done_again_by_the_next_run(orders: Orders) -> None:
+    orders.produce(5)
+    first = orders.run(reject=True)
+    assert (first.states("orders.read"), first.states("check"), first.states("orders.commit")) == (
+        ["success"],
+        ["failed"],
+        ["upstream_failed"],
+    )
+    rejected = orders.key
+    assert (list(orders.rows), orders.committed) == ([rejected], {})
+    orders.produce(3)
+
+    second = orders.run()
+
+    assert second.state == "success"
+    assert (list(orders.rows), orders.key) == ([rejected], rejected)
+    assert (len(orders.rows[rejected]), orders.committed) == (5, {0: 5})  # what has come since is the next run's
+    assert orders.run().state == "success"
+    assert orders.is_exact()
+    assert orders.committed == {0: 8}
+
+
+def test_two_runs_that_fail_in_a_row_leave_one_batch_and_no_record_twice(orders: Orders) -> None:
+    orders.produce(4)
+    assert orders.run(reject=True).state == "failed"
+    orders.produce(2)
+    assert orders.run(reject=True).state == "failed"
+    assert ([len(values) for values in orders.rows.values()], orders.committed) == ([4], {})
+
+    assert (orders.run().state, orders.run().state) == ("success", "success")
+
+    assert [len(values) for values in orders.rows.values()] == [4, 2]
+    assert orders.is_exact()
+    assert orders.committed == {0: 6}
+
+
+def test_a_run_that_fails_before_spark_has_written_leaves_nothing_to_its_follower_but_the_batch(
+    orders: Orders, said: Callable[[], str]
+) -> None:
+    """Its reader cannot write: a file is where the batch's folder should be."""
+    orders.produce(3)
+    orders.output.touch()
+    first = orders.run()
+    assert (first.states("orders.read"), first.states("orders.commit")) == (["failed"], ["upstream_failed"])
+    orders.output.unlink()
+    orders.produce(1)
+    said()
+
+    assert orders.run().state == "success"
+
+    assert (
+        f"This run does again, which run batch/{first.run_id}/orders.resolve did not finish, batch 1; "
+        "1 records that have come since wait for the next run." in said()
+    )
+    assert orders.run().state == "success"
+    assert orders.is_exact()

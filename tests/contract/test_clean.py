@@ -1,0 +1,111 @@
+"""What is cleaned away, what stays, and what a run whose batch is gone is told. In memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.errors import BatchGone
+from airflow_kafka_offsets.pipeline.clean import find_old, remove
+from tests.contract.conftest import NOW_MS, AnyCluster
+from tests.contract.pipeline import Pipeline
+from tests.contract.troubles import names, produce
+
+DAY = 86_400_000
+HOUR = 3_600_000
+
+
+def day(pipeline: Pipeline, number: int) -> Pipeline:
+    return replace(pipeline, now_ms=NOW_MS + number * DAY)
+
+
+@pytest.fixture
+def five_days(in_memory: Pipeline, memory: AnyCluster) -> Pipeline:
+    """Batches 1 to 5, one a day from day 1 on."""
+    for number in range(1, 6):
+        day(in_memory, number).run(f"day-{number}", output_name="lake/orders")
+        produce(memory, in_memory)
+    return in_memory
+
+
+def clean(pipeline: Pipeline, before_day: float) -> list[str]:
+    """The batches that went, by folder."""
+    gone = []
+    for removal in find_old(pipeline.store, NOW_MS + round(before_day * DAY)):
+        gone.append(removal.batch.name)
+        remove(removal)
+    return gone
+
+
+def batches(pipeline: Pipeline) -> set[str]:
+    return {name.split("/")[4].lstrip("0") for name in names(pipeline.store) if "/batches/" in name}
+
+
+def test_what_is_older_goes_from_the_oldest_on_with_its_reads(five_days: Pipeline) -> None:
+    assert [name[-2:] for name in clean(five_days, 2.5)] == ["01", "02"]
+    assert batches(five_days) == {"3", "4", "5"}
+    assert clean(five_days, 2.5) == []
+
+
+def test_the_last_two_commits_and_all_after_them_stay(five_days: Pipeline, memory: AnyCluster) -> None:
+    day(five_days, 6).resolve("failed")
+    assert len(clean(five_days, 99)) == 3
+    assert batches(five_days) == {"4", "5", "6"}
+    assert five_days.resolve("next").number == 6
+    assert day(five_days, 7).run("next").number == 6
+    produce(memory, five_days)
+    assert five_days.run("then").number == 7, "and no number comes back"
+
+
+def test_a_cleared_run_whose_batch_is_gone_is_told_its_key_and_where_its_rows_are(five_days: Pipeline) -> None:
+    key = five_days.log.batch(1).log.plan.batch.key  # type: ignore[union-attr]
+    first = five_days.resolve("day-1")
+    clean(five_days, 99)
+    with pytest.raises(BatchGone) as refused:
+        five_days.resolve("day-1")
+    assert (refused.value.batch, refused.value.output) == (f"batch {key}", "lake/orders")
+    assert "was cleaned away. Its rows are in lake/orders" in str(refused.value)
+    with pytest.raises(BatchGone, match="was cleaned away"):
+        first.commit()
+    assert five_days.lake.offsets()[0] == list(range(12))
+
+
+def test_a_clean_that_died_half_way_is_ended_by_the_next(five_days: Pipeline) -> None:
+    removal = next(find_old(five_days.store, NOW_MS + 99 * DAY))
+    for name in removal.names[:-1]:
+        five_days.store.delete(name)
+        assert five_days.log.batch(1) is not None, "what is left is a log that can be read"
+    assert len(clean(five_days, 99)) == 3
+    assert batches(five_days) == {"4", "5"}
+
+
+def test_a_batch_that_was_done_again_lately_is_young(five_days: Pipeline) -> None:
+    day(five_days, 6).run("day-1")
+    assert clean(five_days, 5) == [], "and so is what comes after it: from the oldest on"
+
+
+def window(pipeline: Pipeline, hour: int) -> Any:
+    bounds = {"startup_timestamp": NOW_MS + hour * HOUR, "bounded_timestamp": NOW_MS + (hour + 1) * HOUR}
+    return {"startup_mode": "timestamp", "bounded_mode": "timestamp", **bounds}
+
+
+def test_windows_go_with_their_claims_and_one_that_may_be_half_written_stays(in_memory: Pipeline) -> None:
+    in_memory.run_type = "manual"
+    day(in_memory, 1).run("old", **window(in_memory, 0))
+    day(in_memory, 1).resolve("begun", **window(in_memory, 1)).job().begin()
+    day(in_memory, 1).resolve("never begun", **window(in_memory, 2))
+    day(in_memory, 3).run("young", **window(in_memory, 3))
+    assert len(clean(in_memory, 2)) == 2
+    left = [name for name in names(in_memory.store) if "/windows/" in name or "window-claims" in name]
+    starts = {name.split("/")[3] if "/windows/" in name else name.split("/")[4] for name in left}
+    assert {name.partition("--")[0] for name in starts} == {str(NOW_MS + hour * HOUR) for hour in (1, 3)}
+    with pytest.raises(BatchGone, match="was cleaned away"):
+        day(in_memory, 3).resolve("old", **window(in_memory, 0))
+
+
+def test_what_runs_took_stays(five_days: Pipeline) -> None:
+    before = [name for name in names(five_days.store) if "/runs/" in name]
+    clean(five_days, 99)
+    assert [name for name in names(five_days.store) if "/runs/" in name] == before

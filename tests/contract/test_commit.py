@@ -1,0 +1,347 @@
+"""The commit: verified, and the next object of the batch's log (STATE, rule 4). Over both clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
+from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.reads import begin_attempt
+from tests.cluster.commits import Interrupted
+from tests.contract.conftest import AnyCluster
+from tests.contract.pipeline import Pipeline, Row, Run, entries
+from tests.contract.troubles import EventfulStore, Killed, die, produce
+
+ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
+
+# ── verified ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def doubled(*drop_and_double: tuple[int, int]) -> Callable[[list[Row]], list[Row]]:
+    """A join that loses some records of partition 0 and has others twice: the count is right, and so are the ends."""
+
+    def join(rows: list[Row]) -> list[Row]:
+        other = dict(drop_and_double)
+        return [(tp, other.get(offset, offset) if tp.partition == 0 else offset) for tp, offset in rows]
+
+    return join
+
+
+def shifted(rows: list[Row]) -> list[Row]:
+    return [(tp, offset + 1) for tp, offset in rows]
+
+
+def of_another_topic(rows: list[Row]) -> list[Row]:
+    return [*rows, (TopicPartition("another", 0), 0)]
+
+
+WRONG: list[Any] = [
+    pytest.param(lambda rows: [], r"\[0\] \[0, 8\): short: 0 of 8 records", id="nothing"),
+    pytest.param(lambda rows: rows[:-1], r"\[2\] \[0, 8\): short: 7 of 8 offsets", id="one missing"),
+    pytest.param(lambda rows: [*rows, rows[0]], r"\[0\] \[0, 8\): twice: 9 rows for 8 different", id="one twice"),
+    pytest.param(doubled((1, 2)), r"\[0\] \[0, 8\): twice: 8 rows for 7 different", id="one lost and one twice"),
+    pytest.param(
+        doubled((1, 2), (5, 3), (6, 7)),
+        r"\[0\] \[0, 8\): twice: 8 rows for 5 different",
+        id="with the right sums of offsets and of their squares",
+    ),
+    pytest.param(shifted, r"\[0\] \[0, 8\): beyond: offsets 1 to 8", id="others"),
+    pytest.param(of_another_topic, "another.0.: 1 rows are reported, and it is not in this split", id="too much"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG)
+def test_what_is_not_exactly_the_batch_is_not_committed(
+    in_memory: Pipeline, memory: AnyCluster, wrong: Callable[[list[Row]], list[Row]], words: str
+) -> None:
+    produce(memory, in_memory, 4)
+    run = in_memory.resolve("one")
+    job = run.job().begin()
+    job.write(wrong(job.read())).report()
+    with pytest.raises(ReadNotVerified, match=words):
+        run.commit()
+    assert entries(run.batch) == ["plan"]
+    assert in_memory.held() == {}
+
+
+def test_the_sums_of_that_join_are_those_of_all_records() -> None:
+    """So that the case above is the one that sums cannot tell."""
+    tp = TopicPartition("orders", 0)
+    rows = doubled((1, 2), (5, 3), (6, 7))([(tp, offset) for offset in range(8)])
+    for power in (0, 1, 2):
+        assert sum(offset**power for _, offset in rows) == sum(offset**power for offset in range(8))
+
+
+def test_each_split_has_to_be_read(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.resolve("one", splits=3)
+    run.spark([0, 2])
+    with pytest.raises(ReadNotVerified, match="split 1: no Spark job has begun to read it") as refused:
+        run.commit()
+    assert len(refused.value.partitions) == 1
+    assert "Clear the run from its Spark task on" in str(refused.value)
+    assert entries(run.batch) == ["plan"]
+    assert pipeline.held() == {}
+    run.spark([1])
+    assert run.commit().by_this
+    assert entries(run.batch) == ["plan", "commit"]
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+def test_what_was_begun_once_more_has_to_be_finished_once_more(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one").spark()
+    job = run.job().begin()
+    with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported; its output may be half written"):
+        run.commit()
+    job.write().report()
+    assert run.commit().by_this
+
+
+def test_two_jobs_that_began_at_the_same_moment_verify_nothing(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one")
+    job = run.job().begin().write().report()
+    begin_attempt(in_memory.store, run.batch.folder, 0, 1, "rival", {"plan_id": run.plan.plan_id})
+    with pytest.raises(ReadNotVerified, match="2 Spark jobs wrote to it at the same time"):
+        run.commit()
+    assert job.attempt is not None
+    run.spark()
+    assert run.commit().by_this
+
+
+def test_a_report_of_another_output_is_none_of_this_one(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one", output_name="lake/orders")
+    run.job().begin().write().report(output="lake/elsewhere")
+    with pytest.raises(ReadNotVerified, match="written to lake/elsewhere, and the batch's output is lake/orders"):
+        run.commit()
+
+
+def test_without_reports_the_plan_is_compared_all_the_same(in_memory: Pipeline, memory: AnyCluster) -> None:
+    old = in_memory.resolve("one")
+    produce(memory, in_memory)
+    new = in_memory.resolve("one", re_plan=True)
+    with pytest.raises(PlanReplaced):
+        old.commit(require_report=False)
+    assert entries(new.batch) == ["plan"]
+    assert new.commit(require_report=False).by_this
+
+
+# ── what the commit is ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_commit_holds_the_whole_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Also of partitions that the batch did not have; topic ids, epochs, the startup request, the cluster."""
+    first = pipeline.run("one")
+    cluster.produce(pipeline.topic, 2, partition=1)
+    second = pipeline.run("two", topics=None, partitions={pipeline.topic: [1]})
+    committed = second.batch.again().log.committed
+    assert committed == Committed(Actor(second.key, pipeline.airflow.instance), pipeline.now_ms, second.plan.plan_id,
+                                  committed.position if committed else None)  # fmt: skip
+    position = pipeline.position
+    assert committed is not None
+    assert committed.position == position
+    assert pipeline.at() == {0: 4, 1: 6, 2: 4}
+    assert {kept.leader_epoch for kept in position.offsets.values()} == {0}
+    assert position.topic_ids == first.plan.topic_ids
+    assert (position.cluster_id, position.startup) == (first.plan.cluster_id, "earliest-offset")
+
+
+def test_a_commit_is_repeated_without_harm(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.resolve("one").spark()
+    assert run.commit().by_this
+    assert not run.commit().by_this
+    assert entries(run.batch) == ["plan", "commit"]
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_commit_that_comes_late_finds_that_it_was_made(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Of a run that was taken for dead: the next one has done its batch and another."""
+    late = pipeline.resolve("late").spark()
+    pipeline.run("next")
+    produce(cluster, pipeline)
+    pipeline.run("third")
+    outcome = late.commit()
+    assert not outcome.by_this
+    assert pipeline.held() == pipeline.at() == {0: 6, 1: 6, 2: 6}
+
+
+def test_a_commit_of_what_somebody_else_has_read_is_right_whoever_makes_it(in_memory: Pipeline) -> None:
+    late = in_memory.resolve("late")
+    in_memory.resolve("next").spark()
+    assert late.commit().by_this
+    assert in_memory.resolve("next").said == "batch 1 was done by run dag/late/resolve: it is verified and left"
+
+
+def test_a_replaced_plan_is_not_committed_and_the_way_on_is_named(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    old = pipeline.resolve("one").spark()
+    produce(cluster, pipeline)
+    new = pipeline.resolve("one", re_plan=True)
+    with pytest.raises(PlanReplaced, match="Clear the run's resolve task") as refused:
+        old.commit()
+    assert (refused.value.plan_id, refused.value.by) == (old.plan.plan_id, new.plan.plan_id)
+    assert pipeline.held() == {}
+    new.done()
+    assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
+
+
+def with_store(run: Run, store: Any) -> Run:
+    """``run``, whose commit task has that store."""
+    return replace(run, pipeline=replace(run.pipeline, store=store), assignment=replace(
+        run.assignment, batch=replace(run.batch, store=store)))  # fmt: skip
+
+
+def test_a_plan_that_is_replaced_while_it_is_committed_is_not(in_memory: Pipeline, memory: AnyCluster) -> None:
+    """Between the look at the reads and the creation of the commit."""
+    run = in_memory.resolve("one").spark()
+    produce(memory, in_memory)
+    store = EventfulStore(in_memory.store, "/2.json", lambda: in_memory.resolve("one", re_plan=True))
+    with pytest.raises(PlanReplaced):
+        with_store(run, store).commit()
+    assert in_memory.newest.log.committed is None
+    assert in_memory.held() == {}
+
+
+def test_a_batch_that_is_taken_while_it_is_committed_is_committed_after_that(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one").spark()
+    store = EventfulStore(in_memory.store, "/2.json", lambda: in_memory.resolve("two"))
+    assert with_store(run, store).commit().by_this
+    assert entries(run.batch) == ["plan", "taken", "commit"]
+
+
+def test_a_batch_that_is_begun_anew_while_it_is_committed_is_not(in_memory: Pipeline) -> None:
+    """Who took it has a driver that writes."""
+    run = in_memory.resolve("one").spark()
+    store = EventfulStore(in_memory.store, "/2.json", lambda: in_memory.resolve("two").job().begin())
+    with pytest.raises(ReadNotVerified, match="attempt 2 began"):
+        with_store(run, store).commit()
+    assert entries(run.batch) == ["plan", "taken"]
+
+
+def test_of_two_commits_of_one_plan_one_is_made_and_both_are_done(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one").spark()
+    store = EventfulStore(in_memory.store, "/2.json", run.commit)
+    assert not with_store(run, store).commit().by_this
+    assert entries(run.batch) == ["plan", "commit"]
+
+
+def test_a_dry_run_shows_what_would_be_written_and_writes_nothing(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    run = pipeline.resolve("two")
+    with pytest.raises(ReadNotVerified):
+        run.commit(dry_run=True)
+    run.spark()
+    outcome = run.commit(dry_run=True)
+    assert not outcome.by_this
+    assert entries(run.batch) == ["plan"]
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+    assert run.commit().written == outcome.written
+    assert set(outcome.written.values()) == {(4, 6)}
+    cluster.hands.expire(pipeline.group)
+    assert set(run.commit(dry_run=True).written.values()) == {(None, 6)}
+    assert pipeline.held() == {}
+
+
+# ── done again ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_batch_that_is_done_again_is_verified_by_newer_attempts_only(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one", splits=3)
+    again = pipeline.resolve("one")
+    again.spark([0, 2])
+    with pytest.raises(ReadNotVerified, match="split 1: it was not done again; attempt 1 is of before") as refused:
+        again.commit()
+    assert len(refused.value.partitions) == 1
+    again.spark([1])
+    assert not again.commit().by_this
+    assert not again.commit().by_this, "and that holds for the retry"
+    assert pipeline.lake.offsets() == ALL_FOUR
+
+
+def test_until_it_is_begun_again_what_is_verified_stays_so_for_others(in_memory: Pipeline) -> None:
+    """Of the batch that another run has committed, and is about to write once more."""
+    failed = in_memory.resolve("failed")
+    in_memory.run("next")
+    again = in_memory.resolve("next")
+    assert not in_memory.resolve("failed").commit().by_this
+    again.job().begin()
+    with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
+        failed.commit()
+
+
+def test_a_batch_that_was_done_again_by_half_is_not_whole_for_anybody(in_memory: Pipeline) -> None:
+    """The run's output and key are named, and what to clear."""
+    run = in_memory.run("one", output_name="lake/orders")
+    again = in_memory.resolve("one", output_name="lake/orders")
+    job = again.job().begin()
+    job.write(job.read()[:5])
+    with pytest.raises(ReadNotVerified) as refused:
+        again.commit()
+    assert f"Output lake/orders may not be whole for key {run.batch_key}" in str(refused.value)
+    assert "Clear the run from its Spark task on" in str(refused.value)
+
+
+# ── crashes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_commit_that_dies_before_its_creation_is_none(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.resolve("one").spark()
+    with pytest.raises(Killed):
+        with_store(run, EventfulStore(pipeline.store, "/2.json", die)).commit()
+    produce(cluster, pipeline)
+    assert pipeline.run("two").number == 1
+    assert pipeline.lake.offsets() == ALL_FOUR
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+@pytest.mark.parametrize("then", ["the retry", "the next run", "the next run, where nothing is new"])
+def test_a_commit_that_dies_before_the_group_is_written_is_one(
+    cluster: AnyCluster, pipeline: Pipeline, then: str
+) -> None:
+    run = pipeline.resolve("one").spark()
+    with pytest.raises(Killed):
+        with_store(run, EventfulStore(pipeline.store, "/2.json", die, after=True)).commit()
+    assert pipeline.held() == {}
+    if then == "the next run":
+        produce(cluster, pipeline)
+    if then == "the retry":
+        assert not run.commit().by_this
+    else:
+        pipeline.run("two")
+    assert pipeline.held() == pipeline.at()
+    assert pipeline.lake.offsets() == {n: list(range(pipeline.at()[n])) for n in range(3)}
+
+
+def test_a_work_store_that_fails_between_the_commit_and_the_group_is_said_and_the_retry_ends_it(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    run = pipeline.resolve("one").spark()
+    store = pipeline.store
+    assert isinstance(store, LocalStore)
+    aside = store.root.with_name("aside")
+
+    def break_store() -> None:
+        store.root.rename(aside)
+        store.root.write_text("a file where a folder belongs")
+
+    with pytest.raises(StoreUnavailable):
+        with_store(run, EventfulStore(store, "/2.json", break_store, after=True)).commit()
+    store.root.unlink()
+    aside.rename(store.root)
+    assert pipeline.held() == {}
+    assert not run.commit().by_this
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_commit_that_dies_after_the_group_was_written_is_one(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.resolve("one").spark()
+    dying = replace(pipeline, cluster=Interrupted(pipeline.cluster, after_commit=die))
+    with pytest.raises(Killed):
+        replace(run, pipeline=dying).commit()
+    produce(cluster, pipeline)
+    assert pipeline.run("two").ranges == [(4, 6)] * 3
+    assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}

@@ -1,0 +1,560 @@
+"""The group only follows the log: whose it is, signing, and the write (STATE, rule 5). Over both clusters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.broker.protocol import Fencing
+from airflow_kafka_offsets.errors import (
+    AnotherPipeline,
+    ClusterUnavailable,
+    CommitUnsettled,
+    GroupActive,
+    GroupMoved,
+    InvalidRequest,
+)
+from airflow_kafka_offsets.offsets.batch.mark import METADATA_LIMIT_BYTES, Mark
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.pipeline import group as mirroring
+from airflow_kafka_offsets.stores.local import LocalStore
+from tests.cluster.commits import Interrupted
+from tests.cluster.memory import InMemoryCluster
+from tests.contract.conftest import AnyCluster
+from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Lake, Pipeline, Run, entries
+from tests.contract.troubles import Killed, Meanwhile, die, produce
+
+
+def somebody(cluster: AnyCluster, pipeline: Pipeline, metadata: str = "", **at: int) -> None:
+    """``somebody(…, p1=2)``: a commit that is not this package's."""
+    offsets = {TopicPartition(pipeline.topic, int(name[1:])): offset for name, offset in at.items()}
+    cluster.commit_as_somebody(pipeline.group, offsets, metadata=metadata)
+
+
+def commits(pipeline: Pipeline) -> dict[int, CommittedOffset]:
+    partitions = [TopicPartition(pipeline.topic, number) for number in range(3)]
+    return {tp.partition: commit for tp, commit in pipeline.cluster.committed(pipeline.group, partitions).items()}
+
+
+def marks(pipeline: Pipeline) -> dict[int, Mark | None]:
+    return {number: Mark.of(commit) for number, commit in commits(pipeline).items()}
+
+
+def elsewhere(run: Run, cluster: Any) -> Run:
+    """``run``, whose commit task has that cluster."""
+    return replace(run, pipeline=replace(run.pipeline, cluster=cluster))
+
+
+# ── signing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_first_plan_signs_what_the_group_holds_and_moves_nothing(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """From then on what carries no mark is somebody's."""
+    somebody(cluster, pipeline, p0=2, p1=4)
+    pipeline.resolve("one", startup_mode="group-offsets", auto_offset_reset="earliest")
+    assert pipeline.held() == {0: 2, 1: 4}
+    assert marks(pipeline) == dict.fromkeys((0, 1), Mark(CHECKPOINT, AIRFLOW, None))
+
+
+def test_a_commit_carries_the_mark_of_its_batch_and_the_epoch(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.run("one")
+    assert marks(pipeline) == dict.fromkeys(range(3), Mark(CHECKPOINT, AIRFLOW, run.batch_key))
+    assert {commit.leader_epoch for commit in commits(pipeline).values()} == {0}
+
+
+def test_names_that_are_too_long_for_a_mark_are_told_apart_all_the_same(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    pipeline.checkpoint_id = "ä" * 3000
+    pipeline.run("one")
+    assert len(commits(pipeline)[0].metadata) <= METADATA_LIMIT_BYTES
+    produce(cluster, pipeline)
+    assert pipeline.run("two").ranges == [(4, 6)] * 3
+    with pytest.raises(AnotherPipeline):
+        pipeline.resolve("one", checkpoint_id="ä" * 3001)
+
+
+def test_the_first_batch_takes_a_group_over_that_is_further_and_says_so(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    somebody(cluster, pipeline, p0=4, p1=4)
+    run = pipeline.resolve("one", max_records_per_partition=1)
+    assert [w for w in run.plan.warnings if "ahead of this plan in 2 partitions" in w and "sets it back" in w]
+    run.done()
+    assert pipeline.held() == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_resolve_task_that_died_before_it_signed_signs_at_the_retry(
+    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group still equals what the plan recorded: it is nobody's reset."""
+    somebody(cluster, pipeline, p0=2)
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow_kafka_offsets.pipeline.plan.sign", die)
+        with pytest.raises(Killed):
+            pipeline.resolve("one")
+    assert marks(pipeline) == {0: None}
+    pipeline.run("two")
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+    assert None not in marks(pipeline).values()
+
+
+def test_what_was_written_between_the_plan_and_its_signature_is_somebodys(
+    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody(cluster, pipeline, p0=2)
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow_kafka_offsets.pipeline.plan.sign", die)
+        with pytest.raises(Killed):
+            pipeline.resolve("one")
+    somebody(cluster, pipeline, p0=3)
+    with pytest.raises(GroupMoved, match="the group is at 3"):
+        pipeline.resolve("one")
+
+
+@pytest.mark.parametrize("holds", ["something", "nothing"])
+def test_live_members_are_found_before_spark_works(
+    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, holds: str
+) -> None:
+    if holds == "something":
+        somebody(cluster, pipeline, p0=2)
+    with cluster.live_member(pipeline.group, pipeline.topic), pytest.raises(GroupActive) as refused:
+        pipeline.resolve("one", fencing=fencing)
+    assert len(refused.value.members) == 1
+    pipeline.run("one", fencing=fencing)
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+# ── own ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_has_expired_is_written_again(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Kafka forgets a group without members after a week: the log counts."""
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    cluster.hands.expire(pipeline.group)
+    run = pipeline.resolve("two")
+    assert run.ranges == [(4, 6)] * 3
+    run.done()
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+
+
+def test_what_expires_between_plan_and_commit_is_written_again(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    run = pipeline.resolve("two").spark()
+    cluster.hands.expire(pipeline.group)
+    run.commit()
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+
+
+def test_what_equals_the_position_is_nobodys_move(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """A tool that wrote back what it had read, without the mark."""
+    pipeline.run("one")
+    somebody(cluster, pipeline, p0=4, p1=4, p2=4)
+    produce(cluster, pipeline)
+    assert pipeline.run("two").ranges == [(4, 6)] * 3
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+
+
+# ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_group_that_was_reset_stops_the_next_run_and_each_partition_is_named(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    somebody(cluster, pipeline, p0=2, p2=0)
+    with pytest.raises(GroupMoved) as refused:
+        pipeline.resolve("two")
+    assert refused.value.partitions == [
+        f"{pipeline.topic}[{number}]: the position is 4, and the group is at {at}, by somebody else (not this provider)"
+        for number, at in ((0, 2), (2, 0))
+    ]
+    assert "adopt-group" in str(refused.value)
+    assert "keep-checkpoint" in str(refused.value)
+    assert pipeline.newest.log.plan.batch.number == 1  # type: ignore[union-attr]
+    assert pipeline.held() == {0: 2, 1: 4, 2: 0}
+
+
+def test_adopt_group_goes_on_from_the_group_and_counts_what_it_passes_over(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    somebody(cluster, pipeline, p0=2, p1=5)
+    run = pipeline.resolve("two", on_group_moved="adopt-group")
+    assert run.ranges == [(2, 6), (5, 6), (4, 6)]
+    assert [p.start_reason for p in run.plan.partitions] == ["group moved → adopted"] * 2 + ["position"]
+    assert [(p.skipped, p.continuity) for p in run.plan.partitions] == [
+        (0, "overlap"), (1, "gap"), (0, "contiguous"),
+    ]  # fmt: skip
+    run.done()
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+    assert pipeline.resolve("three").assignment.batch is None
+
+
+def test_keep_checkpoint_goes_on_from_the_position_and_may_set_the_group_back(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    somebody(cluster, pipeline, p0=6, p1=0)
+    run = pipeline.resolve("two", on_group_moved="keep-checkpoint", max_records_per_partition=1)
+    assert run.ranges == [(4, 5)] * 3
+    run.done()
+    assert pipeline.held() == {0: 5, 1: 5, 2: 5}
+    assert pipeline.run("three").ranges == [(5, 6)] * 3, "and that is settled"
+    assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
+
+
+def test_keep_checkpoint_sets_the_group_back_also_where_nothing_is_new(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    somebody(cluster, pipeline, p0=1)
+    pipeline.run("two", on_group_moved="keep-checkpoint")
+    assert pipeline.held() == pipeline.at() == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_run_whose_group_is_reset_meanwhile_commits_nothing(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    run = pipeline.resolve("two").spark()
+    somebody(cluster, pipeline, p1=3)
+    for dry_run in (True, False):
+        with pytest.raises(GroupMoved, match="the position is 4, and the group is at 3") as refused:
+            run.commit(dry_run=dry_run)
+    assert "committed in the log" not in str(refused.value)
+    assert entries(run.batch) == ["plan"]
+    assert pipeline.held() == {0: 4, 1: 3, 2: 4}
+    pipeline.run("two", on_group_moved="keep-checkpoint")
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+    assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
+
+
+@pytest.mark.parametrize(("policy", "at"), [("keep-checkpoint", 4), ("adopt-group", 1)])
+def test_a_group_that_is_reset_between_the_commit_and_the_write_is_left_and_said(
+    cluster: AnyCluster, pipeline: Pipeline, policy: str, at: int
+) -> None:
+    run = pipeline.resolve("one").spark()
+
+    class ResetsAfterTheCommit(Meanwhile):
+        """The first look at the group is before the commit; the second is the mirror's."""
+
+        def open_commit(self, group_id: str, fencing: Fencing) -> Any:
+            somebody(cluster, pipeline, p0=1)
+            return self.cluster.open_commit(group_id, fencing)
+
+    with pytest.raises(GroupMoved, match="The batch is committed in the log; only the group was left as it is"):
+        elsewhere(run, ResetsAfterTheCommit(pipeline.cluster, "", None)).commit()
+    assert entries(run.batch) == ["plan", "commit"]
+    assert pipeline.held() == {0: 1}
+    with pytest.raises(GroupMoved, match="committed in the log"):
+        run.commit()
+    with pytest.raises(GroupMoved):
+        pipeline.resolve("two")
+    assert pipeline.run("two", on_group_moved=policy).ranges[0] == (at, 4)
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+HOSTILE = [
+    "[" * 4000,
+    '{"plan": "0123456789abcdef", "run": "billing/run-1/resolve"}',
+    json.dumps({"by": "airflow-kafka-offsets", "pipeline": CHECKPOINT, "instance": AIRFLOW, "batch": 7}),
+    json.dumps({"by": "airflow-kafka-offsets", "pipeline": CHECKPOINT, "instance": AIRFLOW, "batch": "7"}),
+    json.dumps({"by": "another-tool", "pipeline": CHECKPOINT, "instance": AIRFLOW, "batch": None}),
+    json.dumps([{"by": "airflow-kafka-offsets"}]),
+    "\u2028",
+]
+
+
+@pytest.mark.parametrize("metadata", HOSTILE, ids=lambda text: text[:24])
+def test_metadata_that_is_not_exactly_a_mark_is_somebodys(
+    cluster: AnyCluster, pipeline: Pipeline, metadata: str
+) -> None:
+    """It stops no plan of the group, and is never taken for this package's."""
+    somebody(cluster, pipeline, metadata, p0=2)
+    assert pipeline.run("one").ranges == [(0, 4)] * 3
+    somebody(cluster, pipeline, metadata, p0=2)
+    with pytest.raises(GroupMoved, match="by somebody else"):
+        pipeline.resolve("two")
+
+
+# ── checkpoint-only ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_checkpoint_only_neither_looks_nor_signs(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.parameters["commit_mode"] = "checkpoint-only"
+    somebody(cluster, pipeline, p0=2)
+    with cluster.live_member(pipeline.group, pipeline.topic):
+        for number in range(1, 4):
+            run = pipeline.run(f"run-{number}")
+            assert run.number == number
+            assert "checkpoint-only" in (run.commit().group.left_alone or "")
+            produce(cluster, pipeline)
+    assert marks(pipeline) == {0: None}
+    assert pipeline.held() == {0: 2}
+    somebody(cluster, pipeline, p0=1)
+    pipeline.run("last")
+    assert pipeline.held() == {0: 1}
+    assert pipeline.lake.offsets() == {number: list(range(10)) for number in range(3)}
+
+
+def test_checkpoint_only_may_start_where_a_group_is_and_does_not_follow_it(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """An audit beside a pipeline: the group, its marks and its moves are the other one's."""
+    pipeline.run("one", max_records_per_partition=1)
+    audit = replace(pipeline, checkpoint_id="audit", lake=Lake())
+    audit.parameters = {"startup_mode": "group-offsets", "commit_mode": "checkpoint-only"}
+    assert audit.run("audit-1").ranges == [(1, 4)] * 3
+    produce(cluster, pipeline)
+    somebody(cluster, pipeline, p0=0)
+    assert audit.run("audit-2").ranges == [(4, 6)] * 3
+    assert marks(pipeline)[1] == Mark(CHECKPOINT, AIRFLOW, pipeline.newest.log.plan.batch.key)  # type: ignore[union-attr]
+
+
+# ── the write ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_group_is_never_ahead_of_the_log(cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing) -> None:
+    """At the moment of the write the position is there already."""
+    pipeline.parameters["fencing"] = fencing
+    found = []
+
+    def look() -> None:
+        found.append((pipeline.at(), pipeline.held(stable=False)))  # not what is pending: what others see
+
+    run = pipeline.resolve("one").spark()
+    elsewhere(run, Interrupted(pipeline.cluster, before_commit=look)).commit()
+    assert found == [({0: 4, 1: 4, 2: 4}, {})]
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+@pytest.mark.parametrize("moment", ["before_commit", "after_commit"])
+def test_a_position_that_moves_on_meanwhile_is_what_the_group_ends_with(
+    cluster: AnyCluster, pipeline: Pipeline, moment: str
+) -> None:
+    """A mirror that paused before its write sets the group back, sees so, and writes once more."""
+    run = pipeline.resolve("one").spark()
+    happened: list[str] = []
+
+    def go_on() -> None:
+        if not happened:
+            happened.append("once")
+            produce(cluster, pipeline)
+            pipeline.run("two")
+
+    outcome = elsewhere(run, Interrupted(pipeline.cluster, **{moment: go_on})).commit()
+    assert happened
+    assert {after for _, after in outcome.written.values()} == {6}
+    assert pipeline.held() == pipeline.at() == {0: 6, 1: 6, 2: 6}
+
+
+def test_a_mirror_that_is_overtaken_again_and_again_leaves_it_to_the_faster_ones(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    run = in_memory.resolve("one").spark()
+
+    def go_on() -> None:
+        produce(memory, in_memory, 1)
+        in_memory.run(f"run-{in_memory.at()}")
+
+    outcome = elsewhere(run, Interrupted(in_memory.cluster, after_commit=go_on)).commit()
+    assert outcome.written == {}
+    assert "were faster" in (outcome.group.left_alone or "")
+    assert in_memory.held() == in_memory.at()
+
+
+@dataclass
+class LookedEarlier:
+    """A cluster whose first answer about the group is of before the test's next step."""
+
+    cluster: Any
+    answer: dict[TopicPartition, CommittedOffset] | None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster, name)
+
+    def committed(self, *asked: Any, **how: Any) -> dict[TopicPartition, CommittedOffset]:
+        answer, self.answer = self.answer, None
+        return self.cluster.committed(*asked, **how) if answer is None else answer  # type: ignore[no-any-return]
+
+
+def test_a_fence_keeps_a_paused_mirror_from_writing_an_old_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Whoever reads the group sees no step back: the younger transaction has fenced the older one off."""
+    pipeline.parameters["fencing"] = "transaction"
+    paused = pipeline.resolve("one").spark()
+    with pytest.raises(Killed):
+        elsewhere(paused, Interrupted(pipeline.cluster, before_commit=die)).commit()
+    produce(cluster, pipeline)
+    two = elsewhere(pipeline.resolve("two").spark(), LookedEarlier(pipeline.cluster, {}))
+    assert two.number == 2
+    seen: list[dict[int, int]] = []
+
+    def go_on() -> None:
+        if not seen:
+            two.commit()
+        seen.append(pipeline.held(stable=False))
+
+    elsewhere(paused, Interrupted(pipeline.cluster, before_commit=go_on)).commit()
+    assert seen == [{0: 6, 1: 6, 2: 6}] * 2
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+
+
+def test_a_cleared_old_run_does_not_set_the_group_back(
+    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing
+) -> None:
+    pipeline.parameters["fencing"] = fencing
+    pipeline.run("old")
+    produce(cluster, pipeline)
+    pipeline.run("new")
+    cluster.hands.expire(pipeline.group)
+    pipeline.run("old")
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+
+
+def test_under_live_members_the_log_has_the_commit_and_the_group_follows_later(
+    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing
+) -> None:
+    pipeline.parameters["fencing"] = fencing
+    run = pipeline.resolve("one").spark()
+    with cluster.live_member(pipeline.group, pipeline.topic), pytest.raises(GroupActive, match="live members"):
+        run.commit()
+    assert entries(run.batch) == ["plan", "commit"]
+    assert pipeline.held() == {}
+    assert not run.commit().by_this
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+@dataclass
+class FirstOnly:
+    """A cluster whose plain commits arrive for one partition, and then fail: such a commit is not atomic."""
+
+    cluster: Any
+    sent: Mapping[TopicPartition, CommittedOffset] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster, name)
+
+    @contextmanager
+    def open_commit(self, group_id: str, fencing: Fencing) -> Any:
+        self.opened = self.cluster.open_commit(group_id, fencing)
+        with self.opened as opened:
+            self.inner = opened
+            yield self
+
+    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self.inner.send({tp: offsets[tp] for tp in sorted(offsets)[:1]})
+
+    def commit(self) -> None:
+        self.inner.commit()
+        raise ClusterUnavailable("Cannot commit", "the broker is gone", "Retry.", retriable=True)
+
+
+@pytest.mark.parametrize("then", ["the retry", "the next run"])
+def test_a_plain_commit_that_arrived_in_part_is_completed(cluster: AnyCluster, pipeline: Pipeline, then: str) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    run = pipeline.resolve("two").spark()
+    with pytest.raises(ClusterUnavailable):
+        elsewhere(run, FirstOnly(pipeline.cluster)).commit()
+    assert pipeline.held() == {0: 6, 1: 4, 2: 4}
+    if then == "the retry":
+        run.commit()
+    else:
+        pipeline.run("three")
+    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_an_answer_that_does_not_tell_whether_the_commit_arrived_is_looked_into(
+    cluster: AnyCluster, pipeline: Pipeline, arrived: bool
+) -> None:
+    lost: list[str] = []
+
+    def lose() -> None:
+        if not lost:
+            lost.append("once")
+            raise CommitUnsettled("Cannot commit", "NOT_COORDINATOR", "Retry.", retriable=True)
+
+    run = pipeline.resolve("one").spark()
+    moment = {"after_commit" if arrived else "before_commit": lose}
+    outcome = elsewhere(run, Interrupted(pipeline.cluster, **moment)).commit()
+    assert set(outcome.written.values()) == {(4 if arrived else None, 4)}
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+# ── topics that go ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("what", ["deleted", "made anew"])
+def test_a_topic_that_goes_after_it_was_read_is_committed_in_the_log_and_left_out_of_the_group(
+    cluster: AnyCluster, pipeline: Pipeline, what: str
+) -> None:
+    other = f"{pipeline.topic}-other"
+    cluster.create_topic(other)
+    cluster.produce(other, 3)
+    run = pipeline.resolve("one", topics=[pipeline.topic, other]).spark()
+    if what == "deleted":
+        cluster.hands.delete_topic(other)
+    else:
+        cluster.recreate_topic(other)
+        cluster.produce(other, 9)
+    outcome = run.commit()
+    assert {tp.topic for tp in outcome.written} == {pipeline.topic}
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+    assert pipeline.position.offsets[TopicPartition(other, 0)].offset == 3
+    if what == "made anew":
+        assert cluster.reader.committed(pipeline.group, [TopicPartition(other, 0)]) == {}
+
+
+def test_a_partition_that_is_not_there_any_more_is_left_out_of_the_group(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    """On a cluster that gives topics no ids: one was made anew, with fewer partitions."""
+    assert isinstance(memory.reader, InMemoryCluster)
+    memory.reader.topics["orders"].topic_id = None  # type: ignore[assignment]
+    run = in_memory.resolve("one").spark()
+    memory.hands.recreate_topic("orders", 2)
+    memory.reader.topics["orders"].topic_id = None  # type: ignore[assignment]
+    assert {tp.partition for tp in run.commit().written} == {0, 1}
+
+
+def test_where_all_topics_are_gone_the_log_has_the_commit(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    run = pipeline.resolve("one").spark()
+    cluster.hands.delete_topic(pipeline.topic)
+    assert run.commit().written == {}
+    assert entries(run.batch) == ["plan", "commit"]
+
+
+def test_another_cluster_is_not_mirrored_to(
+    in_memory: Pipeline, memory: AnyCluster, store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = in_memory.resolve("one").spark()
+    monkeypatch.setattr(in_memory.cluster, "cluster_id", "another")
+    with pytest.raises(ClusterUnavailable, match="was read from cluster memory, and this connection leads to another"):
+        run.commit()
+    assert in_memory.cluster.committed(in_memory.group, [TopicPartition("orders", 0)]) == {}
+
+
+def test_a_pipeline_without_a_position_mirrors_nothing(in_memory: Pipeline) -> None:
+    in_memory.resolve("one")
+    found = mirroring.mirror(in_memory.log, in_memory.cluster, in_memory.actor("one"))
+    assert (found.written, found.left_alone) == ({}, "the pipeline has no position yet")
+
+
+def test_a_group_whose_name_is_not_ascii_is_committed_to_or_refused_before_anything_is_planned(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """librdkafka takes no such name into a transaction, and says so at the commit: after Spark."""
+    pipeline.group = f"{pipeline.group}-grüße-日本"
+    with pytest.raises(InvalidRequest, match='fencing="compare"'):
+        pipeline.resolve("one", fencing="transaction")
+    pipeline.run("one")
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}

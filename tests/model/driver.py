@@ -1,0 +1,112 @@
+"""One Spark driver: what ``for_each_batch`` does, with a lake in the place of Spark and its sink.
+
+The order is the one of ``airflow_kafka_offsets/spark``, whose own code runs where no Spark is needed: the plan, the
+keys that the output holds, is the plan the current one, are the records there, ``begun``, look; then Spark works, the
+sink looks once more, swaps, and the attempt reports. A user's function in the place of a sink does not look before it
+swaps (``World.looks``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import DataLoss
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
+from airflow_kafka_offsets.spark.batch import planned_batch
+from airflow_kafka_offsets.spark.loop import refuse_unknown_output
+from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
+from tests.model.lake import Row, log_of
+from tests.model.steps import Killed, SparkFailed, pause, wait_at
+
+if TYPE_CHECKING:
+    from tests.model.world import Handed, World
+
+
+def drive(world: World, handed: Handed, split: int, *, short: bool = False) -> None:
+    """Do one split of the plan that was handed over. ``short``: a job that reads half of it, and says so."""
+    batch = planned_batch(job_arguments(handed.plan_object, handed.plan_id or "", split, world.store.uri))
+    plan, output = batch.plan, batch.output or ""
+    refuse_unknown_output(None, batch, _Sink(world, output))  # type: ignore[arg-type]
+    require_current(batch.store, batch.plan_object, plan)
+    _require_records(world, plan, split)
+    attempt = begin(batch.store, batch.plan_object, plan, split, output)
+    _look(world, attempt)
+    pause("read the records", SparkFailed)
+    rows = _read(world, plan, split, short)
+    if world.looks:
+        _look(world, attempt)
+    fate = wait_at("swap")
+    if fate is None or fate.arrived:
+        world.lake.swap(output, batch.key, split, frozenset(rows))
+        world.books.on_swap(attempt, plan, frozenset(rows))
+    if fate is not None:
+        raise Killed if fate.then == "dies" else SparkFailed
+    pause("read it back", SparkFailed)
+    attempt.report(_report(plan, attempt, rows))
+
+
+class _Sink:
+    """A sink that can tell which keys its output holds."""
+
+    def __init__(self, world: World, output: str) -> None:
+        self._world, self._output = world, output
+
+    def keys(self, _: Any) -> list[str]:
+        pause("list the keys", SparkFailed)
+        return self._world.lake.keys(self._output)
+
+
+def _look(world: World, attempt: SplitAttempt) -> None:
+    since = world.books.tick()
+    attempt.look()
+    world.books.on_attempt_looked(attempt, since)
+
+
+def _require_records(world: World, plan: OffsetPlan, split: int) -> None:
+    """As ``spark/records.py``: offsets and topic ids."""
+    pause("look for the records", SparkFailed)
+    gone = records_gone(world, plan, split)
+    if gone:
+        raise DataLoss(gone, "The records cannot be read any more.")
+
+
+def _read(world: World, plan: OffsetPlan, split: int, short: bool) -> set[Row]:
+    """Spark itself fails where offsets are gone (``failOnDataLoss``).
+
+    Not modelled: a topic that is made anew after the look, and filled, before Spark reads it. Spark knows no topic ids.
+    """
+    if records_gone(world, plan, split):
+        raise SparkFailed
+    rows: set[Row] = set()
+    for p in split_plan(plan)[split]:
+        log = log_of(plan, p.topic_partition)
+        last = p.end_offset - (p.range.size + 1) // 2 if short else p.end_offset
+        rows |= {(log, offset, world.cut_at(log, offset)) for offset in range(p.start_offset, last)}
+    return rows
+
+
+def records_gone(world: World, plan: OffsetPlan, split: int) -> list[str]:
+    """A line for each partition of the split that cannot be read."""
+    lines = []
+    for p in split_plan(plan)[split]:
+        tp = p.topic_partition
+        topic = world.cluster.topics.get(tp.topic)
+        log = topic.logs.get(tp.partition) if topic else None
+        if topic is None or log is None or topic.topic_id != plan.topic_ids[tp.topic]:
+            lines.append(f"{tp}: another log")
+        elif log.log_start_offset > p.start_offset or log.high_watermark < p.end_offset:
+            lines.append(f"{tp}: offsets are gone")
+    return lines
+
+
+def _report(plan: OffsetPlan, attempt: SplitAttempt, rows: set[Row]) -> ReadReport:
+    """What the output holds, read back: an honest count, whatever was asked for."""
+    reads = {}
+    for p in split_plan(plan)[attempt.split]:
+        mine = [offset for log, offset, _ in rows if log == log_of(plan, p.topic_partition)]
+        if mine:
+            reads[p.topic_partition] = PartitionRead(len(mine), len(set(mine)), min(mine), max(mine))
+    return ReadReport(plan.plan_id, attempt.split, attempt.number, "rows", reads, attempt.output)

@@ -1,0 +1,57 @@
+"""What drivers write and readers read: each output with the rows of each batch key and split.
+
+A row is a record: cluster, topic id, partition, offset, and how often the log had been cut at or below that offset when
+it was read, because after an unclean election other records are there. The sink keeps its contract: a swap replaces the
+rows of one key and split at once, or nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.splits import split_plan
+
+Log = tuple[str, str, int]  # cluster, topic id, partition
+Row = tuple[Log, int, int]  # offset, how often the log was cut
+Rows = frozenset[Row]
+
+
+def log_of(plan: OffsetPlan, tp: TopicPartition) -> Log:
+    return plan.cluster_id, plan.topic_ids[tp.topic] or "", tp.partition
+
+
+def planned_rows(plan: OffsetPlan) -> dict[int, set[tuple[Log, int]]]:
+    """What each split of a plan reads: logs and offsets."""
+    return {
+        split: {
+            (log_of(plan, p.topic_partition), offset) for p in found for offset in range(p.start_offset, p.end_offset)
+        }
+        for split, found in enumerate(split_plan(plan))
+    }
+
+
+class Lake:
+    def __init__(self) -> None:
+        self.outputs: dict[str, dict[str, dict[int, Rows]]] = defaultdict(lambda: defaultdict(dict))
+
+    def swap(self, output: str, key: str, split: int, rows: Rows) -> None:
+        self.outputs[output][key][split] = rows
+
+    def splits(self, output: str, key: str) -> dict[int, Rows]:
+        """The splits that hold rows: what has none leaves no trace."""
+        return {split: rows for split, rows in self.outputs[output].get(key, {}).items() if rows}
+
+    def rows(self, output: str, key: str) -> set[Row]:
+        return set().union(*self.outputs[output].get(key, {}).values())
+
+    def keys(self, output: str) -> list[str]:
+        """The keys that have rows, as a reader of the whole base finds them."""
+        return [key for key, splits in self.outputs[output].items() if any(splits.values())]
+
+    def remove(self, output: str, keys: Iterable[str]) -> None:
+        """A person removes what ``UnknownOutput`` names."""
+        for key in keys:
+            self.outputs[output].pop(key, None)

@@ -1,0 +1,52 @@
+"""What people do about an error: what its own message names, and nothing else.
+
+Each error of ``errors.py`` that can stop a pipeline leads to a word in the next run's conf, or to something
+done by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_kafka_offsets import errors
+from tests.model.known import is_left_out
+from tests.model.world import Run, World
+
+
+def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
+    """The words of the next run's conf; empty where it needs none."""
+    chosen = world.choices[run.pipeline]
+    match error:
+        case errors.GroupMoved() | errors.StoreBehindGroup():
+            word, value = "on_group_moved", chosen["on_group_moved"]
+        case errors.ClusterChanged():
+            word, value = "on_cluster_changed", chosen["on_cluster_changed"]
+        case errors.DataLoss():
+            word, value = "on_data_loss", "advance"
+        case errors.TopicRecreated():
+            word, value = "on_recreated", "earliest"
+        case errors.TopicVanished():
+            word, value = "on_topic_vanished", "ignore"
+        case errors.AnotherAirflow():
+            word, value = "on_another_airflow", "take-over"
+        case errors.WorkStoreLost():
+            world.restarts += 1
+            assert '"restart": true' in str(error)
+            return {"restart": f"after a loss, {world.restarts}"}
+        case errors.ReadNotVerified() if run.handed and not run.handed.splits and is_left_out("left and not whole"):
+            return {"redo": True}
+        case _:
+            return {}
+    named = word in str(error) and f'"{value}"' in str(error)
+    return {word: value} if named else {}
+
+
+def act(world: World, run: Run, error: Exception) -> None:
+    """What is done by hand."""
+    match error:
+        case errors.UnknownOutput(keys=keys):
+            world.remove_unknown(run, list(keys))
+        case errors.AnotherPipeline():
+            world.modes[run.pipeline]["group_id"] = f"{world.modes[run.pipeline]['group_id']}-{run.pipeline}"
+        case errors.GroupActive():
+            world.members_leave()

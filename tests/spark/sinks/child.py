@@ -1,0 +1,286 @@
+"""A driver in a process of its own: it does what it is asked through a socket, one line of JSON for each command.
+
+A command is a dictionary: `do` names a function below, the rest are its arguments. The answer is what it returns, or
+`{"error": …}`. Who asks sees the socket end when the driver is killed.
+"""
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from airflow_kafka_offsets.spark.sinks.hadoop import Folders
+from tests.spark.sinks import outputs
+from tests.spark.sinks.faults import Steps, kill_group
+
+COLUMNS = "topic STRING, partition INT, offset BIGINT, dt DATE, value STRING, id INT"
+
+
+@dataclass
+class Batch:
+    """A batch whose look does what a test wants done at that moment."""
+
+    key: str
+    split: int
+    attempt: int
+    driver: "Driver"
+    on_look: Mapping[str, Any] = field(default_factory=dict)
+    looks: int = 0
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def row_filter(self) -> str:
+        return f"kafka_batch = '{self.key}' AND kafka_split = {self.split}"
+
+    def look(self) -> None:
+        self.looks += 1
+        if "raise" in self.on_look:
+            raise RuntimeError(self.on_look["raise"])
+        if self.on_look.get("kill") == self.looks:
+            kill_group()
+        if "meanwhile" in self.on_look and self.looks == 1:
+            self.answers.extend(self.driver.answer(command) for command in self.on_look["meanwhile"])
+        if "beside" in self.on_look and self.looks == 1:
+            self.driver.beside(self.on_look["beside"])
+
+
+class Driver:
+    """`place` is given with each command: where the test's own output is."""
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        self.spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        self.steps = Steps(self.spark)
+        self._threads: list[threading.Thread] = []
+        self._later: list[dict[str, Any]] = []
+
+    def answer(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = dict(command)
+        try:
+            return {"ok": getattr(self, arguments.pop("do"))(**arguments)}
+        except Exception as error:
+            causes = [str(error), str(error.__cause__ or "")]
+            return {"error": type(error).__name__, "message": "\n".join(causes)}
+
+    def write(
+        self,
+        kind: str,
+        place: Mapping[str, str],
+        key: str,
+        rows: Sequence[Sequence[Any]],
+        split: int = 0,
+        attempt: int = 1,
+        fault: Mapping[str, Any] | None = None,
+        on_look: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        in_swap: Sequence[Mapping[str, Any]] = (),
+    ) -> Any:
+        """The rows that the sink reads back; and, with a fault, the steps that there were."""
+        fault = dict(fault or {})
+        records = self._records(rows, fault)
+        batch = Batch(key, split, attempt, self, on_look or {})
+        sink = outputs.sink(kind, place, **(options or {}))
+        if in_swap:
+            self._do_in_swap(in_swap)
+        nested = self.steps._counts
+        if not nested:
+            self.steps.begin(fault if fault.get("on") in ("files", "calls") else None)
+        error: Exception | None = None
+        try:
+            written = sink(records, batch)
+            read = None if written is None else _rows(written)
+        except Exception as raised:
+            error = raised
+        steps = {} if nested else self.steps.end()
+        if not nested:
+            for thread in self._threads:
+                thread.join()
+            self._threads.clear()
+            answers, self._later = batch.answers + self._later, []
+        else:
+            answers = batch.answers
+        if error is not None and fault.get("on") not in ("files", "calls"):
+            raise error
+        return {
+            "read": None if error is not None else read,
+            "raised": None if error is None else f"{type(error).__name__}: {error}",
+            "steps": steps,
+            "looks": batch.looks,
+            "meanwhile": answers,
+        }
+
+    def _do_in_swap(self, commands: Sequence[Mapping[str, Any]]) -> None:
+        """When files are about to be swapped, and what the swap has to do has been read."""
+        plain = Folders.read_lines
+
+        def read_lines(folders: Folders, path: str) -> list[str]:
+            Folders.read_lines = plain  # type: ignore[method-assign]
+            lines = plain(folders, path)
+            self._later.extend(self.answer(command) for command in commands)
+            return lines
+
+        Folders.read_lines = read_lines  # type: ignore[method-assign]
+
+    def view(self, kind: str, place: Mapping[str, str]) -> dict[str, list[list[Any]]]:
+        """What a reader sees, by key and split."""
+        frame = outputs.whole(kind, self.spark, place)
+        found: dict[str, list[list[Any]]] = {}
+        if frame is not None:
+            for key, split, *row in _rows(frame, "kafka_batch", "kafka_split"):
+                found.setdefault(f"{key}/{split}", []).append(row)
+        return found
+
+    def schema(self, kind: str, place: Mapping[str, str]) -> dict[str, str]:
+        frame = outputs.whole(kind, self.spark, place)
+        return {} if frame is None else dict(frame.dtypes)
+
+    def written(self, kind: str, place: Mapping[str, str], key: str, split: int = 0) -> Any:
+        frame = outputs.sink(kind, place).written(self.spark, Batch(key, split, 1, self))
+        return None if frame is None else _rows(frame)
+
+    def counted(self, kind: str, place: Mapping[str, str], key: str, split: int = 0) -> list[list[Any]]:
+        """What a report asks of the frame that is read back."""
+        frame = outputs.sink(kind, place).written(self.spark, Batch(key, split, 1, self))
+        assert frame is not None
+        by = frame.groupBy("topic", "partition").agg(f.count("*"), f.min("offset"), f.max("offset"))
+        return [list(row) for row in by.collect()]
+
+    def keys(self, kind: str, place: Mapping[str, str]) -> list[str]:
+        return outputs.sink(kind, place).keys(self.spark)
+
+    def sql(self, statement: str) -> list[list[Any]]:
+        return [[None if value is None else str(value) for value in row] for row in self.spark.sql(statement).collect()]
+
+    def database(self, place: Mapping[str, str], statement: str) -> list[str]:
+        """A statement of somebody else's in the database; the first column of what it gives."""
+        sink = outputs.sink("jdbc", place)
+        with sink.database.connection(self.spark) as connection:  # type: ignore[attr-defined]
+            if statement.startswith("SELECT"):
+                found: list[str] = connection.values(statement)
+                return found
+            connection.run(statement)
+            return []
+
+    def together(self, commands: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """All at the same time, each in a thread of its own."""
+        answers: list[dict[str, Any]] = [{} for _ in commands]
+
+        def run(position: int) -> None:
+            answers[position] = self.answer(commands[position])
+
+        self.steps._counts = True  # they are all nested: none of them counts
+        threads = [threading.Thread(target=run, args=(position,)) for position in range(len(commands))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.steps._counts = False
+        return answers
+
+    def after_gate(self, gate: str, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Do it while the records of another one wait at their gate, and then open that."""
+        _await(Path(gate + ".reached"))
+        answer = self.answer(command)
+        Path(gate + ".open").touch()
+        return answer
+
+    def settings(self, values: Mapping[str, str | None]) -> None:
+        for name, value in values.items():
+            self.spark.conf.unset(name) if value is None else self.spark.conf.set(name, value)
+
+    def beside(self, command: Mapping[str, Any]) -> None:
+        """Begin a command in another thread, and return when it waits for the lock of the one that looks."""
+        thread = threading.Thread(target=lambda: self._later.append(self.answer(command)))
+        thread.start()
+        self._threads.append(thread)
+        waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        end = time.monotonic() + 60
+        while self.database(command["place"], waits) == ["0"]:
+            if time.monotonic() > end:
+                raise TimeoutError("nobody waits for the lock")
+            time.sleep(0.02)
+
+    def _records(self, rows: Sequence[Sequence[Any]], fault: Mapping[str, Any]) -> DataFrame:
+        """Rows of [offset, date, value, optionally id and partition], in two tasks."""
+        filled = ([*row, None, None][:5] for row in rows)
+        full = [
+            ("orders", partition or 0, offset, dt, value, number) for offset, dt, value, number, partition in filled
+        ]
+        loose = "topic STRING, partition INT, offset BIGINT, dt STRING, value STRING, id INT"
+        frame = self.spark.createDataFrame(full, loose).repartition(2, "offset")
+        frame = frame.withColumn("dt", f.to_date("dt"))
+        if fault.get("on") == "row":
+            at = fault["at"]
+            if fault["how"] == "kill":
+                group = os.getpgid(0)
+
+                @f.udf("long")
+                def deadly(offset: int) -> int:
+                    if offset == at:
+                        os.killpg(group, 9)
+                        time.sleep(600)
+                    return offset
+
+                frame = frame.withColumn("offset", deadly("offset"))
+            elif fault["how"] == "gate":
+                gate = fault["gate"]
+
+                @f.udf("long")
+                def waiting(offset: int) -> int:
+                    if offset == at:
+                        Path(gate + ".reached").touch()
+                        _await(Path(gate + ".open"))
+                    return offset
+
+                frame = frame.withColumn("offset", waiting("offset"))
+            else:
+                gone = f.raise_error(f.lit("records are gone")).cast("long")
+                frame = frame.withColumn("offset", f.when(f.col("offset") == at, gone).otherwise(f.col("offset")))
+        return frame
+
+
+def _await(file: Path) -> None:
+    end = time.monotonic() + 60
+    while not file.exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{file} does not appear")
+        time.sleep(0.02)
+
+
+def _rows(frame: DataFrame, *more: str) -> list[list[Any]]:
+    """Offset, date, value and id of each row, sorted."""
+    columns = [*more, "offset", "dt", "value", "id"]
+    missing = [name for name in columns if name not in frame.columns]
+    frame = frame.withColumns({name: f.lit(None) for name in missing})
+    rows = frame.select(
+        *more, f.col("offset").cast("long"), f.col("dt").cast("string"), "value", f.col("id").cast("int")
+    ).collect()
+    return sorted(([*row] for row in rows), key=lambda row: json.dumps(row))
+
+
+def main() -> None:
+    link = socket.socket(fileno=int(sys.argv[1]))
+    with link, link.makefile("rw", encoding="utf-8") as lines:
+        driver: Driver | None = None
+        for line in lines:
+            command = json.loads(line)
+            if driver is None:
+                driver = Driver(command)
+                answer: dict[str, Any] = {"ok": None}
+            else:
+                answer = driver.answer(command)
+            lines.write(json.dumps(answer) + "\n")
+            lines.flush()
+    os.killpg(os.getpgid(0), 9)  # who asked is gone, or has asked all
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""A driver in a child process for all tests of sinks, and a database. What is read is asked of that driver, too."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from testbed.cache import Say
+from testbed.java import Java
+from testbed.postgres import PASSWORD, Postgres
+from tests.spark.sinks.lab import Lab
+from tests.spark.sinks.outputs import conf
+
+Row = list[Any]
+A = "0000000007-20261122T022057-k3f9"
+B = "0000000008-20261122T032057-m2x7"
+WINDOW = "20261122T020000Z--20261122T030000Z-1a2b3c4d"
+
+
+@pytest.fixture(scope="session")
+def postgres(java: Java, say: Say) -> Iterator[Postgres]:
+    with Postgres(java, say) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def make_lab(
+    java: Java, spark_environment: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Lab]:
+    """`make_lab(**settings)`: a driver of one's own, on the same outputs."""
+    root = tmp_path_factory.mktemp("sinks")
+    secrets = {"spark.kafka_offsets.jdbc.user": "postgres", "spark.kafka_offsets.jdbc.password": PASSWORD}
+
+    def make(**settings: str) -> Lab:
+        return Lab({**conf(java, root), **secrets, **settings}, spark_environment, root)
+
+    make.root = root  # type: ignore[attr-defined]
+    return make
+
+
+@pytest.fixture(scope="session")
+def lab(make_lab: Callable[..., Lab]) -> Iterator[Lab]:
+    with make_lab() as running:
+        yield running
+
+
+@dataclass
+class Output:
+    """One output of a test's own, and the driver that writes and reads it."""
+
+    kind: str
+    place: Mapping[str, str]
+    lab: Lab
+
+    def write(self, key: str, rows: list[Row], split: int = 0, attempt: int = 1, **more: Any) -> Any:
+        """What the sink did; it raises what the sink raises, except with a fault at a step."""
+        return self.lab.ask("write", **self.command(key, rows, split, attempt, **more))
+
+    def command(self, key: str, rows: list[Row], split: int = 0, attempt: int = 1, **more: Any) -> dict[str, Any]:
+        given = {"key": key, "rows": rows, "split": split, "attempt": attempt, **more}
+        return {"kind": self.kind, "place": self.place, **given}
+
+    def view(self) -> dict[str, list[Row]]:
+        """By `key/split`, the rows that a reader sees."""
+        found: dict[str, list[Row]] = self.lab.ask("view", kind=self.kind, place=self.place)
+        return found
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        return self.lab.ask(do, kind=self.kind, place=self.place, **arguments)
+
+
+@pytest.fixture
+def output_of(lab: Lab, make_lab: Callable[..., Lab], request: pytest.FixtureRequest) -> Callable[[str], Output]:
+    """`output_of(kind)`: a new one."""
+    root = make_lab.root  # type: ignore[attr-defined]
+    name = f"t{next(_numbers)}"
+
+    def make(kind: str) -> Output:
+        place = {"root": str(root), "name": name}
+        if "jdbc" in kind:
+            postgres: Postgres = request.getfixturevalue("postgres")
+            place |= {"url": postgres.url, "password": PASSWORD}
+        return Output(kind, place, lab)
+
+    return make
+
+
+_numbers = itertools.count()
+
+
+def rows(*offsets: int, dt: str = "2026-11-22", value: str = "v") -> list[Row]:
+    return [[offset, dt, value] for offset in offsets]
+
+
+def seen(given: list[Row]) -> list[Row]:
+    """Rows as they are read back."""
+    return sorted(([*row, None][:4] for row in given), key=repr)

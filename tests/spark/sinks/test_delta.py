@@ -1,0 +1,103 @@
+"""What is particular to Delta: transactions that are skipped or refused, conflicts by partition, and appends."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.spark.sinks.conftest import WINDOW, A, B, Output, rows, seen
+from tests.spark.sinks.lab import Failed, Lab
+
+
+@pytest.mark.parametrize("kind", ["delta", "delta table"])
+def test_a_late_driver_is_fenced_off_even_after_its_last_look(kind: str, output_of: Callable[[str], Output]) -> None:
+    output = output_of(kind)
+    output.write(A, rows(0))
+    newer = {"do": "write", **output.command(A, rows(7), attempt=3)}
+    with pytest.raises(Failed, match=r"LateAttempt: Attempt 2 at split 0 of batch .* stops before it writes"):
+        output.write(A, rows(1, 2), attempt=2, on_look={"meanwhile": [newer]})
+    assert output.view() == {f"{A}/0": seen(rows(7))}
+
+
+@pytest.mark.parametrize("newer_rows", [rows(7), []], ids=["that writes", "that writes nothing"])
+def test_a_driver_that_is_overtaken_in_the_middle_of_its_write_fails(
+    newer_rows: list[list[object]], output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("delta")
+    output.write(B, rows(5))
+    gate = f"{output.place['root']}/{output.place['name']}"
+    late = output.command(A, rows(0, 1), attempt=1, fault={"on": "row", "how": "gate", "at": 0, "gate": gate})
+    newer = {"do": "write", **output.command(A, newer_rows, attempt=2)}
+    first, second = lab.ask(
+        "together",
+        commands=[{"do": "write", **late}, {"do": "after_gate", "gate": gate, "command": newer}],
+    )
+    assert first["error"] == "LateAttempt"
+    assert second["ok"]["ok"]["read"] == seen(newer_rows)
+    assert output.view().get(f"{A}/0", []) == seen(newer_rows)
+
+
+def test_splits_that_write_at_the_same_time_do_not_get_in_each_others_way(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("delta")
+    output.write(B, rows(5))
+    splits = [{"do": "write", **output.command(A, rows(split), split=split)} for split in range(3)]
+    done = lab.ask("together", commands=splits)
+    assert [answer["ok"]["looks"] for answer in done] == [1, 1, 1]  # a second try looks again
+    assert {key: found[0][0] for key, found in output.view().items()} == {f"{A}/{n}": n for n in range(3)} | {
+        f"{B}/0": 5
+    }
+
+
+def test_windows_that_do_try_again_and_table_that_is_made_by_several_at_once(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("delta")
+    keys = [f"{WINDOW}{number}" for number in range(3)]
+    done = lab.ask("together", commands=[{"do": "write", **output.command(key, rows(1))} for key in keys])
+    assert all("ok" in answer for answer in done), done
+    assert output.view() == {f"{key}/0": seen(rows(1)) for key in keys}
+
+
+def test_the_session_s_own_overwrite_mode_changes_nothing(output_of: Callable[[str], Output], lab: Lab) -> None:
+    output = output_of("delta table")
+    output.write(A, rows(0, 1))
+    output.write(B, rows(5))
+    lab.ask("settings", values={"spark.sql.sources.partitionOverwriteMode": "dynamic"})
+    try:
+        output.write(A, rows(2), attempt=2)
+    finally:
+        lab.ask("settings", values={"spark.sql.sources.partitionOverwriteMode": None})
+    assert output.view() == {f"{A}/0": seen(rows(2)), f"{B}/0": seen(rows(5))}
+    history = lab.ask("sql", statement=f"DESCRIBE HISTORY {output.place['name']} LIMIT 1")
+    assert any(f'{{"kafka_batch": "{A}", "kafka_split": 0, "attempt": 2}}' == value for value in history[0])
+
+
+def test_a_table_of_many_columns_knows_the_bounds_of_the_key(output_of: Callable[[str], Output]) -> None:
+    """Delta keeps those of the first 32 columns: the key's are the first."""
+    output = output_of("delta")
+    output.write(A, rows(0))
+    (commit,) = (Path(output.place["root"]) / output.place["name"] / "_delta_log").glob("*.json")
+    schema = next(line for line in commit.read_text().splitlines() if '"metaData"' in line)
+    assert schema.index("kafka_batch") < schema.index("topic")
+
+
+def test_an_append_is_done_once_and_then_refused(output_of: Callable[[str], Output], lab: Lab) -> None:
+    output, append = output_of("delta"), {"options": {"mode": "append"}}
+    with pytest.raises(Failed, match="records are gone"):
+        output.write(A, rows(0, 1), fault={"on": "row", "at": 1, "how": "raise"}, **append)
+    output.write(A, rows(0, 1), attempt=2, **append)  # nothing had landed
+    output.write(B, rows(5), **append)
+    for attempt in (3, 4):
+        with pytest.raises(Failed, match="has been appended already"):
+            output.write(A, rows(0, 1, 2), attempt=attempt, **append)
+    assert output.view() == {f"{A}/0": seen(rows(0, 1)), f"{B}/0": seen(rows(5))}
+
+    lab.ask(
+        "sql", statement=f"DELETE FROM delta.`{output.place['root']}/{output.place['name']}` WHERE kafka_batch = '{A}'"
+    )
+    with pytest.raises(Failed, match="has been appended already"):  # Delta would skip it without a word
+        output.write(A, rows(0, 1), attempt=5, **append)
+    output.write(A, rows(0, 1), attempt=6)  # as the message says: overwrite
+    assert output.view() == {f"{A}/0": seen(rows(0, 1)), f"{B}/0": seen(rows(5))}

@@ -1,0 +1,121 @@
+"""What is particular to files: folders that readers see or do not, and what a file system cannot promise."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.spark.sinks.conftest import A, B, Output, Row, rows, seen
+from tests.spark.sinks.lab import Failed, Lab
+
+
+def folder(output: Output) -> Path:
+    return Path(output.place["root"]) / output.place["name"]
+
+
+def test_a_reader_never_sees_files_that_are_staged(output_of: Callable[[str], Output]) -> None:
+    output = output_of("files by date")
+    output.write(A, rows(0))
+    look = {"do": "view", "kind": output.kind, "place": output.place}
+    done = output.write(A, rows(1, 2, dt="2026-11-23"), attempt=2, on_look={"meanwhile": [look]})
+    assert done["meanwhile"] == [{"ok": {f"{A}/0": seen(rows(0))}}]  # all is written, and nothing swapped in
+    assert list((folder(output) / "_kafka_staging").iterdir()) == []
+
+
+def test_folders_that_were_left_out_of_a_repeat_are_removed_and_others_are_not(
+    output_of: Callable[[str], Output],
+) -> None:
+    output = output_of("files by date")
+    output.write(A, rows(0) + rows(1, dt="2026-11-23"))
+    output.write(A, rows(5, dt="2026-11-23"), split=1)
+    output.write(B, rows(6, dt="2026-11-23"))
+    output.write(A, rows(0, 1), attempt=2)
+    left = {str(path.relative_to(folder(output))) for path in folder(output).glob("dt=*/kafka_batch=*/kafka_split=*")}
+    next_day = "dt=2026-11-23/kafka_batch"
+    assert left == {
+        f"dt=2026-11-22/kafka_batch={A}/kafka_split=0",
+        f"{next_day}={A}/kafka_split=1",
+        f"{next_day}={B}/kafka_split=0",
+    }
+
+
+def test_several_partition_columns_and_values_that_no_folder_can_be_named_by(
+    output_of: Callable[[str], Output],
+) -> None:
+    output, odd = output_of("files by date"), {"options": {"partition_by": ["dt", "value"]}}
+    given = [[0, "2026-11-22", "a/b: 100% {*}"], [1, None, None], [2, "2026-11-22", "=x"]]
+    assert output.write(A, given, **odd)["read"] == seen(given)
+    again = [[0, "2026-11-22", "a/b: 100% {*}"], [1, None, "c"]]
+    assert output.write(A, again, attempt=2, **odd)["read"] == seen(again)
+    assert output.view() == {f"{A}/0": seen(again)}
+
+
+def test_another_format_with_its_options(output_of: Callable[[str], Output]) -> None:
+    output, json = output_of("files"), {"options": {"format": "json", "options": {"compression": "gzip"}}}
+    assert output.write(A, rows(0, 1), **json)["read"] == seen(rows(0, 1))
+    assert output.write(A, rows(2), attempt=2, **json)["read"] == seen(rows(2))
+    assert [path.suffixes for path in folder(output).rglob("part-*")] == [[".c000", ".json", ".gz"]]
+
+
+def test_a_session_that_overwrites_partitions_dynamically_changes_nothing(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("files by date")
+    lab.ask("settings", values={"spark.sql.sources.partitionOverwriteMode": "dynamic"})
+    try:
+        output.write(A, rows(0) + rows(1, dt="2026-11-23"))
+        output.write(A, rows(0, 1), attempt=2)
+    finally:
+        lab.ask("settings", values={"spark.sql.sources.partitionOverwriteMode": None})
+    assert output.view() == {f"{A}/0": seen(rows(0, 1))}
+
+
+def test_a_swap_that_was_cut_off_is_finished_before_the_next_attempt_reads(
+    output_of: Callable[[str], Output],
+) -> None:
+    """The old rows are half gone; if the records are gone as well, the new ones must be whole."""
+    output = output_of("files by date")
+    old = rows(0) + rows(1, dt="2026-11-23")
+    output.write(A, old)
+    new = rows(0, value="w") + rows(1, dt="2026-11-24", value="w")
+    steps = output.write(B, new)["steps"]["files"]  # those of a write that replaces nothing
+    swap = next(number for number, step in enumerate(steps) if step.endswith("/folders")) + 1
+    output.write(A, new, attempt=2, fault={"on": "files", "at": swap + 1, "how": "dead"})
+    cut = output.view()[f"{A}/0"]
+    assert cut not in (seen(old), seen(new))  # what the page says of files
+    with pytest.raises(Failed, match="records are gone"):
+        output.write(A, rows(0), attempt=3, fault={"on": "row", "at": 0, "how": "raise"})
+    assert output.view()[f"{A}/0"] == seen(new)
+
+
+def test_what_killed_attempts_have_staged_goes_with_the_next_one(output_of: Callable[[str], Output]) -> None:
+    output = output_of("files")
+    output.write(A, rows(0))
+    output.write(A, rows(1), attempt=2, fault={"on": "files", "at": 3, "how": "dead"})
+    output.write(B, rows(9), fault={"on": "files", "at": 3, "how": "dead"})
+    assert len(list((folder(output) / "_kafka_staging").iterdir())) == 2
+    output.write(A, rows(2), attempt=3)
+    (other,) = (folder(output) / "_kafka_staging").iterdir()  # it may be alive
+    assert other.name.startswith(B)
+
+
+@pytest.mark.parametrize("late_rows", [rows(0), []], ids=["that writes", "that writes nothing"])
+def test_a_late_driver_that_has_looked_finds_nothing_staged(
+    late_rows: list[Row], output_of: Callable[[str], Output]
+) -> None:
+    """Else it would take the newer one's other dates for what its own rows have left."""
+    output = output_of("files by date")
+    newer = {"do": "write", **output.command(A, rows(7, dt="2026-12-24"), attempt=2)}
+    with pytest.raises(Failed, match=r"LateAttempt: Attempt 1 at split 0 of batch .* stops before it writes"):
+        output.write(A, late_rows, attempt=1, on_look={"meanwhile": [newer]})
+    assert output.view() == {f"{A}/0": seen(rows(7, dt="2026-12-24"))}
+
+
+def test_a_late_driver_that_sleeps_in_its_swap_leaves_the_newer_ones_folders(
+    output_of: Callable[[str], Output],
+) -> None:
+    output = output_of("files by date")
+    newer = {"do": "write", **output.command(A, rows(7, dt="2026-12-24"), attempt=2)}
+    with pytest.raises(Failed, match=r"LateAttempt: .* may hold rows of both"):
+        output.write(A, rows(0), attempt=1, in_swap=[newer])
+    assert output.view() == {f"{A}/0": seen(rows(7, dt="2026-12-24"))}

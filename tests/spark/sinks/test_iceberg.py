@@ -1,0 +1,82 @@
+"""What is particular to Iceberg: bounds of files, and snapshots that are refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.spark.sinks.conftest import A, B, Output, rows, seen
+from tests.spark.sinks.lab import Failed, Lab
+
+
+def table(output: Output) -> str:
+    return f"lake.db.{output.place['name']}"
+
+
+@pytest.mark.parametrize("newer_rows", [rows(7), []], ids=["that writes", "that writes nothing"])
+def test_a_late_driver_is_refused_even_after_its_last_look(
+    newer_rows: list[list[object]], output_of: Callable[[str], Output]
+) -> None:
+    output = output_of("iceberg")
+    output.write(A, rows(0))
+    newer = {"do": "write", **output.command(A, newer_rows, attempt=3)}
+    with pytest.raises(Failed, match=r"LateAttempt: Attempt 2 at split 0 of batch .* stops before it writes"):
+        output.write(A, rows(1, 2), attempt=2, on_look={"meanwhile": [newer]})
+    assert output.view().get(f"{A}/0", []) == seen(newer_rows)
+
+
+def test_a_late_driver_lands_where_the_newer_one_had_nothing_to_write_and_nothing_to_remove(
+    output_of: Callable[[str], Output],
+) -> None:
+    """What the page says is not covered. Its report is refused, and the batch is not committed."""
+    output = output_of("iceberg")
+    output.write(B, rows(5))
+    newer = {"do": "write", **output.command(A, [], attempt=2)}
+    output.write(A, rows(1), attempt=1, on_look={"meanwhile": [newer]})
+    assert output.view()[f"{A}/0"] == seen(rows(1))
+
+
+def test_splits_that_write_at_the_same_time_do_not_get_in_each_others_way(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("iceberg")  # which they make, too
+    splits = [{"do": "write", **output.command(A, rows(split), split=split)} for split in range(3)]
+    done = lab.ask("together", commands=splits)
+    assert all("ok" in answer for answer in done), done
+    assert {key: found[0][0] for key, found in output.view().items()} == {f"{A}/{split}": split for split in range(3)}
+
+
+def test_a_snapshot_says_who_made_it(output_of: Callable[[str], Output], lab: Lab) -> None:
+    output = output_of("iceberg")
+    output.write(A, rows(0), split=2, attempt=4)
+    facts = ", ".join(f"summary['kafka-offsets.{name}']" for name in ("batch", "split", "attempt"))
+    assert lab.ask("sql", statement=f"SELECT {facts} FROM {table(output)}.snapshots") == [[A, "2", "4"]]
+
+
+def test_a_table_whose_bounds_are_cut_is_refused_with_what_to_do(output_of: Callable[[str], Output], lab: Lab) -> None:
+    """In such a table a batch can be written, and never again."""
+    output = output_of("iceberg")
+    columns = "kafka_batch STRING, kafka_split INT, topic STRING, `partition` INT, offset BIGINT, dt DATE, value STRING"
+    lab.ask("sql", statement=f"CREATE TABLE {table(output)} ({columns}, id INT) USING iceberg")
+    with pytest.raises(Failed, match="ALTER TABLE") as failed:
+        output.write(A, rows(0))
+    assert output.view() == {}
+    remedy = str(failed.value).split("First: ")[1].splitlines()[0].rstrip(".")
+    lab.ask("sql", statement=remedy)
+    output.write(A, rows(0))
+    assert output.write(A, rows(1), attempt=2)["read"] == seen(rows(1))
+
+
+def test_a_batch_in_a_compacted_file_is_refused_and_unchanged(output_of: Callable[[str], Output], lab: Lab) -> None:
+    output = output_of("iceberg")
+    output.write(A, rows(0))
+    output.write(B, rows(5))
+    options = "options => map('rewrite-all', 'true')"
+    lab.ask("sql", statement=f"CALL lake.system.rewrite_data_files(table => '{table(output)}', {options})")
+    assert output.ask("keys") == [A, B]
+    with pytest.raises(Failed, match="the table was compacted") as failed:
+        output.write(A, rows(1), attempt=2)
+    assert output.view() == {f"{A}/0": seen(rows(0)), f"{B}/0": seen(rows(5))}
+    remedy = str(failed.value).split("again: ")[1].split(". Compact")[0]
+    lab.ask("sql", statement=remedy)
+    output.write(A, rows(1), attempt=3)
+    assert output.view() == {f"{A}/0": seen(rows(1)), f"{B}/0": seen(rows(5))}

@@ -1,0 +1,352 @@
+"""The whole job: a function like Structured Streaming's ``foreachBatch`` one, or a sink, over one batch."""
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, UnknownOutput
+from airflow_kafka_offsets.offsets.batch.key import new_key
+from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
+from airflow_kafka_offsets.spark.sinks import files
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from testbed.broker import KafkaBroker
+from tests.spark.conftest import NOW, Plans, attempts, committed, offset_numbers, planned_anew, require_read
+
+Filled = Callable[..., str]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def do(spark: SparkSession, plans: Plans) -> Callable[..., Batch]:
+    """`do(batch, write, split=0)`: the job of one split."""
+
+    def run(batch: StoredBatch, write: Any, split: int = 0) -> Batch:
+        return for_each_batch(spark, write, plans.arguments(batch, split))
+
+    return run
+
+
+def seen(spark: SparkSession, out: Path) -> list[int]:
+    """The offsets that somebody sees who reads the whole output."""
+    return offset_numbers(spark.read.parquet(str(out)))
+
+
+# Functions that were written for Structured Streaming
+
+
+def foreach_batch_function(base: Path) -> Callable[[DataFrame, int], None]:
+    """What people do with a batch id: put it in a path, a column, SQL, a format, a Python function; compute with it."""
+
+    def write(records: DataFrame, batch_id: int) -> None:
+        odd = f.udf(lambda offset: (offset + batch_id) % 2 == 1, "boolean")
+        values = records.select(
+            f.col("value").cast("string").cast("long").alias("value"),
+            f.lit(batch_id).alias("as_column"),
+            f.expr(f"{batch_id} + 0").alias("as_sql"),
+            odd("offset").alias("odd"),
+            f.lit(f"{batch_id:05d}").alias("as_text"),
+            f.lit(str({"batch": batch_id})).alias("in_a_dict"),
+            f.lit(batch_id * 2 if batch_id > 0 else 0).alias("twice"),
+        )
+        values.write.mode("overwrite").option("note", batch_id).parquet(f"{base}/batch={batch_id}")
+
+    return write
+
+
+def test_a_foreach_batch_function_does_the_same_here_as_in_structured_streaming(
+    spark: SparkSession, broker: KafkaBroker, plans: Plans, topic: Callable[..., str], tmp_path: Path, do: Any
+) -> None:
+    name = topic(2)
+    stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    stream = stream.option("subscribe", name).option("startingOffsets", "earliest")
+    ours, theirs, ends = tmp_path / "ours", tmp_path / "theirs", [0, 0]
+    for number in range(2):
+        broker.produce_many(name, 20 + number, partitions=2)
+        query = stream.load().writeStream.foreachBatch(foreach_batch_function(theirs))
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+        starts, ends = ends, [broker.offset_bounds(name)[partition][1] for partition in (0, 1)]
+    # Its batches are numbered from 0, and ours from 1.
+    batch = plans.batch({(name, partition): (starts[partition], ends[partition]) for partition in (0, 1)}, number=1)
+    do(batch, foreach_batch_function(ours))
+    require_read(batch)
+
+    def table(base: Path) -> list[tuple[Any, ...]]:
+        return sorted(map(tuple, spark.read.parquet(str(base)).where("batch > 0").collect()))
+
+    assert len(table(theirs)) == 21
+    assert table(ours) == table(theirs)
+
+
+def test_a_batch_of_the_log_is_its_number(plans: Plans) -> None:
+    batch = plans.job(plans.batch({("any", 0): (0, 10)}, number=41))
+    assert isinstance(batch, int)
+    assert (batch, batch.number, batch + 1, hash(batch)) == (41, 41, 42, hash(41))
+    assert [f"{batch}", f"{batch:05}", str(batch), repr(batch), f"{[batch]}", f"{batch:d}", json.dumps(batch)] == [
+        "41", "00041", "41", "41", "[41]", "41", "41",
+    ]  # fmt: skip
+    assert pickle.loads(pickle.dumps(batch)) == 41
+    assert type(pickle.loads(pickle.dumps(batch))) is int
+    assert batch.window is None
+
+
+@pytest.mark.parametrize("returned", [None, 3, [None]], ids=repr)
+def test_a_function_that_returns_no_frame_is_counted_by_what_spark_scanned(
+    spark: SparkSession, plans: Plans, filled: Filled, do: Any, returned: object
+) -> None:
+    """Structured Streaming does not look at what a function returns either."""
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+
+    def write(records: DataFrame, batch_id: int) -> object:
+        records.write.format("noop").mode("overwrite").save()
+        return returned
+
+    do(batch, write)
+    require_read(batch)
+
+
+def test_a_function_that_raises_reports_nothing(spark: SparkSession, plans: Plans, filled: Filled, do: Any) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+
+    def write(records: DataFrame, batch_id: int) -> None:
+        records.write.format("noop").mode("overwrite").save()
+        raise RuntimeError("the second of two writes failed")
+
+    with pytest.raises(RuntimeError, match="second of two"):
+        do(batch, write)
+    with pytest.raises(ReadNotVerified, match="attempt 1 began and has not reported; its output may be half written"):
+        require_read(batch)
+
+
+def test_a_function_that_returns_several_frames_is_held_to_all_of_them(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    topic = filled(10)
+    one, other = files(f"{out}/one"), files(f"{out}/other")
+
+    def write(records: DataFrame, batch: Batch) -> Sequence[DataFrame]:
+        return [one(records, batch), other(records.where(keep), batch)]
+
+    keep = "true"
+    do(batch := plans.batch({(topic, 0): (0, 10)}), write)
+    require_read(batch)
+    keep = "offset <> 3"
+    do(batch := plans.batch({(topic, 0): (0, 10)}), write)
+    with pytest.raises(ReadNotVerified, match="short: 9 of 10 offsets"):
+        require_read(batch)
+
+
+def test_a_write_that_fails_leaves_the_old_rows_and_the_split_unverified(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    do(batch, files(str(out)))
+
+    def write(records: DataFrame, batch: Batch) -> DataFrame:
+        return files(str(out))(records.withColumn("bad", f.expr("int(raise_error('a bad record'))")), batch)
+
+    with pytest.raises(Exception, match="a bad record"):
+        do(batch, write)
+    assert seen(spark, out) == list(range(10))
+    with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
+        require_read(batch)
+
+
+# Windows
+
+
+def test_a_window_goes_to_the_place_of_its_name(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    window = plans.window({(filled(10), 0): (2, 7)})
+    for _ in ("first", "again"):
+        batch = do(window, files(str(out)))
+        require_read(window)
+        assert offset_numbers(spark.read.parquet(f"{out}/kafka_batch={batch.key}/kafka_split=0")) == [2, 3, 4, 5, 6]
+    assert batch.key == f"{batch}" == "20261120T110000Z--20261120T120000Z-0a1b2c3d"
+    assert batch.window == (datetime(2026, 11, 20, 11, tzinfo=UTC), datetime(2026, 11, 20, 12, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda batch: batch.number,
+        int,
+        lambda batch: f"{range(10)[batch]}",
+        lambda batch: batch + 1,
+        lambda batch: batch % 2,
+        lambda batch: batch == 0,
+        lambda batch: batch != 0,
+        lambda batch: batch > 0,
+        lambda batch: range(batch),
+        f.lit,
+    ],
+)
+def test_to_use_a_window_as_a_number_raises(spark: SparkSession, plans: Plans, use: Callable[[Any], object]) -> None:
+    batch = plans.job(plans.window({("any", 0): (0, 10)}))
+    with pytest.raises((TypeError, AttributeError)):
+        use(batch)
+    with pytest.raises(TypeError, match=r"has no batch number: two windows would have one\. Use batch\.key"):
+        int(batch)  # type: ignore[call-overload]
+    assert not isinstance(batch, int)
+    assert batch == batch
+    assert pickle.loads(pickle.dumps(batch)) == batch.key
+
+
+# The output
+
+
+def test_a_sink_that_writes_elsewhere_than_the_resolve_task_was_told_is_refused_before_it_begins(
+    plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)}, output="/lake/orders")
+    with pytest.raises(InvalidRequest, match=rf"This job writes {out}, and the resolve task .* output='/lake/orders'"):
+        do(batch, files(str(out)))
+    assert attempts(batch) == []
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_report_names_the_sinks_output(plans: Plans, filled: Filled, out: Path, do: Any, told: bool) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)}, output=str(out) if told else None)
+    assert do(batch, files(str(out))).output == str(out)
+    require_read(batch)
+
+
+def test_what_a_lost_log_wrote_is_refused_and_named(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    """Batches 1 and 2 of a log that is lost; the one that took its place goes on from batch 1, and has a batch 3."""
+    topic = filled(30)
+    first_key = do(plans.batch({(topic, 0): (0, 10)}), files(str(out))).key
+    lost = plans.batch({(topic, 0): (10, 20)}, number=2, after=first_key, characters="lost")
+    lost_key = do(lost, files(str(out))).key
+    batch = plans.batch({(topic, 0): (10, 30)}, number=3, after=first_key)
+    with pytest.raises(UnknownOutput, match=f"holds batches that batch 3 does not know of.*\n{lost_key}\n"):
+        do(batch, files(str(out)))
+    assert attempts(batch) == []
+    assert seen(spark, out) == list(range(20))
+
+    for file in sorted((out / f"kafka_batch={lost_key}").rglob("*"), reverse=True):  # as the message says
+        file.unlink() if file.is_file() else file.rmdir()
+    (out / f"kafka_batch={lost_key}").rmdir()
+    for _ in ("first", "again"):  # its own key is its own
+        do(batch, files(str(out)))
+    require_read(batch)
+    assert seen(spark, out) == list(range(30))
+
+
+def test_the_driver_of_the_first_split_that_is_started_looks_for_unknown_batches(
+    plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    """One that has the same number is of another log, too."""
+    topic = filled(20, partitions=2)
+    before = new_key(4, NOW, "test")
+    do(plans.batch({(topic, 0): (0, 10)}, number=5, after=before, characters="lost"), files(str(out)))
+    batch = plans.batch({(topic, 0): (0, 10), (topic, 1): (0, 9)}, number=5, after=before, splits=2)
+    do(batch, files(str(out)), split=1)
+    with pytest.raises(UnknownOutput, match="\n0000000005-20261120T100000-lost\n"):
+        do(batch, files(str(out)), split=0)
+    with pytest.raises(ReadNotVerified, match="split 0: no Spark job has begun"):
+        require_read(batch)
+
+
+def test_a_committed_batch_that_is_done_again_knows_the_ones_after_it(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    topic = filled(30)
+    batch = plans.batch({(topic, 0): (0, 10)})
+    key = do(batch, files(str(out))).key
+    for number in (2, 3):
+        later = plans.batch({(topic, 0): (number * 10 - 10, number * 10)}, number=number, after=key)
+        key = do(later, files(str(out))).key
+    do(committed(batch), files(str(out)))
+    require_read(batch)
+    assert seen(spark, out) == list(range(30))
+
+
+def test_a_window_of_a_lost_log_is_refused_until_it_is_removed(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    """It may have had more splits, whose rows nobody would replace."""
+    topic = filled(10, partitions=2)
+    ranges = {(topic, 0): (0, 5), (topic, 1): (0, 5)}
+    lost = plans.window(ranges, splits=2)
+    for split in (0, 1):
+        do(lost, files(str(out)), split)
+    anew = plans.window(ranges)
+    with pytest.raises(UnknownOutput, match="\n20261120T110000Z--20261120T120000Z-0a1b2c3d\n"):
+        do(anew, files(str(out)))
+    assert attempts(anew) == []
+
+
+def test_the_splits_of_a_window_know_each_other_in_whatever_order_they_come(
+    plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    topic = filled(10, partitions=2)
+    window = plans.window({(topic, 0): (0, 5), (topic, 1): (0, 5)}, splits=2)
+    do(window, files(str(out)), split=1)
+    do(window, files(str(out)), split=0)
+    require_read(window)
+    anew = planned_anew(window, plans.plan({(topic, 0): (0, 4)}, window=True, splits=2, overwrites=(1,)))
+    for split in (0, 1):
+        do(anew, files(str(out)), split)
+    require_read(anew)
+
+
+def test_a_split_of_a_window_that_is_written_while_another_one_looks_is_known(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    topic = filled(10, partitions=2)
+    window = plans.window({(topic, 0): (0, 5), (topic, 1): (0, 5)}, splits=2)
+    sink = files(str(out))
+
+    class WhileItLooks:
+        output = sink.output
+
+        def keys(self, spark: SparkSession) -> list[str]:
+            do(window, sink, split=1)
+            return sink.keys(spark)
+
+        def __call__(self, records: DataFrame, batch: Batch) -> DataFrame:
+            return sink(records, batch)
+
+    do(window, WhileItLooks())
+    require_read(window)
+
+
+def test_a_sink_that_cannot_tell_what_it_holds_is_taken_at_its_word(
+    spark: SparkSession, plans: Plans, filled: Filled, do: Any
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+
+    class Nowhere:
+        output = "nowhere"
+
+        def __call__(self, records: DataFrame, batch: Batch) -> DataFrame:
+            records.persist().write.format("noop").mode("overwrite").save()
+            return batch.scanned
+
+    assert do(batch, Nowhere()).output == "nowhere"
+    require_read(batch)
+
+
+def test_what_belongs_to_an_attempt_is_asked_after_the_read(spark: SparkSession, plans: Plans, filled: Filled) -> None:
+    batch = planned_batch(plans.arguments(plans.batch({(filled(10), 0): (0, 10)})))
+    for ask in (lambda: batch.attempt, lambda: batch.scanned, batch.look):
+        with pytest.raises(InvalidRequest, match="after read_batch"):
+            ask()
+    records = read_batch(spark, batch)
+    assert (batch.attempt, batch.scanned) == (1, records)
+    batch.look()
