@@ -384,8 +384,8 @@ class UnknownOutput(RefusedError):
         return (
             f"Output {self.output} holds batches that {self.batch} does not know of, and whose records it may repeat:\n"
             f"{listed(self.keys)}\n"
-            "Nothing was written. They were written under a log that is lost or older: remove them from the output "
-            "(kafka_batch=<key>), or give this pipeline another output."
+            "Nothing was written. They were written under a log that is lost, older or cleaned: remove them from the "
+            "output (kafka_batch=<key>), or give this pipeline another output."
         )
 
 

@@ -41,13 +41,13 @@ def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
 
 def remove(removal: Removal) -> None:
     store, batch = removal.batch.store, removal.batch
-    *others, first_entry = removal.names
-    for name in others:
+    for name in removal.names[:-1]:
         store.delete(name)
     if batch.log.plan.window:
         name = batch.name.rpartition("/")[2]
         removal.pipeline.unclaim(name)  # while the window is still found, should this be cut off
-    store.delete(first_entry)
+    for name in removal.names[-1:]:  # none, where another clean was faster
+        store.delete(name)
 
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.batch.mark import Held, Mark, Signature, writer_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
 from airflow_kafka_offsets.pipeline.present import describe_present
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
@@ -114,11 +114,20 @@ def group_moved(
     )
 
 
-def sign(cluster: Cluster, request: PlanRequest, signature: Signature, held: Held, last: str | None) -> None:
-    """Write what the group holds once more, with this pipeline's mark, where it has another or none.
+def sign(
+    cluster: Cluster,
+    request: PlanRequest,
+    signature: Signature,
+    held: Held,
+    kept: Mapping[TopicPartition, KeptOffset],
+    last: str | None,
+) -> None:
+    """Mark as this pipeline's what the group holds under another mark or none.
 
-    So live members are found before Spark works, and whatever is not marked later is somebody's.
+    So live members are found before Spark works, and whatever is not marked later is somebody's. A mark with a batch
+    says that the pipeline goes on from just there, should the log be lost; so such an offset is set to the position.
 
+    :param kept: the position; what is not in it keeps its offset, under a mark without a batch.
     :param last: the key of the last committed batch; ``None`` where there is none.
     :raises GroupActive: the group has live members.
     """
@@ -127,8 +136,9 @@ def sign(cluster: Cluster, request: PlanRequest, signature: Signature, held: Hel
         if not held:  # there is nothing to write yet, which would find them out
             _refuse_live_group(cluster, request.scope.group_id or "")
         return
-    text = signature.mark(last).encode()
-    marked = {tp: CommittedOffset(c.offset, c.leader_epoch, text) for tp, c in unsigned.items()}
+    known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
+    marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in kept}
+    marked |= {tp: CommittedOffset(kept[tp].offset, kept[tp].leader_epoch, known) for tp in unsigned if tp in kept}
     group_id, fencing = request.scope.group_id or "", request.policies.fencing
     with cluster.open_commit(group_id, fencing) as commit:
         _send(commit, marked, cluster, group_id, fencing)

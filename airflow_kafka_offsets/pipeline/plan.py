@@ -291,7 +291,7 @@ def _decide(asker: Asker, seen: Seen) -> Assignment | None:
         case DoAgain(), StoredBatch():
             return _do_again(asker, seen, batch)
         case Leave(by), StoredBatch():
-            return Assignment(batch, (), f"{batch.log.plan.batch} was done by {by}: it is verified and left")
+            return leave(asker, batch, f"{batch.log.plan.batch} was done by {by} and is left as it is")
     raise AssertionError(f"{step} without a batch")
 
 
@@ -347,7 +347,7 @@ def _plan_next(asker: Asker, seen: Seen) -> Assignment | None:
     key = new_key(number, request.occasion.now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
     plan = replace(asker.signed(plan), batch=BatchName(key, number, seen.after))
     batch = asker.pipeline.begin(number, Planned(plan, seen.position))
-    if batch is None:
+    if batch is None or not asker.pipeline.is_newest(batch):
         return None
     return _settle(
         asker, seen, batch, f"plans {plan.batch}{f' under restart {seen.restart!r}' if seen.restart else ''}"
@@ -482,12 +482,22 @@ def _do_again(asker: Asker, seen: Seen, batch: StoredBatch) -> Assignment | None
         if asker.request.words.redo:
             raise DataLoss(records.lines, f"{plan.batch} is committed, and its output stays as it is. Leave out redo.")
         log.warning("The records of %s are gone: %s", plan.batch, "; ".join(records.lines))
-        return Assignment(batch, (), f"leaves {plan.batch}: it is committed, and its records are gone from Kafka")
+        return leave(asker, batch, f"leaves {plan.batch}: it is committed, and its records are gone from Kafka")
     splits = splits_to_start(plan)
     taken = batch.append(Taken(asker.me, asker.request.occasion.now_ms, highest_attempts(batch, splits)))
     if taken is None:
         return None
     return _settle(asker, seen, taken, f"does {plan.batch} once more", waiting=records.waiting)
+
+
+def leave(asker: Asker, batch: StoredBatch, said: str) -> Assignment | None:
+    """A committed batch as it is; on record where its log tells otherwise: who has it, and that it is done again."""
+    again = batch.log.redone
+    mine_again = again is not None and bool(again.attempts) and again.by.run == asker.run
+    left: StoredBatch | None = batch
+    if mine_again or batch.log.last_instance != asker.around.instance:
+        left = batch.append(Taken(asker.me, asker.request.occasion.now_ms))
+    return None if left is None else Assignment(left, (), said)
 
 
 def _take(
@@ -515,8 +525,21 @@ def _settle(
     """Once the plan is on record: sign the group, write down which batch this run does, claim its output."""
     plan = batch.log.plan
     if asker.request.mirrors and seen.held is not None:
-        sign(asker.cluster, asker.request, asker.signature, seen.held, seen.after)
+        sign(asker.cluster, asker.request, asker.signature, seen.held, _kept_now(asker, seen), seen.after)
     asker.pipeline.bind(asker.run, batch)
     if plan.output is not None:
         claim_output(asker.pipeline.store, plan.output, asker.pipeline.checkpoint_id, "log")
     return Assignment(batch, tuple(splits_to_start(plan) if splits is None else splits), said, waiting)
+
+
+def _kept_now(asker: Asker, seen: Seen) -> dict[TopicPartition, KeptOffset]:
+    """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
+    position, topics = seen.position, seen.description.topics
+    kept: dict[TopicPartition, KeptOffset] = {}
+    if position is not None and not _is_of_another_cluster(position, seen.description):
+        ids = position.topic_ids
+        same = {name for name, topic in topics.items() if ids.get(name) in (None, topic.topic_id)}
+        kept = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
+    if asker.request.policies.on_group_moved == "adopt-group":
+        kept |= {tp: KeptOffset(c.offset, c.leader_epoch) for tp, c in seen.foreign.items()}
+    return kept

@@ -35,7 +35,7 @@ from airflow_kafka_offsets.offsets.window.claims import (
 from airflow_kafka_offsets.offsets.window.late import count_late
 from airflow_kafka_offsets.pipeline.draft import Start, draft
 from airflow_kafka_offsets.pipeline.group import look_at_group
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, goes_elsewhere, into_its_output, overlapping
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, goes_elsewhere, into_its_output, leave, overlapping
 from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.stores.outputs import claim_output
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
@@ -145,7 +145,7 @@ def _do_again(asker: Asker, batch: StoredBatch, claim: Claim) -> Assignment | No
         if request.words.redo:
             raise DataLoss(records.lines, f"The {claim} is committed, and its output stays as it is. Leave out redo.")
         log.warning("The records of the %s are gone: %s", claim, "; ".join(records.lines))
-        return Assignment(batch, (), f"leaves the {claim}: it is committed, and its records are gone from Kafka")
+        return leave(asker, batch, f"leaves the {claim}: it is committed, and its records are gone from Kafka")
     splits = splits_to_start(plan)
     taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits)))
     if taken is None:

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.plan.plan import BatchName
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
+from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.report import report_batch
 from airflow_kafka_offsets.spark.source import read_batch
@@ -70,7 +71,8 @@ def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None
     assert name is not None  # a stored plan has one
     if not hasattr(write, "keys"):
         return
-    unknown = _later_keys(spark, batch, name, write) if name.number is not None else _own_key(spark, batch, name, write)
+    look = _windows_of_nobody if name.number is None else _later_keys
+    unknown = look(spark, batch, name, write)
     if unknown:
         raise UnknownOutput(str(batch.output), str(name), sorted(unknown))
 
@@ -78,23 +80,35 @@ def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None
 def _later_keys(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:
     """Keys of batches after the one that this goes on from; the driver of the first split looks for them.
 
-    An unfinished batch is the newest of its log. A committed one, which is done again, has known ones after it.
+    An unfinished batch is the newest of its log. A committed one, which is done again, has known ones after it: they
+    are written after its commit, so the log is looked at after the output.
     """
-    if batch.split != splits_to_start(batch.plan)[0] or _is_committed(batch):
+    if batch.split != splits_to_start(batch.plan)[0]:
         return []
-    return [key for key in write.keys(spark) if key != name.key and number_of(key) > number_of(name.after)]
+    later = [key for key in write.keys(spark) if key != name.key and number_of(key) > number_of(name.after)]
+    return [] if later and _is_committed(batch) else later
 
 
-def _own_key(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:
-    """A window's key, where no driver of this log has begun it: rows of other splits than the plan's would stay.
+def _windows_of_nobody(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:
+    """A window's own key, where no driver of this log has begun it, and those of windows by time that overlap it.
 
     Every split's driver looks, since any may be the first. It looks at the output before it looks who has begun: a
     driver that writes has begun before.
     """
-    folder = f"{batch.plan_object.rpartition('/')[0]}/reads"
-    if batch.store.list(folder) or name.key not in write.keys(spark):
+    folder = batch.plan_object.rpartition("/")[0]
+    if batch.store.list(f"{folder}/reads"):
         return []
-    return [] if batch.store.list(folder) else [name.key]
+    unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(batch, folder, key)]
+    return [] if batch.store.list(f"{folder}/reads") else unknown
+
+
+def _is_in_the_way(batch: Batch, folder: str, key: str) -> bool:
+    """Whether the key is of a window that overlaps the batch's, and that nobody of this log has written."""
+    found = window_of_key(key, batch.plan.pipeline or "")
+    if found is None or not claim_of(batch.plan).overlaps(found[0]):
+        return False
+    window = read_batch_log(batch.store, f"{folder.rpartition('/')[0]}/{found[1]}")
+    return window is None or window.log.plan.withdrawn
 
 
 def _is_committed(batch: Batch) -> bool:

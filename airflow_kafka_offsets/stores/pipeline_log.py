@@ -131,6 +131,10 @@ class PipelineLog:
         """The new batch ``number``; ``None`` where somebody was faster."""
         return self._begin(self._folder(number), planned)
 
+    def is_newest(self, batch: StoredBatch) -> bool:
+        """Whether no batch has a higher number: who slept while the log was cleaned takes one that was passed."""
+        return next(self._folders(reverse=True), batch.folder) == batch.folder
+
     # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def window(self, name: str) -> StoredBatch | None:

@@ -269,7 +269,7 @@ def test_a_cleared_run_whose_batch_another_one_has_committed_leaves_it(cluster: 
     cleared = pipeline.resolve("failed")
 
     assert cleared.splits == ()
-    assert cleared.said == "batch 1 was done by run dag/next/resolve: it is verified and left"
+    assert cleared.said == "batch 1 was done by run dag/next/resolve and is left as it is"
     assert not cleared.commit().by_this
     assert pipeline.lake.rows == rows
     assert pipeline.resolve("third").number == 2

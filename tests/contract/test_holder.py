@@ -78,7 +78,7 @@ def test_who_takes_a_batch_is_its_holder(in_memory: Pipeline) -> None:
             in_memory.resolve(waiting)
     assert in_memory.resolve("taker").said == "does batch 1"
     taker.done()
-    assert in_memory.resolve("dead").said == "batch 1 was done by run dag/taker/resolve: it is verified and left"
+    assert in_memory.resolve("dead").said == "batch 1 was done by run dag/taker/resolve and is left as it is"
 
 
 def test_nobody_waits_for_a_run_whose_batch_is_committed(in_memory: Pipeline, memory: AnyCluster) -> None:

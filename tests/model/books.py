@@ -34,7 +34,6 @@ from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.stores.attempts import SplitAttempt
 from airflow_kafka_offsets.stores.objects import decode
-from tests.model.known import is_left_out
 from tests.model.lake import Log, Row, Rows, log_of, planned_rows
 from tests.model.steps import Step, current_step
 
@@ -103,6 +102,7 @@ class Books:
     foreign: dict[int, CommittedOffset] = field(default_factory=dict)
     late: dict[tuple[str, str, int], Try | None] = field(default_factory=dict)
     marked_as_done: set[str] = field(default_factory=set)
+    passed: set[str] = field(default_factory=set)
     gaps: int = 0
 
     def tick(self) -> int:
@@ -118,6 +118,9 @@ class Books:
         elif match := _ENTRY.fullmatch(name):
             entry = entry_from_dict(decode(data))
             folder, pipeline, number, k = match[1], match[2], int(match[4] or 0), int(match[5])
+            if k == 1 and number and any(n > number for n, _ in self.batches(pipeline)):
+                self.passed.add(folder)  # by who slept while the log was cleaned: nobody may work on it
+                return
             match entry:
                 case Planned():
                     self._on_plan(pipeline, folder, number, k, entry)
@@ -130,9 +133,13 @@ class Books:
             self._notice_verified(folder)
 
     def is_out_of_place(self, name: str) -> bool:
-        """Whether the log that a late worker goes on with is not there any more, or another one."""
+        """Whether the log that a late worker goes on with is not there any more, or another one.
+
+        Not modelled: it writes the second entry of a log that has no first one, or of another batch. No store can
+        tell; the next look at that batch is refused, because its log has a gap.
+        """
         step, match = current_step(), _ENTRY.fullmatch(name)
-        if step is None or match is None or not is_left_out("late workers of a lost log"):
+        if step is None or match is None:
             return False
         gone = int(match[5]) > 1 and int(match[5]) - 1 not in self.logs.get(match[1], {})
         return gone or self.store_changed_at > step.began_at
@@ -147,18 +154,6 @@ class Books:
             entries.pop(int(match[5]), None)
             if not entries:
                 self.logs.pop(match[1], None)
-                self._forget_windows()
-
-    def _forget_windows(self) -> None:
-        """What a log that is gone has written to windows stays there, and nobody knows of it."""
-        if not is_left_out("windows of a lost log"):
-            return
-        there = {p.plan.batch.key for f in self.logs if "/windows/" in f and (p := self.planned(f)) and p.plan.batch}
-        self.windows = {key: plan for key, plan in self.windows.items() if key in there}
-        for pipeline in self.world.modes:
-            output = self.world.windows_output_of(pipeline)
-            for key in set(self.world.lake.keys(output)) - there:
-                self.late |= dict.fromkeys((output, key, split) for split in self.world.lake.splits(output, key))
 
     def on_marked_as_done(self, plan: OffsetPlan | None) -> None:
         """A person marks Spark tasks as successful; where no report is required, nothing shows that they were not."""
@@ -175,7 +170,6 @@ class Books:
         for name, data in self.world.memory.objects.items():
             if match := _ENTRY.fullmatch(name):
                 self.logs.setdefault(match[1], {})[int(match[5])] = entry_from_dict(decode(data))
-        self._forget_windows()
         for pipeline, position in self.position.items():
             newest = self.newest_commit(pipeline)
             if newest is None or newest.position != position:
@@ -305,6 +299,8 @@ class Books:
         assert plan.batch is not None
         assert entry.plan_id == plan.plan_id
         assert self.committed(folder) is None, f"{plan.batch} is committed twice"
+        if plan.withdrawn:
+            self._excuse_what_was_there(folder, plan)
         self._require_whole(step, plan)
         if plan.window:
             self.windows[plan.batch.key] = plan
@@ -322,6 +318,14 @@ class Books:
         epochs = self._epochs(pipeline, plan, planned.position)
         self.commits[plan.batch.key] = CommittedBatch(pipeline, number, plan, entry.position, epochs)
         self.position[pipeline] = entry.position
+
+    def _excuse_what_was_there(self, folder: str, plan: OffsetPlan) -> None:
+        """Rows of a log that is gone, where no driver of this one has begun: who overlaps them is refused by them."""
+        assert plan.batch is not None
+        begun = [t for (f, _), tries in self.tries.items() if f == folder for t in tries]
+        if not any(t.begun_at > self.written_at[folder, 1] for t in begun):
+            output, key = plan.output or "", plan.batch.key
+            self.late |= dict.fromkeys((output, key, split) for split in self.world.lake.splits(output, key))
 
     def _require_whole(self, step: Step, plan: OffsetPlan) -> None:
         """Each split's rows are just the plan's, unless a swap got into the gap that STATE.md admits."""
@@ -452,6 +456,8 @@ class Books:
         assert isinstance(taken, Taken)
         if last < commit or taken.by.run != step.run.key or self.written_at.get((folder, last), 0) > step.began_at:
             return
+        if not taken.attempts:  # taken to be left as it is
+            return
         for split in splits_to_start(planned.plan):
             before = self.taken_at.get((folder, last), {}).get(split, 0)
             newer = [t for t in self.tries[folder, split] if t.number > before and t.wrote and self._is_there(t)]
@@ -475,13 +481,15 @@ class Books:
                 )
         begins = {log_of(plan, p.topic_partition): p.start_offset for p in plan.partitions}
         for key in keys:
-            if key in self.commits:
+            self.windows.pop(key, None)  # of a log that is lost or cleaned: whoever wants it again plans it again
+            if key in self.commits and not plan.window:
                 self._give_up(key, begins)
 
     # ── drivers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_read(self, match: re.Match[str], value: Mapping[str, object]) -> None:
         folder, split, number, random = match[1], int(match[2]), int(match[3]), match[4]
+        assert folder not in self.passed, f"{folder} is worked on, and its number was passed"
         tries = self.tries[folder, split]
         if match[5] == "begun":
             tries.append(Try(folder, split, number, random, str(value["plan_id"]), current_step(), self.now))
@@ -509,7 +517,7 @@ class Books:
         self._require_looked(attempt, mine)
         assert plan.batch is not None
         key, current = plan.batch.key, self.planned(mine.folder)
-        wanted = planned_rows(current.plan).get(mine.split, set()) if current else set()
+        wanted = planned_rows(current.plan).get(mine.split, set()) if current else None
         place = (plan.output or "", key, mine.split)
         self.late.pop(place, None)
         if have != wanted and (self._is_overtaken(mine) or self.store_changed_at > mine.looked_at):
@@ -647,8 +655,6 @@ class Books:
         kept = kept_offset(batch.position, batch.plan, tp)
         if step.kind == "commit":
             assert kept == commit.offset, f"the group is set to {commit.offset} of {tp}; {mark.batch} ends at {kept}"
-        elif step.ask.get("on_group_moved") == "keep-checkpoint" and is_left_out("keep-checkpoint signs ahead"):
-            pass
         elif step.ask.get("on_group_moved") != "adopt-group" and "on_cluster_changed" not in step.ask:
             assert kept is not None, f"{tp} is signed with {mark.batch}, which does not know it"
             assert commit.offset <= kept, (

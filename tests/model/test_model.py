@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from airflow_kafka_offsets.errors import (
-    AnotherAirflow,
     BatchGone,
     DataLoss,
     InvalidRequest,
@@ -36,7 +35,6 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from tests.model import remedies
-from tests.model.known import is_left_out
 from tests.model.steps import Fate, Step
 from tests.model.store import ReadOnce
 from tests.model.world import TOPICS, Run, T, World
@@ -236,8 +234,7 @@ class Model(RuleBasedStateMachine):
     @rule(pauses=PAUSES)
     def clean(self, pauses: int) -> None:
         """Everything that is over is old by now."""
-        if not any(step.kind == "clean" for step in self._open()) or not is_left_out("two cleans"):
-            self.world.start_clean().advance(pauses)
+        self.world.start_clean().advance(pauses)
 
     @precondition(lambda self: self.world.runs)
     @rule(which=WHICH, pauses=PAUSES)
@@ -652,12 +649,9 @@ class Model(RuleBasedStateMachine):
 
     def _is_final(self, run: Run, error: Exception) -> bool:
         """Whether the error says that nothing more is to be done with this run."""
-        left = run.handed is not None and not run.handed.splits
         match error:
             case BatchGone() | WindowOverlaps():
                 return True
-            case AnotherAirflow():
-                return left and "on_another_airflow" in run.ask and is_left_out("a take-over of what is left")
             case DataLoss() | ReadNotVerified():
                 return self.world.is_left_as_it_is(run)
         return False

@@ -28,7 +28,6 @@ from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from tests.cluster.memory import InMemoryCluster
 from tests.model.books import Books
 from tests.model.driver import drive, records_gone
-from tests.model.known import is_left_out
 from tests.model.lake import Lake, Log
 from tests.model.reader import check_log, check_windows
 from tests.model.steps import Step, SteppedCluster, SteppedStore
@@ -319,8 +318,7 @@ class World:
             return False
         folder = handed.plan_object.rpartition("/")[0]
         gone = any(records_gone(self, handed.plan, split) for split in range(handed.plan.splits))
-        whole = self.books.verified(folder) and not is_left_out("a redo of what is gone")
-        return gone and self.books.committed(folder) is not None and not whole
+        return gone and self.books.committed(folder) is not None and not self.books.verified(folder)
 
     # ── what people, Kafka and disks do ───────────────────────────────────────────────────────────────────────────────
 
@@ -384,8 +382,7 @@ class World:
         """A person does what ``UnknownOutput`` says."""
         assert run.handed is not None
         assert run.handed.plan is not None
-        if not run.window:
-            self.books.on_removed(run.pipeline, keys, run.handed.plan)
+        self.books.on_removed(run.pipeline, keys, run.handed.plan)
         self.lake.remove(run.handed.plan.output or "", keys)
 
     # ── what must hold ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -130,8 +130,9 @@ def require_verified(
         )
         raise ReadNotVerified(
             lines,
-            f"The reports do not show that {plan.batch or 'the plan'} was read, so nothing was committed.{output} "
+            f"The reports do not show that {plan.batch or 'the plan'} was read, so this task commits nothing.{output} "
             "Clear the run from its Spark task on: Spark writes the output anew and reports again. "
+            'A run that has started no Spark job does the batch again with the conf {"kafka_offsets": {"redo": true}}. '
             "(require_report=False is for jobs that make no report.)",
         )
 

@@ -29,6 +29,7 @@ from airflow_kafka_offsets.offsets.request.times import iso
 # All months before are one place, and all after: a window "since 1970" has hundreds of places otherwise.
 _FIRST, _LAST = (2020, 1), (2040, 1)
 _TIME_NAME = re.compile(r"(\d{13,})--(\d{13,})(?:-[0-9a-f]{8})?")
+_TIME_KEY = re.compile(r"(\d[^-]*)--(\d[^-]*)(-[0-9a-f]{8})?-([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,27 @@ def batch_name_of(claim: Claim, pipeline: str) -> BatchName:
     """The window as a batch: outputs are keyed by its bounds and its pipeline."""
     differing = f"-{claim.name.rpartition('-')[2]}" if isinstance(claim, TimeClaim) and claim.by_topic else ""
     return BatchName(f"{claim.words}{differing}-{_digest(pipeline)[:8]}")
+
+
+def window_of_key(key: str, pipeline: str) -> tuple[TimeClaim, str] | None:
+    """The stretch of time and the name of a window of ``pipeline`` by its key; ``None`` for any other key.
+
+    Topics' own stretches are not in it.
+    """
+    match = _TIME_KEY.fullmatch(key)
+    if match is None or match[4] != _digest(pipeline)[:8]:
+        return None
+    claim = TimeClaim(_moment_ms(match[1]), _moment_ms(match[2]))
+    return claim, f"{claim.name}{match[3] or ''}"
+
+
+def _moment_ms(compact: str) -> int:
+    """The moment that :func:`_compact` has written."""
+    if compact.endswith("ms"):
+        return int(compact[:-2])
+    seconds, _, millis = compact.removesuffix("Z").partition(".")
+    moment = datetime.strptime(seconds, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    return int(moment.timestamp()) * 1000 + int(millis or 0)
 
 
 def _compact(moment_ms: int) -> str:

@@ -264,7 +264,7 @@ def test_the_refusal_names_the_batch_the_output_its_key_and_what_to_clear():
     with pytest.raises(ReadNotVerified) as refused:
         require_verified(PLAN, {**GOOD, 1: [begun(2)]})
     assert list(refused.value.partitions) == problems({**GOOD, 1: [begun(2)]})
-    for words in ("batch 7", "nothing was committed", OUT, PLAN.batch.key, "Clear the run from its Spark task on"):
+    for words in ("batch 7", "this task commits nothing", OUT, PLAN.batch.key, "Clear the run from its Spark task on"):
         assert words in refused.value.remedy
 
 
