@@ -284,6 +284,31 @@ def test_what_is_left_is_verified(pipeline: Pipeline) -> None:
         pipeline.resolve("failed").commit()
 
 
+def test_what_is_left_and_not_whole_is_done_again_by_the_word_that_the_refusal_names(pipeline: Pipeline) -> None:
+    failed = pipeline.resolve("failed")
+    pipeline.run("next")
+    failed.job().begin()
+    left = pipeline.resolve("failed")
+    with pytest.raises(ReadNotVerified, match=r'started no Spark job .* \{"kafka_offsets": \{"redo": true\}\}'):
+        left.commit()
+    pipeline.resolve("failed", redo=True).done()
+    assert pipeline.lake.offsets() == ALL_FOUR
+
+
+def test_a_batch_that_was_to_be_done_again_and_whose_records_go_meanwhile_is_left_as_it_is(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    pipeline.run("one")
+    assert pipeline.resolve("one").splits
+    rows = dict(pipeline.lake.rows)
+    for partition in range(3):
+        cluster.delete_records(pipeline.topic, 4, partition)
+    again = pipeline.resolve("one")
+    assert again.splits == ()
+    assert not again.commit().by_this
+    assert pipeline.lake.rows == rows
+
+
 def test_with_redo_it_is_done_all_the_same(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.resolve("failed")
     following = pipeline.run("next")

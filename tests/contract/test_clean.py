@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import BatchGone
 from airflow_kafka_offsets.pipeline.clean import find_old, remove
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline
-from tests.contract.troubles import names, produce
+from tests.contract.troubles import EventfulStore, names, produce
 
 DAY = 86_400_000
 HOUR = 3_600_000
@@ -47,6 +47,35 @@ def test_what_is_older_goes_from_the_oldest_on_with_its_reads(five_days: Pipelin
     assert [name[-2:] for name in clean(five_days, 2.5)] == ["01", "02"]
     assert batches(five_days) == {"3", "4", "5"}
     assert clean(five_days, 2.5) == []
+
+
+def test_two_that_clean_at_one_moment_do_not_hinder_each_other(five_days: Pipeline) -> None:
+    before_ms = NOW_MS + round(2.5 * DAY)
+    slow = find_old(five_days.store, before_ms)
+    first = next(slow)
+    assert len(clean(five_days, 2.5)) == 2
+    for removal in (first, *slow):
+        remove(removal)
+    assert batches(five_days) == {"3", "4", "5"}
+
+
+def test_who_slept_while_the_log_was_cleaned_plans_no_batch_with_a_number_that_was_passed(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    """It has seen a log without a batch, and wakes up when batch 1 has come and gone."""
+
+    def days_pass() -> None:
+        for number in range(1, 6):
+            day(in_memory, number).run(f"day-{number}")
+            produce(memory, in_memory)
+        clean(in_memory, 2.5)
+
+    store = EventfulStore(in_memory.store, "/0000000001/1.json", days_pass)
+    late = replace(in_memory, store=store).resolve("late")
+    assert late.number == 6
+    late.done()
+    read = in_memory.lake.offsets()
+    assert read == {partition: list(range(len(offsets))) for partition, offsets in read.items()}
 
 
 def test_the_last_two_commits_and_all_after_them_stay(five_days: Pipeline, memory: AnyCluster) -> None:

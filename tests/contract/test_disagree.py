@@ -91,6 +91,17 @@ def test_what_somebody_wrote_beside_the_marks_of_a_lost_log_is_not_overwritten(
     assert pipeline.run("two", on_group_moved="adopt-group").ranges == [(4, 4), (2, 4), (4, 4)]
 
 
+def test_keep_checkpoint_signs_no_place_that_the_pipeline_is_not_at(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """Else the loss of the log right after it would skip what lies between."""
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 1): 6})
+    pipeline.resolve("two", on_group_moved="keep-checkpoint")
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+    lose(pipeline)
+    assert pipeline.run("three").ranges == [(4, 6)] * 3
+
+
 def test_log_and_marks_are_lost_and_airflow_knows_better(cluster: AnyCluster, pipeline: Pipeline) -> None:
     """Never the startup mode in silence: here it would skip."""
     pipeline.parameters = {"startup_mode": "latest-offset"}
@@ -375,6 +386,16 @@ def test_an_unfinished_batch_is_taken_over_too(pipeline: Pipeline, staging: Pipe
     assert staging.resolve("two").said == "does batch 1 once more"
     with pytest.raises(AnotherAirflow):
         pipeline.resolve("one")
+
+
+def test_a_take_over_is_written_down_though_the_run_leaves_its_batch(pipeline: Pipeline, staging: Pipeline) -> None:
+    failed = pipeline.resolve("one").spark()
+    pipeline.run("two")
+    left = staging.resolve("one", on_another_airflow="take-over")
+    assert left.splits == ()
+    assert not left.commit().by_this
+    with pytest.raises(AnotherAirflow):
+        failed.commit()
 
 
 # ── another cluster behind the address ────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,9 @@ from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, UnknownOutput
 from airflow_kafka_offsets.offsets.batch.key import new_key
+from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
+from airflow_kafka_offsets.spark.loop import refuse_unknown_output
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from testbed.broker import KafkaBroker
@@ -289,6 +291,45 @@ def test_a_window_of_a_lost_log_is_refused_until_it_is_removed(
     with pytest.raises(UnknownOutput, match="\n20261120T110000Z--20261120T120000Z-0a1b2c3d\n"):
         do(anew, files(str(out)))
     assert attempts(anew) == []
+
+
+def test_a_window_of_a_lost_log_that_overlaps_is_refused(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    """Its neighbour, and the same hour of another pipeline, are none of its business."""
+    topic = filled(10)
+    window = plans.window({(topic, 0): (0, 5)})
+    pipeline = window.log.plan.pipeline or ""
+    start, end = window.log.plan.window_bounds or (0, 0)
+    keys = {
+        name: batch_name_of(TimeClaim(*bounds), owner).key
+        for name, owner, bounds in [
+            ("lost", pipeline, (start - 1000, start + 1)),
+            ("neighbour", pipeline, (end, end + 1000)),
+            ("other", "another pipeline", (start, end)),
+        ]
+    }
+    for key in keys.values():
+        (out / f"kafka_batch={key}").mkdir(parents=True)
+    with pytest.raises(UnknownOutput) as refused:
+        do(window, files(str(out)))
+    assert refused.value.keys == [keys["lost"]]
+
+
+def test_a_batch_that_is_committed_while_its_output_is_looked_at_knows_the_ones_after_it(
+    plans: Plans, filled: Filled, out: Path
+) -> None:
+    """A driver that slept: another attempt was committed meanwhile, and the next batch written."""
+    topic = filled(20)
+    stored = plans.batch({(topic, 0): (0, 10)})
+    later = new_key(2, NOW, "next")
+
+    class Sink:
+        def keys(self, _: Any) -> list[str]:
+            committed(stored)
+            return [later]
+
+    refuse_unknown_output(None, plans.job(stored), Sink())  # type: ignore[arg-type]
 
 
 def test_the_splits_of_a_window_know_each_other_in_whatever_order_they_come(

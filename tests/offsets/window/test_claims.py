@@ -23,6 +23,7 @@ from airflow_kafka_offsets.offsets.window.claims import (
     claim_of,
     claim_of_request,
     time_claim_of_name,
+    window_of_key,
 )
 from tests.offsets.builders import plan, planned, request, tp
 
@@ -352,3 +353,23 @@ def test_a_window_is_said_in_words():
     )
     assert str(by_offsets(("o", "i", 0, 2, 6))) == "window of offsets 2 to 6 of o[0]"
     assert str(by_offsets()) == "window without a record"
+
+
+@given(WIDE, WIDE)
+@example(T, LATEST + 9)
+def test_a_windows_key_tells_its_stretch_of_time_and_its_name(start, end):
+    claim = TimeClaim(start, end)
+    assert window_of_key(batch_name_of(claim, "shop").key, "shop") == (claim, claim.name)
+    different = TimeClaim(start, end, (("orders", start, end),))
+    assert window_of_key(batch_name_of(different, "shop").key, "shop") == (claim, different.name)
+
+
+def test_no_other_key_is_taken_for_a_window_of_the_pipeline():
+    hour = TimeClaim(T, T + HOUR)
+    for key in (
+        batch_name_of(hour, "another").key,
+        batch_name_of(by_offsets(("o", "i", 0, 2, 6)), "shop").key,
+        "0000000007-20261122T022057-k3f9",
+        "20261120T000000Z--20261120T010000Z",
+    ):
+        assert window_of_key(key, "shop") is None
