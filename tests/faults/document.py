@@ -11,20 +11,22 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "fault-matrix.md"
 HEAD = """\
 # Fault matrix
 
-A run of the example DAG on real Kafka, Spark and Airflow (scheduler, api-server, tasks as processes), one fault
-injected, then Airflow's own retries or an operator's clear, to the end. Faults are made at the last boundary: the
-socket, the process, the disk.
+Runs of the example DAG on real Kafka, Spark and Airflow (scheduler, api-server, triggerer, tasks as processes), one
+fault injected, then Airflow's own retries, an operator's clear or the next run, to the end. Faults are made at the last
+boundary: the socket, the process, the disk.
 
-- **healed**: every record that was produced is in the output exactly once, and the group is at the log's end.
-- **refused**: nothing was written to the group or to the output of another run; the task's log names the cause and the
-  remedy, and after the remedy the same end state.
+- **healed**: a reader of the whole output folder finds every record that was produced exactly once, and the group is at
+  the log's end.
+- **refused**: nothing was written to the group or to the output of another batch; the task's log names the cause and
+  the remedy, and after the remedy the same end state.
 
 Each row fails if its fault did not fire, and if a watcher, which reads the group all the time on a connection of its
 own, ever saw an offset above what read reports had verified by then. Made by `make test-faults`, which plays all rows;
 CI plays those with a star.
 
-One more fault needs a cluster: a cleared Spark task that re-attaches to a finished driver and submits nothing, on a
-master and two workers as processes, is in `tests/spark/test_standalone_cluster.py`.
+Elsewhere: a cleared Spark task that re-attaches to a finished driver and submits nothing needs a cluster of processes
+(`tests/spark/test_standalone_cluster.py`); a driver that is killed at each step of a sink's write is in
+`tests/spark/sinks/test_kills.py`; brokers that have just started are in `tests/faults/test_new_brokers.py`.
 """
 
 

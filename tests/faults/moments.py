@@ -4,11 +4,10 @@ Each task of a row's DAG has a connection of its own, and so a `client.id` of it
 """
 
 from testbed.kafka_proxy import (
-    DESCRIBE_GROUPS,
     END_TXN,
-    INIT_PRODUCER_ID,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
     TXN_OFFSET_COMMIT,
     Moment,
@@ -16,17 +15,18 @@ from testbed.kafka_proxy import (
 
 RESOLVE, COMMIT = "resolve", "commit"
 
-# resolve: metadata, log starts, ends, the group; then the plan is stored
+# resolve: metadata, the group, log starts, ends; then the plan is stored, and the group signed
 RESOLVE_FIRST = Moment(RESOLVE, METADATA)
-RESOLVE_LOOKS_UP = Moment(RESOLVE, LIST_OFFSETS)
 RESOLVE_READS_GROUP = Moment(RESOLVE, OFFSET_FETCH)
+RESOLVE_LOOKS_UP = Moment(RESOLVE, LIST_OFFSETS)
 
-# commit: metadata, the fence, the group; offsets sent, pending; who is in the group, the group again; the write, which
-# ends the transaction; then checkpoint and receipt on the disk; the group a last time
+# commit: reports are verified, and the group is looked at; the log gets the commit; the mirror looks at the group
+# again, then at the log; the write, before which its client asks for one offset; the log a last time
 COMMIT_FIRST = Moment(COMMIT, METADATA)
-COMMIT_OPENS_FENCE = Moment(COMMIT, INIT_PRODUCER_ID)
-COMMIT_READS_GROUP = Moment(COMMIT, OFFSET_FETCH)
-COMMIT_SENDS = Moment(COMMIT, TXN_OFFSET_COMMIT)
-COMMIT_DESCRIBES = Moment(COMMIT, DESCRIBE_GROUPS)
-COMMIT_SECOND_LOOK = Moment(COMMIT, OFFSET_FETCH, 2)
-COMMIT_WRITE = Moment(COMMIT, END_TXN)
+COMMIT_LOOKS = Moment(COMMIT, OFFSET_FETCH)
+MIRROR_LOOKS = Moment(COMMIT, OFFSET_FETCH, 2)
+MIRROR_WRITES = Moment(COMMIT, OFFSET_COMMIT)
+
+# fencing="transaction": the mirror opens the fence before it looks; offsets are sent, pending; the write ends that
+FENCED_SENDS = Moment(COMMIT, TXN_OFFSET_COMMIT)
+FENCED_WRITES = Moment(COMMIT, END_TXN)

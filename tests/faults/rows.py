@@ -75,6 +75,8 @@ def play(chosen: Row, ground: Ground) -> tuple[str, str]:
             raise PromiseBroken("the row has no proof that its fault fired")
         if bool(scene.refusals) != (chosen.ends == "refused"):
             raise PromiseBroken(f"the row should end {chosen.ends}; refused: {scene.refusals}")
+        if chosen.cause and chosen.cause not in scene.refusals:
+            raise PromiseBroken(f"the row's cause is {chosen.cause}; refused: {scene.refusals}")
         return proof, scene.check()
     finally:
         scene.close()

@@ -1,5 +1,8 @@
 """What happens to Kafka, and what others do there, between two requests of a run."""
 
+import base64
+import shutil
+import uuid
 from collections.abc import Callable
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
@@ -10,10 +13,8 @@ from testbed.kafka_proxy import LIST_OFFSETS, Moment, NotFired
 from testbed.topics import quiet
 from tests.faults import moments
 from tests.faults.rows import row
-from tests.faults.scene import Scene
+from tests.faults.scene import BATCHES, DEADLINE_S, FIRST_PLAN, PromiseBroken, Scene
 from tests.faults.spying import when_file
-
-PLAN_STORED = "plans/*/*/*/*/plan.1.json"
 
 
 def _restart(s: Scene, crash: bool) -> str:
@@ -43,11 +44,11 @@ def restarted_in_resolve(s: Scene) -> str:
     "Kafka",
     "broker crashes during commit",
     ends="healed",
-    made="SIGKILL of the broker when the write comes, and another start; the offsets are pending then",
+    made="SIGKILL of the broker when the write to the group comes, and another start",
 )
 def crashed_in_commit(s: Scene) -> str:
     s.produce()
-    rule = s.arm("broker killed", moments.COMMIT_WRITE, kafka_proxy.before(lambda: _restart(s, crash=True)))
+    rule = s.arm("broker killed", moments.MIRROR_WRITES, kafka_proxy.before(lambda: _restart(s, crash=True)))
     s.run()
     return rule.proof()
 
@@ -61,7 +62,7 @@ def crashed_in_commit(s: Scene) -> str:
 )
 def answer_lost(s: Scene) -> str:
     s.produce()
-    rule = s.arm("answer lost", moments.COMMIT_WRITE, kafka_proxy.cut_after)
+    rule = s.arm("answer lost", moments.MIRROR_WRITES, kafka_proxy.cut_after)
     s.run()
     return rule.proof()
 
@@ -84,12 +85,12 @@ def leader_gone(s: Scene) -> str:
     "Kafka",
     "coordinator loading",
     ends="healed",
-    made="the commit's first three reads of the group are answered COORDINATOR_LOAD_IN_PROGRESS",
+    made="the commit task's first three looks at the group are answered COORDINATOR_LOAD_IN_PROGRESS",
 )
 def coordinator_loading(s: Scene) -> str:
     s.produce()
     deed = kafka_proxy.changed(kafka_answers.offset_fetch_error(kafka_answers.COORDINATOR_LOAD_IN_PROGRESS))
-    rule = s.arm("coordinator loads", moments.COMMIT_READS_GROUP, deed, times=3)
+    rule = s.arm("coordinator loads", moments.COMMIT_LOOKS, deed, times=3)
     s.run()
     return rule.proof()
 
@@ -135,20 +136,22 @@ def look_up_answers_minus_1001(s: Scene) -> str:
     ends="refused",
     made="DeleteRecords of a partition's first 30 offsets when the plan is stored; Spark fails, the run is cleared",
     cause="DataLoss",
-    remedy='a run with on_data_loss="advance": the plan counts 30 lost',
+    remedy='a run with on_data_loss="advance" in its conf: it plans the batch anew, and counts 30 lost',
 )
 def records_deleted(s: Scene) -> str:
     s.produce()
     deletion = lambda _: s.broker.delete_records({(s.topic, 0): 30})  # noqa: E731
-    with when_file(s.store, PLAN_STORED, deletion) as seen:
+    with when_file(s.store, FIRST_PLAN, deletion) as seen:
         run = s.start("fault_batch_once").wait("failed")
     start = s.broker.offset_bounds(s.topic)[0][0]
     if s.numbers():
-        raise AssertionError("half a read became output")
+        raise PromiseBroken("half a read became output")
     run.clear("resolve")
     s.refused(run, "resolve", "DataLoss", "30 offsets are gone", 'on_data_loss="advance"')
     s.gone = set(range(0, 60, 2))  # partition 0 has the even ones
-    s.run("fault_batch_advancing")
+    after = s.run(orders={"on_data_loss": "advance"})
+    if after.batch != run.batch or ", lost 30" not in after.log("orders.resolve", 1):
+        raise PromiseBroken(f"{after.batch} was done, not {run.batch}: {after.log('orders.resolve', 1)[-2000:]}")
     return f"{seen.proof()}, the log of partition 0 started at {start}"
 
 
@@ -156,9 +159,11 @@ def records_deleted(s: Scene) -> str:
     "Kafka",
     "topic re-created between plan and commit",
     ends="refused",
-    made="the topic is deleted and created, with other records, when the commit task sends its first request",
+    made="the topic is deleted and created, with other records, when the commit task sends its first request: the "
+    "batch is committed in the log, the group is left alone, and the next run is refused",
     cause="TopicRecreated",
-    remedy='a new run with on_recreated="earliest"',
+    remedy='a run with on_recreated="earliest" in its conf',
+    scene={"logs_replaced": True},
 )
 def topic_recreated(s: Scene) -> str:
     ids: list[str] = []
@@ -178,12 +183,12 @@ def topic_recreated(s: Scene) -> str:
 
     s.produce()
     rule = s.arm("topic re-created", moments.COMMIT_FIRST, kafka_proxy.before(recreate))
-    run = s.start()
-    rule.wait()
-    if len(set(ids)) != 2:
-        raise NotFired(f"topic ids {ids}")
-    s.refused(run, "commit", "TopicRecreated", 'on_recreated="earliest"')
-    s.run("fault_batch_recreated")
+    s.run()
+    if len(set(ids)) != 2 or s.committed():
+        raise NotFired(f"topic ids {ids}, the group is at {s.committed()}")
+    run = s.start("fault_batch_once")
+    s.refused(run, "resolve", "TopicRecreated", 'on_recreated="earliest"')
+    s.run(orders={"on_recreated": "earliest"})
     return rule.proof()
 
 
@@ -204,10 +209,10 @@ def partition_added(s: Scene) -> str:
         s.produce(60)
 
     s.produce()
-    with when_file(s.store, PLAN_STORED, add) as seen:
+    with when_file(s.store, FIRST_PLAN, add) as seen:
         s.run()
     if len(s.numbers()) != 200:
-        raise AssertionError("the run read more than its plan")
+        raise PromiseBroken("the run read more than its plan")
     s.run()
     return f"{seen.proof()}, there were {len(s.broker.offset_bounds(s.topic))} partitions"
 
@@ -228,18 +233,41 @@ def _joins(s: Scene, consumer: Consumer) -> Callable[[], None]:
 
 @row(
     "Kafka",
-    "group joined by a live consumer between the two looks",
+    "group with a live consumer before Spark works",
     ends="refused",
-    made="a consumer subscribes and gets its partitions when the commit has read the group once",
+    made="a consumer has the group's partitions when a pipeline has its first run",
+    cause="GroupActive",
+    remedy="stop the consumer, clear the resolve task",
+)
+def joined_before_the_run(s: Scene) -> str:
+    s.produce()
+    consumer = _consumer(s)
+    try:
+        _joins(s, consumer)()
+        run = s.start("fault_batch_once")
+        s.refused(run, "resolve", "GroupActive", "Stop that consumer")
+    finally:
+        consumer.close()
+    if s.rows():
+        raise PromiseBroken(f"Spark has worked: {s.rows()}")
+    run.clear("resolve").wait()
+    return "a consumer was a member of the group, and no Spark job was started"
+
+
+@row(
+    "Kafka",
+    "group joined by a live consumer right before the write",
+    ends="refused",
+    made="a consumer subscribes and gets its partitions when the write to the group comes: the broker refuses that",
     cause="GroupActive",
     remedy="stop the consumer, clear the commit task",
 )
-def joined_between_the_looks(s: Scene) -> str:
+def joined_before_the_write(s: Scene) -> str:
     s.produce()
     consumer = _consumer(s)
-    rule = s.arm("a consumer joined", moments.COMMIT_DESCRIBES, kafka_proxy.before(_joins(s, consumer)))
+    rule = s.arm("a consumer joined", moments.MIRROR_WRITES, kafka_proxy.before(_joins(s, consumer)))
     try:
-        run = s.start()
+        run = s.start("fault_batch_once")
         s.refused(run, "commit", "GroupActive", "Stop that consumer")
     finally:
         consumer.close()
@@ -249,17 +277,17 @@ def joined_between_the_looks(s: Scene) -> str:
 
 @row(
     "Kafka",
-    "group joined by a live consumer right before the write",
+    "group joined by a live consumer right before a fenced write",
     ends="healed",
-    made="a consumer, which commits nothing, gets its partitions when the write comes, after both looks: the broker "
-    "takes a transaction's offsets all the same",
+    made='fencing="transaction"; a consumer, which commits nothing, gets its partitions when the transaction ends: the '
+    "broker takes its offsets all the same",
 )
-def joined_before_the_write(s: Scene) -> str:
+def joined_before_a_fenced_write(s: Scene) -> str:
     s.produce()
     consumer = _consumer(s)
-    rule = s.arm("a consumer joined", moments.COMMIT_WRITE, kafka_proxy.before(_joins(s, consumer)))
+    rule = s.arm("a consumer joined", moments.FENCED_WRITES, kafka_proxy.before(_joins(s, consumer)))
     try:
-        s.run()
+        s.run("fault_batch_fenced")
     finally:
         consumer.close()
     return rule.proof()
@@ -276,15 +304,25 @@ def _set_by_hand(s: Scene, offsets: dict[int, int]) -> None:
     s.by_hand |= set(offsets.items())
 
 
-def _reset_at(s: Scene, moment: Moment) -> str:
+@row(
+    "Kafka",
+    "group reset by a person before the commit",
+    ends="refused",
+    made="a partition is set back to 10 by an admin client when the commit task sends its first request",
+    cause="GroupMoved",
+    remedy="set the group back to where it was, clear the commit task",
+)
+def reset_before_the_commit(s: Scene) -> str:
     s.produce()
     s.run()
     base = s.committed()
     s.produce(50)
-    rule = s.arm("the group was reset", moment, kafka_proxy.before(lambda: _set_by_hand(s, {0: 10})))
-    run = s.start()
-    rule.wait()
-    s.refused(run, "commit", "CommitConflict")
+    rule = s.arm("the group was reset", moments.COMMIT_FIRST, kafka_proxy.before(lambda: _set_by_hand(s, {0: 10})))
+    run = s.start("fault_batch_once")
+    rule.wait(DEADLINE_S)
+    s.refused(run, "commit", "GroupMoved", "the group is at 10", "on_group_moved")
+    if len(s.objects(f"{BATCHES}/2.json")) != 1:
+        raise PromiseBroken("the batch was committed in the log")
     _set_by_hand(s, {0: base[0]})
     run.clear("commit").wait()
     return rule.proof()
@@ -292,26 +330,66 @@ def _reset_at(s: Scene, moment: Moment) -> str:
 
 @row(
     "Kafka",
-    "group reset by a person before the commit looks",
+    "group reset by a person between commit and mirror",
     ends="refused",
-    made="a partition is set back to 10 by an admin client when the commit task sends its first request",
-    cause="CommitConflict",
-    remedy="set the group back to where it was, clear the commit task",
+    made="a partition is set back to 10 by an admin client when the log has the commit, and the group is looked at",
+    cause="GroupMoved",
+    remedy='the next run, with on_group_moved="keep-checkpoint" in its conf',
 )
-def reset_before_the_look(s: Scene) -> str:
-    return _reset_at(s, moments.COMMIT_FIRST)
+def reset_between_commit_and_mirror(s: Scene) -> str:
+    s.produce()
+    rule = s.arm("the group was reset", moments.MIRROR_LOOKS, kafka_proxy.before(lambda: _set_by_hand(s, {0: 10})))
+    run = s.start("fault_batch_once")
+    rule.wait(DEADLINE_S)
+    said = "The batch is committed in the log; only the group was left as it is"
+    s.refused(run, "commit", "GroupMoved", said, "keep-checkpoint")
+    s.produce(30)
+    stays = s.start("fault_batch_once")
+    s.refused(stays, "resolve", "GroupMoved")
+    s.run(orders={"on_group_moved": "keep-checkpoint"})
+    return f"{rule.proof()}; the group stayed at 10 until a run was told what counts"
 
 
 @row(
     "Kafka",
-    "group reset by a person between the two looks",
-    ends="refused",
-    made="a partition is set back to 10 by an admin client when the commit has read the group once",
-    cause="CommitConflict",
-    remedy="set the group back to where it was, clear the commit task",
+    "group reset by a person between look and write",
+    ends="healed",
+    made="a partition is set back to 10 by an admin client when the write to the group comes: Kafka has no "
+    "compare-and-set, and the reset is overwritten",
 )
-def reset_between_the_looks(s: Scene) -> str:
-    return _reset_at(s, moments.COMMIT_DESCRIBES)
+def reset_between_look_and_write(s: Scene) -> str:
+    s.produce()
+    s.run()
+    s.produce(50)
+    rule = s.arm("the group was reset", moments.MIRROR_WRITES, kafka_proxy.before(lambda: _set_by_hand(s, {0: 10})))
+    s.run()
+    return rule.proof()
+
+
+@row(
+    "Kafka",
+    "cluster replaced by an empty one",
+    ends="refused",
+    made="the broker is killed, its data removed, and another cluster formatted at the same address; a topic of the "
+    "same name gets other records",
+    cause="ClusterChanged",
+    remedy='a run with on_cluster_changed="earliest" in its conf',
+    scene={"logs_replaced": True},
+)
+def cluster_replaced(s: Scene) -> str:
+    s.produce()
+    s.run()
+    was = s.broker.cluster_id
+    s.broker.kill()
+    shutil.rmtree(s.broker.data_dir / "data")
+    s.broker.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    s.broker.start()
+    s.broker.create_topic(s.topic, s.partitions)
+    s.produce(60)
+    run = s.start("fault_batch_once")
+    s.refused(run, "resolve", "ClusterChanged", was, 'on_cluster_changed="earliest"')
+    s.run(orders={"on_cluster_changed": "earliest"})
+    return "a group without offsets, and a topic with 60 records where there had been 200"
 
 
 @row(
@@ -354,11 +432,11 @@ def open_transaction(s: Scene) -> str:
         producer.produce(s.topic, b"%d" % (s.produced + number), partition=number % 2)
     producer.flush(30)
     open_end = {p: high for p, (_, high) in s.broker.offset_bounds(s.topic).items()}
-    s.run("fault_batch_committed")
+    s.run(orders={"isolation_level": "read_committed"})
     stable = s.committed()
     if not all(stable[p] < open_end[p] for p in open_end) or len(s.numbers()) != 200:
         raise NotFired(f"the log ended at {open_end}, and {stable} were committed")
     producer.commit_transaction(30)
     s.produced += 40
-    s.run("fault_batch_committed")
+    s.run(orders={"isolation_level": "read_committed"})
     return f"the log ended at {sorted(open_end.values())}; the run at {sorted(stable.values())}"

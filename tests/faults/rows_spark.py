@@ -8,10 +8,8 @@ import psutil
 
 from testbed.kafka_proxy import NotFired
 from tests.faults.rows import row
-from tests.faults.scene import Scene
+from tests.faults.scene import FIRST_PLAN, PromiseBroken, Scene, begun, finished_task, in_place, report
 from tests.faults.spying import driver, when_file
-
-FINISHED_TASK = "run=*/split={split}/_temporary/0/task_*/part-*.parquet"
 
 
 def _killed(s: Scene, folder: Path, pattern: str, splits: int = 1, split: int = 0) -> str:
@@ -20,7 +18,7 @@ def _killed(s: Scene, folder: Path, pattern: str, splits: int = 1, split: int = 
     def kill(_: object) -> None:
         process = driver(s, split)
         process.send_signal(signal.SIGSTOP)
-        kept.extend(s.objects(f"reads/*/{split}/report.*.json"))
+        kept.extend(s.objects(report(split)))
         process.kill()
 
     kept: list[Path] = []
@@ -40,7 +38,7 @@ def _killed(s: Scene, folder: Path, pattern: str, splits: int = 1, split: int = 
     made="SIGKILL of the driver when its attempt is on record",
 )
 def killed_before(s: Scene) -> str:
-    return _killed(s, s.store, "reads/*/0/begun.1.json")
+    return _killed(s, s.store, begun())
 
 
 @row(
@@ -51,17 +49,17 @@ def killed_before(s: Scene) -> str:
     in_every_test_run=True,
 )
 def killed_during(s: Scene) -> str:
-    return _killed(s, s.output, FINISHED_TASK.format(split=0))
+    return _killed(s, s.output, finished_task())
 
 
 @row(
     "Spark",
     "driver killed after the read",
     ends="healed",
-    made="SIGKILL of the driver when its output is complete (`_SUCCESS`) and its report is not there",
+    made="SIGKILL of the driver when its files are in their place and its report is not there",
 )
 def killed_after(s: Scene) -> str:
-    return _killed(s, s.output, "run=*/split=0/_SUCCESS")
+    return _killed(s, s.output, in_place())
 
 
 @row(
@@ -71,10 +69,9 @@ def killed_after(s: Scene) -> str:
     made="SIGKILL of the driver of split 1 in the middle of its write; split 0 goes on",
 )
 def one_split_killed(s: Scene) -> str:
-    proof = _killed(s, s.output, FINISHED_TASK.format(split=1), splits=2, split=1)
-    other = len(s.objects("reads/*/0/begun.*.json"))
-    if other != 1:
-        raise AssertionError(f"split 0 was read {other} times")
+    proof = _killed(s, s.output, finished_task(1), splits=2, split=1)
+    if s.objects(begun(0, 2)):
+        raise PromiseBroken("split 0 was read twice")
     return f"{proof}; split 0 was read once"
 
 
@@ -97,7 +94,7 @@ def executor_lost(s: Scene) -> str:
                     process.kill()
 
     s.produce(2_000)
-    with when_file(s.output, FINISHED_TASK.format(split=0), kill) as seen:
+    with when_file(s.output, finished_task(), kill) as seen:
         run = s.run("fault_batch_with_executors")
     if not killed:
         raise NotFired("no executor was found")
@@ -116,14 +113,36 @@ def executor_lost(s: Scene) -> str:
 def reads_half(s: Scene) -> str:
     s.produce()
     s.deploy("reads_half.py")
-    run = s.start()
-    s.refused(run, "commit", "ReadNotVerified", "Clear the Spark task")
+    run = s.start("fault_batch_once")
+    s.refused(run, "commit", "ReadNotVerified", "Clear the run from its Spark task on")
     written = sum(s.rows().values())
     if not 0 < written < 200:
         raise NotFired(f"it wrote {written} of 200 records")
     s.deploy_real()
     run.clear("spark").wait()
     return f"{written} of 200 records were written, and the job exited 0"
+
+
+@row(
+    "Spark",
+    "join that loses a record and doubles another",
+    ends="refused",
+    made="a job whose join writes the right number of rows with the right first and last offset, one record twice and "
+    "one not at all, and exits 0",
+    cause="ReadNotVerified",
+    remedy="deploy the right job, clear the Spark task",
+)
+def joins_badly(s: Scene) -> str:
+    s.produce()
+    s.deploy("joins_badly.py")
+    run = s.start("fault_batch_once")
+    s.refused(run, "commit", "ReadNotVerified", "twice: 100 rows for 99 different offsets")
+    found = s.numbers()
+    if (len(found), len(set(found))) != (200, 198):
+        raise NotFired(f"{len(found)} rows of {len(set(found))} records were written")
+    s.deploy_real()
+    run.clear("spark").wait()
+    return f"{len(found)} rows of {len(set(found))} records were written, and the job exited 0"
 
 
 @row(
@@ -137,10 +156,10 @@ def reads_half(s: Scene) -> str:
 def ignores_the_plan(s: Scene) -> str:
     s.produce()
     s.deploy("ignores_the_plan.py")
-    with when_file(s.store, "plans/*/*/*/*/plan.1.json", lambda _: s.produce(60)) as seen:
-        run = s.start()
+    with when_file(s.store, FIRST_PLAN, lambda _: s.produce(60)) as seen:
+        run = s.start("fault_batch_once")
         seen.wait()
-        s.refused(run, "commit", "ReadNotVerified", "Clear the Spark task")
+        s.refused(run, "commit", "ReadNotVerified", "Clear the run from its Spark task on")
     written = sum(s.rows().values())
     if written != 260:
         raise NotFired(f"it wrote {written} records")
@@ -171,21 +190,21 @@ def dies_before_its_report(s: Scene) -> str:
     "report truncated",
     ends="refused",
     made="the report's object cut to half by hand, before the commit task reads it",
-    cause="ReadNotVerified",
+    cause="StoreDamaged",
     remedy="clear the Spark task",
 )
 def report_truncated(s: Scene) -> str:
     sizes: list[str] = []
 
-    def truncate(report: Path) -> None:
-        text = report.read_bytes()
-        report.write_bytes(text[: len(text) // 2])
-        sizes.append(f"{len(text)} → {report.stat().st_size} bytes")
+    def truncate(written: Path) -> None:
+        text = written.read_bytes()
+        written.write_bytes(text[: len(text) // 2])
+        sizes.append(f"{len(text)} → {written.stat().st_size} bytes")
 
     s.produce()
-    with when_file(s.store, "reads/*/0/report.1.json", truncate) as seen:
-        run = s.start()
+    with when_file(s.store, report(), truncate) as seen:
+        run = s.start("fault_batch_once")
         seen.wait()
-        s.refused(run, "commit", "ReadNotVerified", "Clear the Spark task")
+        s.refused(run, "commit", "StoreDamaged", "Cannot use object", "its digest is missing or wrong")
     run.clear("spark").wait()
     return f"{seen.proof()}, it was cut: {sizes[0]}"

@@ -1,6 +1,7 @@
-"""What happens to the work store: out of reach, full, with an object that was not written to its end."""
+"""What happens to the work store: out of reach, full, torn, an older copy of itself, gone, or used by two Airflows."""
 
 import resource
+import shutil
 from pathlib import Path
 
 import psutil
@@ -9,12 +10,13 @@ from testbed import kafka_proxy
 from testbed.kafka_proxy import NotFired
 from tests.faults import moments
 from tests.faults.rows import row
-from tests.faults.scene import Scene
+from tests.faults.scene import BATCHES, DEADLINE_S, PromiseBroken, Scene, another_airflow, report
 from tests.faults.spying import when_file
 
 
 def _out_of_reach(s: Scene) -> None:
     """A file in the place of the folder: what a mount that is gone leaves."""
+    assert s.runs[-1].batch
     s.store.rename(s.store.with_name("store.kept"))
     s.store.touch()
 
@@ -24,6 +26,14 @@ def _back(s: Scene) -> None:
     s.store.with_name("store.kept").rename(s.store)
 
 
+def _put_away(s: Scene, name: str) -> Path:
+    """The store under another name, where the watcher still finds what was verified."""
+    away = s.store.with_name(name)
+    s.store.rename(away)
+    s.watcher.former_stores.append(away)
+    return away
+
+
 @row(
     "Stores",
     "work store unreachable before the commit",
@@ -31,12 +41,11 @@ def _back(s: Scene) -> None:
     made="a file in the place of the folder as soon as the report is there; put back after the run has failed",
     cause="StoreUnavailable",
     remedy="put the work store back, clear the commit task",
-    in_every_test_run=True,
 )
 def unreachable_before_the_commit(s: Scene) -> str:
     s.produce()
-    with when_file(s.store, "reads/*/0/report.1.json", lambda _: _out_of_reach(s)) as seen:
-        run = s.start()
+    with when_file(s.store, report(), lambda _: _out_of_reach(s)) as seen:
+        run = s.start("fault_batch_once")
         seen.wait()
         s.refused(run, "commit", "StoreUnavailable", "Check that the work store exists")
     _back(s)
@@ -46,16 +55,39 @@ def unreachable_before_the_commit(s: Scene) -> str:
 
 @row(
     "Stores",
+    "work store unreachable between commit and mirror",
+    ends="healed",
+    made="a file in the place of the folder when the log has the commit and the group is looked at; put back when the "
+    "first try has failed",
+    in_every_test_run=True,
+)
+def unreachable_between_commit_and_mirror(s: Scene) -> str:
+    s.produce()
+    rule = s.arm("the folder went away", moments.MIRROR_LOOKS, kafka_proxy.before(lambda: _out_of_reach(s)))
+    run = s.start()
+    rule.wait(DEADLINE_S)
+    run.wait_for_task("commit", lambda task: task.tries > 1 or task.state == "up_for_retry")
+    group = s.committed()
+    _back(s)
+    entries = len(s.objects(f"{BATCHES}/*.json"))
+    run.wait()
+    if group or entries != 2:
+        raise NotFired(f"the group was at {group}, and the batch's log had {entries} entries")
+    return f"{rule.proof()}; the log had plan and commit then, and the group nothing"
+
+
+@row(
+    "Stores",
     "work store unreachable after the group is written",
     ends="healed",
-    made="a file in the place of the folder from the write's answer on, so that no checkpoint and no receipt can be "
-    "written; put back when the first try has failed",
+    made="a file in the place of the folder from the write's answer on: the commit task looks at the log once more; "
+    "put back when the first try has failed",
 )
 def unreachable_after_the_write(s: Scene) -> str:
     s.produce()
-    rule = s.arm("the folder went away", moments.COMMIT_WRITE, kafka_proxy.after(lambda: _out_of_reach(s)))
+    rule = s.arm("the folder went away", moments.MIRROR_WRITES, kafka_proxy.after(lambda: _out_of_reach(s)))
     run = s.start()
-    rule.wait()
+    rule.wait(DEADLINE_S)
     run.wait_for_task("commit", lambda task: task.tries > 1 or task.state == "up_for_retry")
     at = sorted(s.committed().values())
     _back(s)
@@ -89,42 +121,149 @@ def full(s: Scene) -> str:
     return f"{rule.proof()}; resolve said StoreUnavailable and succeeded at try {run.task('resolve').tries}"
 
 
-@row(
-    "Stores",
-    "half-written plan",
-    ends="healed",
-    made="half of a plan's object is in the place of the run's plan before resolve: a worker died while it wrote",
-)
-def half_written_plan(s: Scene) -> str:
-    s.produce()
-    first = s.run()
-    whole = s.objects(f"plans/*/{first.run_id}/*/*/plan.1.json")[0]
-    half = Path(str(whole).replace(first.run_id, first.run_id.replace("run-1", "run-2")))
-    half.parent.mkdir(parents=True)
-    half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    s.produce(50)
-    second = s.run()
-    plans = [plan.name for plan in s.objects(f"plans/*/{second.run_id}/*/*/plan.*.json")]
-    if plans != ["plan.1.json", "plan.2.json"]:
-        raise NotFired(f"the run has {plans}")
-    return f"the run's plans are {', '.join(plans)}, of which the first is half of one"
-
-
-@row(
-    "Stores",
-    "half-written checkpoint",
-    ends="healed",
-    made="the newest checkpoint's object is cut to half between two runs",
-)
-def half_written_checkpoint(s: Scene) -> str:
+def _torn(s: Scene, number: int) -> str:
+    """Cut an entry of the newest batch's log to half, see the next run refused, and restore it."""
     s.produce()
     s.run()
-    newest = s.objects("checkpoints/*/*/checkpoint.*.json")[-1]
-    text = newest.read_bytes()
-    newest.write_bytes(text[: len(text) // 2])
+    torn = s.objects(f"{BATCHES}/{number}.json")[-1]
+    whole = torn.read_bytes()
+    torn.write_bytes(whole[: len(whole) // 2])
+    s.produce(50)
+    run = s.start("fault_batch_once")
+    s.refused(run, "wait_for_partitions", "StoreDamaged", f"0000000001/{number}.json", "Restore it from a copy")
+    torn.write_bytes(whole)
+    run.clear("wait_for_partitions").wait()
+    return f"{number}.json of batch 1 was cut: {len(whole)} → {len(whole) // 2} bytes"
+
+
+@row(
+    "Stores",
+    "torn plan",
+    ends="refused",
+    made="the plan of the newest batch is cut to half between two runs",
+    cause="StoreDamaged",
+    remedy="restore the object that is named, clear the run",
+)
+def torn_plan(s: Scene) -> str:
+    return _torn(s, 1)
+
+
+@row(
+    "Stores",
+    "torn commit",
+    ends="refused",
+    made="the commit of the newest batch is cut to half between two runs",
+    cause="StoreDamaged",
+    remedy="restore the object that is named, clear the run",
+)
+def torn_commit(s: Scene) -> str:
+    return _torn(s, 2)
+
+
+def _older_copy(s: Scene) -> Path:
+    """Two batches, and then the work store as it was after the first; where the newest copy is."""
+    s.produce()
+    s.run()
+    shutil.copytree(s.store, s.store.with_name("yesterday"))
+    s.produce(50)
+    s.run()
+    newest = _put_away(s, "store.newest")
+    s.store.with_name("yesterday").rename(s.store)
+    s.produce(30)
+    return newest
+
+
+@row(
+    "Stores",
+    "work store restored from a backup of yesterday",
+    ends="refused",
+    made="the folder as it was after the first of two runs, in the place of the newest",
+    cause="StoreBehindGroup",
+    remedy="restore the newest copy, clear the resolve task",
+)
+def older_copy(s: Scene) -> str:
+    newest = _older_copy(s)
+    run = s.start("fault_batch_once")
+    s.refused(run, "resolve", "StoreBehindGroup", "is number 1", "the mark of batch 2", "Restore the newest copy")
+    shutil.rmtree(s.store)
+    newest.rename(s.store)
+    run.clear("resolve").wait()
+    return "the log ended with batch 1, and the group's marks named batch 2"
+
+
+@row(
+    "Stores",
+    "work store restored from a backup of yesterday, and no newer one",
+    ends="refused",
+    made="as before",
+    cause="StoreBehindGroup",
+    remedy='a run with on_group_moved="adopt-group" in its conf',
+)
+def older_copy_for_good(s: Scene) -> str:
+    _older_copy(s)
+    run = s.start("fault_batch_once")
+    s.refused(run, "resolve", "StoreBehindGroup", 'on_group_moved="adopt-group"')
+    after = s.run(orders={"on_group_moved": "adopt-group"})
+    if not after.batch.startswith("0000000003-"):
+        raise PromiseBroken(f"the batch after the loss is {after.batch}")
+    return f"the log ended with batch 1, the group's marks named batch 2, and the next one was {after.batch[:10]}"
+
+
+@row(
+    "Stores",
+    "work store lost",
+    ends="healed",
+    made="the folder is gone between two runs",
+)
+def lost(s: Scene) -> str:
+    s.produce()
+    s.run()
+    _put_away(s, "store.lost")
     s.produce(50)
     run = s.run()
-    said = run.log("orders.resolve", run.task("resolve").tries)
-    if "was never written completely" not in said:
-        raise NotFired(f"the resolve task does not say so: {said[-2000:]}")
-    return f"{newest.name} was cut to {newest.stat().st_size} of {len(text)} bytes, and resolve said so"
+    said = run.log("orders.resolve", 1)
+    if "goes on from the group's marks" not in said or not run.batch.startswith("0000000002-"):
+        raise NotFired(f"batch {run.batch}; {said[-2000:]}")
+    return "resolve went on from the group's marks, with batch 2"
+
+
+@row(
+    "Stores",
+    "work store lost with a batch that was written and not committed",
+    ends="refused",
+    made="a check after Spark fails, and then the folder is gone; nobody knows the batch whose rows are in the output",
+    cause="UnknownOutput",
+    remedy='after WorkStoreLost a run with "restart" in its conf; remove the batches that are named, clear its Spark',
+)
+def lost_with_unfinished(s: Scene) -> str:
+    s.produce()
+    first = s.start("fault_batch_checked", reject=True).wait("failed")
+    left = first.batch
+    _put_away(s, "store.lost")
+    run = s.start("fault_batch_checked")
+    s.refused(run, "resolve", "WorkStoreLost", '{"kafka_offsets": {"restart": true}}')
+    again = s.start("fault_batch_checked", orders={"restart": True})
+    s.refused(again, "spark", "UnknownOutput", left, "remove them from the output")
+    shutil.rmtree(s.output / f"kafka_batch={left}")
+    again.clear("spark").wait()
+    return f"the output held {left[:10]}… of a log that was gone"
+
+
+@row(
+    "Stores",
+    "two Airflows that share group and store",
+    ends="refused",
+    made="a second Airflow, with a metadata database of its own, runs the same DAG on the same work store and group",
+    cause="AnotherAirflow",
+    remedy='a work store and group of its own; or, in the place of the other, on_another_airflow="take-over" once',
+)
+def two_airflows(s: Scene) -> str:
+    s.produce()
+    s.run("fault_batch_once")
+    s.produce(50)
+    with another_airflow(s.folder / "airflow", s.ground.environment) as other:
+        run = s.start("fault_batch_once", airflow=other)
+        s.refused(run, "resolve", "AnotherAirflow", "a work store and a group_id of its own", "take-over")
+        s.run("fault_batch_once", airflow=other, orders={"on_another_airflow": "take-over"})
+    s.refused(s.start("fault_batch_once"), "resolve", "AnotherAirflow")
+    return "the second one was refused, and when it had taken over the first"

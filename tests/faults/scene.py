@@ -1,9 +1,9 @@
 """What a row of the matrix plays on: one Kafka, one proxy and one Airflow for all rows; a topic, group, work store,
 output and job of its own for each.
 
-A row may damage what is its own, and the broker if it puts it right again. When it is over, `Scene.close` holds the end
-against the promise: every record that was produced is in the output exactly once, the group is at the log's end, and
-nothing was ever committed unread.
+A row may damage what is its own, and the broker and Airflow if it puts them right again. When it is over,
+`Scene.check` holds the end against the promise, as a reader of the whole output folder sees it: every record that was
+produced is there exactly once, the group is at the log's end, and nothing was ever committed unread.
 """
 
 import json
@@ -15,16 +15,17 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from testbed import airflow_home, jars
 from testbed.broker import KafkaBroker
 from testbed.cache import Say, silent
-from testbed.checks import rows_by_run
 from testbed.java import Java
 from testbed.kafka_proxy import Deed, KafkaProxy, Moment, NotFired, Rule
 from testbed.ports import free_ports
@@ -38,6 +39,32 @@ from tests.faults.watcher import Watcher
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 REAL_JOB = ROOT / "dags" / "jobs" / "kafka_to_parquet.py"
+COLUMNS = ["topic", "partition", "offset", "value", "kafka_batch"]
+DEADLINE_S = 600.0  # against hanging, on a machine that is busy
+EMPTY = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
+
+
+# Objects of a work store: of the one pipeline that each row has.
+BATCHES = "pipelines/*/batches/*/*"
+RUNS = "pipelines/*/runs"
+FIRST_PLAN = f"{BATCHES}/1.json"
+
+
+def begun(split: int = 0, attempt: int = 1) -> str:
+    return f"{BATCHES}/reads/{split}/{attempt:06}-*.begun.json"
+
+
+def report(split: int = 0, attempt: int = 1) -> str:
+    return f"{BATCHES}/reads/{split}/{attempt:06}-*.report.json"
+
+
+# Files below the output: of a Spark task that has finished, staged where readers do not look; and in their place.
+def finished_task(split: int = 0) -> str:
+    return f"_kafka_staging/*--split-{split}--*/new/_temporary/0/task_*/kafka_batch=*/kafka_split=*/part-*.parquet"
+
+
+def in_place(split: int = 0) -> str:
+    return f"kafka_batch=*/kafka_split={split}/part-*.parquet"
 
 
 class PromiseBroken(AssertionError):
@@ -52,6 +79,7 @@ class Ground:
     broker: KafkaBroker
     proxy: KafkaProxy
     airflow: StandaloneAirflow
+    environment: Mapping[str, str]
 
 
 @contextmanager
@@ -73,10 +101,18 @@ def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
             **_connections(proxy),
             **spark_env(java),
             **airflow_home.spark_defaults(folder / "spark", conf),
+            "FAULTS_TODAY": datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat(),
         }
-        with StandaloneAirflow(folder / "airflow", [HERE / "dags"], environment) as airflow:
-            airflow.wait_for_dag("fault_batch")
-            yield Ground(folder, broker, proxy, airflow)
+        with another_airflow(folder / "airflow", environment) as airflow:
+            yield Ground(folder, broker, proxy, airflow, environment)
+
+
+@contextmanager
+def another_airflow(home: Path, environment: Mapping[str, str]) -> Iterator[StandaloneAirflow]:
+    """An Airflow with the rows' DAGs, and a metadata database of its own."""
+    with StandaloneAirflow(home, [HERE / "dags"], environment, triggerer=True) as airflow:
+        airflow.wait_for_dag("fault_batch")
+        yield airflow
 
 
 def _connections(proxy: KafkaProxy) -> dict[str, str]:
@@ -98,15 +134,17 @@ class Run:
     run_id: str
     group_before: dict[int, int]
     rows_before: dict[str, int]
+    airflow: StandaloneAirflow
+    _batch: str = ""
 
-    def wait(self, state: str = "success", deadline_s: float = 180.0) -> "Run":
+    def wait(self, state: str = "success") -> "Run":
         """Until it has ended.
 
         :raises AssertionError: it ended otherwise; with the end of the failed task's log.
         """
-        found = self.scene.airflow.wait_for_run(self.dag_id, self.run_id, deadline_s=deadline_s)
+        found = self.airflow.wait_for_run(self.dag_id, self.run_id, deadline_s=DEADLINE_S)
         if found != state:
-            tasks = self.scene.airflow.tasks(self.dag_id, self.run_id)
+            tasks = self.airflow.tasks(self.dag_id, self.run_id)
             failed = [task for task in tasks if task.state == "failed"]
             logs = "\n".join(self.log(task.task_id, task.tries, task.map_index)[-3000:] for task in failed)
             raise AssertionError(f"run {self.run_id} is {found}, not {state}: {tasks}\n{logs}")
@@ -114,28 +152,39 @@ class Run:
 
     def task(self, name: str, map_index: int | None = None) -> TaskState:
         index = map_index if map_index is not None else 0 if name == "spark" else -1
-        return self.scene.airflow.task(self.dag_id, self.run_id, f"orders.{name}", index)
+        return self.airflow.task(self.dag_id, self.run_id, f"orders.{name}", index)
 
-    def wait_for_task(
-        self, name: str, is_so: Callable[[TaskState], bool], map_index: int | None = None, deadline_s: float = 120.0
-    ) -> TaskState:
+    def wait_for_task(self, name: str, is_so: Callable[[TaskState], bool], map_index: int | None = None) -> TaskState:
         index = map_index if map_index is not None else 0 if name == "spark" else -1
-        return self.scene.airflow.wait_for_task(
-            self.dag_id, self.run_id, f"orders.{name}", is_so, map_index=index, deadline_s=deadline_s
+        return self.airflow.wait_for_task(
+            self.dag_id, self.run_id, f"orders.{name}", is_so, map_index=index, deadline_s=DEADLINE_S
         )
 
     def log(self, task_id: str, try_number: int, map_index: int = -1) -> str:
-        text = self.scene.airflow.task_log(self.dag_id, self.run_id, task_id, try_number, map_index)
+        text = self.airflow.task_log(self.dag_id, self.run_id, task_id, try_number, map_index)
         return text.replace("\\n", "\n").replace('\\"', '"')
 
     def clear(self, *names: str) -> "Run":
         """Clear tasks and what comes after them, as an operator does in the UI."""
-        self.scene.airflow.clear_task(self.dag_id, self.run_id, [f"orders.{name}" for name in names])
+        self.airflow.clear_task(self.dag_id, self.run_id, [f"orders.{name}" for name in names])
         return self
 
     def clear_whole(self) -> "Run":
-        self.scene.airflow.clear_run(self.dag_id, self.run_id)
+        self.airflow.clear_run(self.dag_id, self.run_id)
         return self
+
+    def look(self) -> "Run":
+        """What is there now is what there was before it: it is to be refused next."""
+        self.group_before, self.rows_before = self.scene.committed(), self.scene.rows()
+        return self
+
+    @property
+    def batch(self) -> str:
+        """The key of the batch that the run has taken; empty where it has taken none. Kept, once it is known."""
+        found = self.scene.objects(f"{RUNS}/{quote(self.dag_id)}/{quote(self.run_id, safe='+=@,')}/*/-1.json")
+        if found and not self._batch:
+            self._batch = str(json.loads(found[0].read_text())["key"] or "")
+        return self._batch
 
 
 @dataclass
@@ -155,6 +204,7 @@ class Scene:
     refusals: list[str] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     topic_config: Mapping[str, str] = field(default_factory=dict)
+    logs_replaced: bool = False
 
     def __post_init__(self) -> None:
         self.topic = f"orders-{uuid.uuid4().hex[:8]}"
@@ -214,12 +264,23 @@ class Scene:
         )
         self.produced += count
 
-    def start(self, dag_id: str = "fault_batch", splits: int = 1, **conf: Any) -> Run:
-        """Trigger a run."""
-        before = self.committed(), self.rows()
-        conf = {**self._conf(splits), **conf}
-        run_id = self.airflow.trigger(dag_id, conf, run_id=f"run-{len(self.runs) + 1}-{self.topic}")
-        self.runs.append(Run(self, dag_id, run_id, *before))
+    def start(
+        self,
+        dag_id: str = "fault_batch",
+        splits: int = 1,
+        airflow: StandaloneAirflow | None = None,
+        orders: Mapping[str, Any] | None = None,
+        **conf: Any,
+    ) -> Run:
+        """Trigger a run.
+
+        :param airflow: which one is to run it, where the row has two.
+        :param orders: what a person orders for this run: `kafka_offsets` of its conf.
+        """
+        before, where = (self.committed(), self.rows()), airflow or self.airflow
+        conf = {**self._conf(splits), **({"kafka_offsets": dict(orders)} if orders else {}), **conf}
+        run_id = where.trigger(dag_id, conf, run_id=f"run-{len(self.runs) + 1}-{self.topic}")
+        self.runs.append(Run(self, dag_id, run_id, *before, where))
         return self.runs[-1]
 
     def backfill(self, dag_id: str, begin: datetime, end: datetime, **conf: Any) -> list[Run]:
@@ -228,7 +289,7 @@ class Scene:
         known = set(self.airflow.runs(dag_id))
         self.airflow.create_backfill(dag_id, begin, end, dag_run_conf={**self._conf(), **conf})
         new = sorted(set(self.airflow.runs(dag_id)) - known)
-        return [Run(self, dag_id, run_id, *before) for run_id in new if run_id.startswith("backfill__")]
+        return [Run(self, dag_id, run_id, *before, self.airflow) for run_id in new if run_id.startswith("backfill__")]
 
     @contextmanager
     def scheduled(self, dag_id: str) -> Iterator[None]:
@@ -244,7 +305,7 @@ class Scene:
     def only_run(self, dag_id: str) -> Run:
         """The one run that the schedule has made."""
         self.wait_for(f"{dag_id} has a run", lambda: len(self.airflow.runs(dag_id)) == 1)
-        return Run(self, dag_id, *self.airflow.runs(dag_id), self.committed(), self.rows())
+        return Run(self, dag_id, *self.airflow.runs(dag_id), self.committed(), self.rows(), self.airflow)
 
     def _conf(self, splits: int = 1) -> dict[str, Any]:
         return {
@@ -256,20 +317,20 @@ class Scene:
             "splits": splits,
         }
 
-    def run(self, dag_id: str = "fault_batch", splits: int = 1, **conf: Any) -> Run:
+    def run(self, dag_id: str = "fault_batch", splits: int = 1, **more: Any) -> Run:
         """A run to its good end."""
-        return self.start(dag_id, splits, **conf).wait()
+        return self.start(dag_id, splits, **more).wait()
 
     def arm(self, what: str, moment: Moment, deed: Deed, *, times: int = 1) -> Rule:
         return self.proxy.arm(what, moment, deed, times=times)
 
-    def wait_for(self, what: str, is_fact: Callable[[], bool], deadline_s: float = 120.0) -> None:
+    def wait_for(self, what: str, is_fact: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
         wait_for(what, is_fact, deadline_s)
 
     # ── what is so ──
 
     def committed(self) -> dict[int, int]:
-        end = time.monotonic() + 60.0
+        end = time.monotonic() + DEADLINE_S
         while True:
             try:
                 found = self._raw.read(self.group, self.topic, range(self._watched))
@@ -280,34 +341,47 @@ class Scene:
             else:
                 return {partition: offset for partition, (offset, _) in found.items()}
 
+    def table(self) -> pa.Table:
+        """All that a reader of the whole output folder finds."""
+        end = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                if not self.output.exists():
+                    return EMPTY
+                found = ds.dataset(str(self.output), format="parquet", partitioning="hive")
+                return found.to_table(columns=COLUMNS) if found.files else EMPTY
+            except FileNotFoundError:  # Spark has moved a file while they were read
+                if time.monotonic() > end:
+                    raise
+
     def rows(self) -> dict[str, int]:
-        """Rows in the output, by run."""
-        return rows_by_run(self.output)
+        """Rows in the output, by batch."""
+        counted = self.table()["kafka_batch"].value_counts().to_pylist()
+        return {str(one["values"]): int(one["counts"]) for one in counted}
 
     def verify(self, run: Run) -> tuple[int, str]:
         """What an operator is told by `kafka-offsets verify`: its status and words."""
-        words = ["verify", "--work-store", str(self.store), "--dag-id", run.dag_id, "--run-id", run.run_id]
+        return self.command("verify", "--dag-id", run.dag_id, "--run-id", run.run_id, "--task-id", "orders.resolve")
+
+    def command(self, verb: str, *words: str) -> tuple[int, str]:
+        """`kafka-offsets …` on this row's pipeline; its status and words."""
+        where = ["--work-store", str(self.store), "--checkpoint-id", self.group]
         program = "import sys; from airflow_kafka_offsets.cli.main import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, *words, "--task-id", "orders.resolve"]
+        command = [sys.executable, "-c", program, verb, *where, *words]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         return result.returncode, result.stdout + result.stderr
-
-    def remove_output(self, run: Run) -> None:
-        """What an operator does with the output of a run that was refused, and whose records another has."""
-        for folder in self.output.glob(f"run={run.run_id}"):
-            shutil.rmtree(folder)
 
     def objects(self, pattern: str) -> list[Path]:
         """Objects of this row's work store, sorted."""
         return sorted(self.store.glob(pattern))
 
-    def refused(self, run: Run, name: str, cause: str, *words: str, map_index: int = -1) -> None:
+    def refused(self, run: Run, name: str, cause: str, *words: str) -> None:
         """The run has failed at that task, which names the cause and each of `words`, and has written nothing.
 
         :raises PromiseBroken: it is not so.
         """
         run.wait("failed")
-        task = run.task(name, map_index if name == "spark" else -1)
+        task = run.task(name)
         if task.state != "failed":
             raise PromiseBroken(f"{name} is {task.state}, and should have refused: {cause}")
         said = run.log(task.task_id, task.tries, task.map_index)
@@ -317,15 +391,15 @@ class Scene:
         moved = {p: o for p, o in self.committed().items() if o != run.group_before.get(p)}
         if not set(moved.items()) <= self.by_hand:
             raise PromiseBroken(f"{name} refused, but the group went from {run.group_before} to {moved}")
-        others = {run_id: rows for run_id, rows in rows_by_run(self.output).items() if run_id != run.run_id}
-        if others != {run_id: rows for run_id, rows in run.rows_before.items() if run_id != run.run_id}:
-            raise PromiseBroken(f"{name} refused, but the output of other runs has changed: {others}")
+        own = run.batch
+        others = {key: rows for key, rows in self.rows().items() if key != own}
+        if others != {key: rows for key, rows in run.rows_before.items() if key != own}:
+            raise PromiseBroken(f"{name} refused, but the output of other batches has changed: {others}")
         self.refusals.append(cause)
 
     def numbers(self) -> list[int]:
-        """The values in the output, of all runs."""
-        files = [str(f) for f in self.output.rglob("*.parquet") if "_temporary" not in f.parts]
-        return [int(v) for v in ds.dataset(files).to_table(columns=["value"])["value"].to_pylist()] if files else []
+        """The values in the whole output."""
+        return [int(value) for value in self.table()["value"].to_pylist()]
 
     # ── the end ──
 
@@ -334,26 +408,29 @@ class Scene:
 
         :raises PromiseBroken: it is not kept.
         """
-        found = self.numbers()
+        found, rows = self.numbers(), self.table().select(["topic", "partition", "offset"])
         expected = set(range(self.produced)) - self.gone
         missing, twice = sorted(expected - set(found)), len(found) - len(set(found))
         if missing or twice or not set(found) <= expected:
             unexpected = sorted(set(found) - expected)
             raise PromiseBroken(
-                f"missing {len(missing)} {missing[:5]}, twice {twice}, unexpected {unexpected[:5]}: "
-                f"{rows_by_run(self.output)}"
+                f"missing {len(missing)} {missing[:5]}, twice {twice}, unexpected {unexpected[:5]}: {self.rows()}"
             )
+        different = rows.group_by(rows.column_names).aggregate([]).num_rows
+        if different != rows.num_rows and not self.logs_replaced:
+            raise PromiseBroken(f"{rows.num_rows} rows of {different} offsets: {self.rows()}")
         ends = {partition: high for partition, (_, high) in self.broker.offset_bounds(self.topic).items()}
         committed = self.committed()
         if committed != ends:
             raise PromiseBroken(f"the group is at {committed}, the log ends at {ends}")
-        unverified = self.watcher.unverified()
+        unverified = self.watcher.unverified(self.by_hand)
         if unverified:
             raise PromiseBroken("\n".join(unverified))
         foreign = self.watcher.by_others() - self.by_hand
         if foreign:
             raise PromiseBroken(f"somebody else committed: {foreign}")
-        return f"{len(found)} records once each, group at {sorted(ends.values())}, {self.watcher.looks} looks at it"
+        group = f"group at {sorted(ends.values())}, {self.watcher.looks} looks at it"
+        return f"{len(found)} records once each in the output folder, {group}"
 
     def close(self) -> None:
         self.proxy.disarm()

@@ -28,7 +28,7 @@ class Seen:
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
-    def wait(self, timeout_s: float = 120.0) -> Path:
+    def wait(self, timeout_s: float = 600.0) -> Path:
         """Return when it came and the deed is done.
 
         :raises NotFired: it did not come, or the deed failed.
@@ -38,7 +38,7 @@ class Seen:
         return self.found
 
     def proof(self) -> str:
-        name = re.sub(r"-[0-9a-f]{8}-[-0-9a-f]*", "-…", self.wait(0.0).name)  # Spark's uuid
+        name = re.sub(r"-[0-9a-f]{8}(-[-0-9a-f]*)?", "-…", self.wait(0.0).name)  # Spark's uuid, or an attempt's
         return f"when {name} was there"
 
 
@@ -92,7 +92,7 @@ def task_process(scene: "Scene", name: str) -> psutil.Process:
 
     :raises NotFired: there is none.
     """
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + 60.0
     while time.monotonic() < end:
         pid = scene.airflow.task_pid(scene.runs[-1].dag_id, scene.runs[-1].run_id, f"orders.{name}")
         if pid is not None and psutil.pid_exists(pid):

@@ -1,8 +1,8 @@
 """Whoever watches a row: was a committed offset ever above what had been verified by then?
 
 A thread asks the group as fast as it answers, on a connection of its own, and keeps each change with its time. When the
-row is over, each is held against the read reports that were in the work store by then. Both are read here as what they
-are, JSON on a disk and bytes on a socket, without the package under test.
+row is over, each is held against the read reports that were in the work store by then, or in a copy of it that the row
+has put away. All are read here as what they are, JSON on a disk and bytes on a socket, without the package under test.
 """
 
 import json
@@ -34,6 +34,7 @@ class Watcher:
     topic: str
     partitions: int
     store: Path
+    former_stores: list[Path] = field(default_factory=list)
     changes: list[Sample] = field(default_factory=list)
     looks: int = 0
     _over: threading.Event = field(default_factory=threading.Event)
@@ -48,13 +49,16 @@ class Watcher:
         if self._thread is not None:
             self._thread.join()
 
-    def unverified(self) -> list[str]:
-        """What this provider committed beyond the verified ends of that time; empty is as it should be."""
-        plans = _plans(self.store)
+    def unverified(self, by_hand: set[tuple[int, int]]) -> list[str]:
+        """What this provider committed beyond the verified ends of that time; empty is as it should be.
+
+        :param by_hand: (partition, offset) of what the row has written itself, which a batch that adopts it signs.
+        """
+        plans = [plan for store in (self.store, *self.former_stores) for plan in _plans(store)]
         bad = []
         for sample in self.changes:
             for partition, (offset, metadata) in sample.offsets.items():
-                if not _is_ours(metadata):
+                if not _is_ours(metadata) or (partition, offset) in by_hand:
                     continue
                 ends = [
                     plan.ends[partition]
@@ -111,10 +115,11 @@ class _Plan:
 
 def _plans(store: Path) -> list[_Plan]:
     found = []
-    for file in store.glob("plans/*/*/*/*/plan.*.json"):
-        value = _read(file)
-        if value is None:
+    for file in store.glob("pipelines/*/batches/*/*/*.json"):
+        entry = _read(file)
+        if entry is None or entry["entry"] != "plan":
             continue
+        value = entry["plan"]
         ends: dict[int, int] = {}
         sizes: dict[int, int] = {}
         for columns in value["topics"].values():
@@ -123,13 +128,15 @@ def _plans(store: Path) -> list[_Plan]:
             ):
                 ends[number], sizes[number] = end, end - start
         reports = []
-        for report in store.glob(f"reads/{value['plan_id']}/*/report.*.json"):
+        for report in file.parent.glob("reads/*/*.report.json"):
             said = _read(report)
-            if said is not None:
+            if said is not None and said["wrote"] and said["plan_id"] == value["plan_id"]:
                 counts = {
-                    number: count
+                    number: rows if rows == offsets else -1  # -1: some are there twice
                     for columns in said["topics"].values()
-                    for number, count in zip(columns["partition"], columns["record_count"], strict=True)
+                    for number, rows, offsets in zip(
+                        columns["partition"], columns["row_count"], columns["offset_count"], strict=True
+                    )
                 }
                 reports.append((report.stat().st_mtime, counts, said["proof"]))
         found.append(_Plan(ends, sizes, reports))
@@ -146,6 +153,6 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 def _is_ours(metadata: str) -> bool:
     try:
-        return "plan" in json.loads(metadata)
-    except (ValueError, TypeError):
+        return bool(json.loads(metadata)["by"] == "airflow-kafka-offsets")
+    except (ValueError, TypeError, KeyError):
         return False

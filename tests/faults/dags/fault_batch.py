@@ -2,30 +2,50 @@
 
 The same task group, wired by the same function, with the same defaults. A row has its own topic, group, output and
 work store, so that all rows share one Airflow; and its own copy of the job, so that it can deploy a faulty one first.
-Runs of the two DAGs with a schedule have no conf: they take the same from Airflow variables, as `hourly_batch` does.
+Runs of the DAGs with a schedule have no conf: they take the same from Airflow variables, as `hourly_batch` does.
 """
 
-from datetime import UTC, datetime
+import os
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import kafka_spark_batch
 
-PARAMS = {"topic": "", "group": "", "work_store": "", "output": "", "job": "", "splits": 1}
+PARAMS = {"topic": "", "group": "", "work_store": "", "output": "", "job": "", "splits": 1, "reject": False}
 HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
+DAILY = CronDataIntervalTimetable("0 0 * * *", timezone="UTC")
+TODAY = datetime.fromisoformat(os.environ["FAULTS_TODAY"])
 
 
 def of_the_run(name: str) -> str:
     return f"{{{{ params.{name} or var.value.get('fault_{name}', '') }}}}"
 
 
-def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, retries: int = 3, **more: Any) -> DAG:
+@task
+def check(rejected: str) -> None:
+    """A quality check between Spark and the commit."""
+    if rejected == "True":
+        raise AirflowFailException("This batch was rejected, by the run's parameter 'reject'.")
+
+
+def batch(
+    dag_id: str,
+    schedule: CronDataIntervalTimetable | None = None,
+    retries: int = 3,
+    checked: bool = False,
+    since: datetime | None = None,
+    **more: Any,
+) -> DAG:
+    """:param since: where runs begin that the schedule catches up with; by default it has one run, of the last
+    interval."""
     with DAG(
         dag_id,
         schedule=schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
+        start_date=since or datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=since is not None,
         is_paused_upon_creation=schedule is not None,
         max_active_runs=8 if schedule is None else 1,
         params=PARAMS,
@@ -38,11 +58,13 @@ def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, retrie
             topics=of_the_run("topic"),
             group_id=of_the_run("group"),
             work_store=of_the_run("work_store"),
-            checkpoint_id=of_the_run("group"),  # a policy that the author adds does not make another pipeline
+            checkpoint_id=of_the_run("group"),  # all these DAGs do the batches of one pipeline
             splits="{{ params.splits }}",
             sensor={"poke_interval": 1, "timeout": 60},
+            output=of_the_run("output"),
             application=of_the_run("job"),
             application_args=["--output", of_the_run("output")],
+            before_commit=[check("{{ params.reject }}")] if checked else [],
             **{"startup_mode": "earliest-offset", **more},
         )
     return dag
@@ -50,12 +72,13 @@ def batch(dag_id: str, schedule: CronDataIntervalTimetable | None = None, retrie
 
 fault_batch = batch("fault_batch")
 fault_batch_once = batch("fault_batch_once", retries=0)
-fault_batch_patient = batch("fault_batch_patient", retries=100)
+fault_batch_checked = batch("fault_batch_checked", retries=0, checked=True)
+fault_batch_fenced = batch("fault_batch_fenced", fencing="transaction")
 fault_batch_with_executors = batch(
     "fault_batch_with_executors", spark={"conn_id": "spark_executors", "conf": {"spark.executor.memory": "640m"}}
 )
-fault_batch_advancing = batch("fault_batch_advancing", on_data_loss="advance")
-fault_batch_recreated = batch("fault_batch_recreated", on_recreated="earliest")
-fault_batch_committed = batch("fault_batch_committed", isolation_level="read_committed")
 fault_hourly = batch("fault_hourly", HOURLY)
 fault_hourly_windows = batch("fault_hourly_windows", HOURLY, startup_mode="timestamp", bounded_mode="timestamp")
+fault_daily = batch(
+    "fault_daily", DAILY, since=TODAY - timedelta(days=3), bounded_mode="timestamp", wait_for_window=False
+)

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
+from airflow_kafka_offsets.spark.sinks import files
 
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--output", required=True)
 arguments, _ = parser.parse_known_args()
 spark = SparkSession.builder.getOrCreate()
-job = plan_job()
-output = job.output_path(arguments.output)
-read_plan(spark, job).write.mode("overwrite").parquet(output)
+batch = planned_batch()
+written = files(arguments.output)(read_batch(spark, batch), batch)
 died = Path(__file__).with_name("died")
 if not died.exists():
     died.touch()
     os._exit(1)
-report_read(job, spark.read.parquet(output))
+report_batch(batch, written)
 spark.stop()

@@ -4,18 +4,17 @@ import argparse
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
+from airflow_kafka_offsets.spark.sinks import files
 
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--output", required=True)
 arguments, _ = parser.parse_known_args()
 spark = SparkSession.builder.getOrCreate()
-job = plan_job()
-output = job.output_path(arguments.output)
-read_plan(spark, job)
+batch = planned_batch()
+read_batch(spark, batch)
 servers = spark.conf.get("spark.kafka_offsets.kafka.bootstrap.servers")
-topic = job.partitions[0].topic_partition.topic
+topic = batch.partitions[0].topic_partition.topic
 everything = spark.read.format("kafka").options(**{"kafka.bootstrap.servers": servers, "subscribe": topic}).load()
-everything.write.mode("overwrite").parquet(output)
-report_read(job, spark.read.parquet(output))
+report_batch(batch, files(arguments.output)(everything, batch))
 spark.stop()

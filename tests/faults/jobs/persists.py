@@ -4,15 +4,13 @@ import argparse
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark.sinks import files
 
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--output", required=True)
 arguments, _ = parser.parse_known_args()
+sink = files(arguments.output)
 spark = SparkSession.builder.getOrCreate()
-job = plan_job()
-output = job.output_path(arguments.output)
-records = read_plan(spark, job).persist()
-records.write.mode("overwrite").parquet(output)
-report_read(job, spark.read.parquet(output))
+for_each_batch(spark, lambda records, batch: sink(records.persist(), batch))
 spark.stop()

@@ -4,16 +4,13 @@ import argparse
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark import plan_job, read_plan, report_read
+from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark.sinks import files
 
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--output", required=True)
 arguments, _ = parser.parse_known_args()
+sink = files(arguments.output)
 spark = SparkSession.builder.getOrCreate()
-job = plan_job()
-output = job.output_path(arguments.output)
-half = job.partitions[0].range.size // 2
-records = read_plan(spark, job).where(f"offset < {half}")
-records.write.mode("overwrite").parquet(output)
-report_read(job, spark.read.parquet(output))
+for_each_batch(spark, lambda records, batch: sink(records.where("offset < 50"), batch))
 spark.stop()
