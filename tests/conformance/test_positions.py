@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import DataLoss, NothingToDiscover, TopicRecreated, TopicVanished
+from airflow_kafka_offsets.errors import DataLoss, GroupMoved, NothingToDiscover, TopicRecreated, TopicVanished
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed, Planned
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicPartition
@@ -271,3 +272,93 @@ def test_G5_a_topic_that_a_pattern_does_not_see_any_more(site: Site, pipeline: P
     site.hands.produce(tp(written), [at(20)])
     third = pipeline.next(on_topic_vanished="ignore", filter_restored_partitions=False).plan
     assert third.vanished == (f"{written}-2",), "what is ignored is not asked for as a restored partition either"
+
+
+@pytest.mark.parametrize("has_run", [False, True], ids=["first run", "later run"])
+@pytest.mark.parametrize(
+    ("ask", "missing"),
+    [
+        pytest.param(lambda t: {"topics": [t, f"{t}-a", f"{t}-b"]}, ["{}-a ", "{}-b "], id="G1"),
+        pytest.param(lambda t: {"topic_pattern": f"{t}-.*"}, ["{}-.*"], id="G3"),
+        pytest.param(lambda t: {"partitions": {t: [0, 4, 9]}}, ["{}[4]", "{}[9]"], id="G7"),
+    ],
+)
+def test_a_run_is_refused_what_does_not_exist_and_leaves_no_batch(
+    ask: Callable[[str], dict[str, Any]], missing: list[str], has_run: bool, pipeline: Pipeline, written: str
+) -> None:
+    """A run, and not only a look at what it would do; what is missing is not left out of its plan in silence."""
+    if has_run:
+        pipeline.ends_well(max_records_per_partition=6)
+    before = pipeline.log.newest()
+    with pytest.raises(NothingToDiscover) as refused:
+        pipeline.next(**ask(written))
+    assert all(name.format(written) in str(refused.value) for name in missing), str(refused.value)
+    assert pipeline.log.newest() == before
+
+
+# ── the group beside the log ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Overtaken(Wrapped):
+    """A cluster whose group another run commits to before it is first read."""
+
+    def __init__(self, real: Any, meanwhile: Callable[[], object]) -> None:
+        super().__init__(real)
+        self.meanwhile: list[Callable[[], object]] = [meanwhile]
+
+    def committed(self, *asked: Any, **how: Any) -> Any:
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return self.real.committed(*asked, **how)
+
+
+def test_a_commit_that_is_made_while_a_run_looks_is_no_sign_of_an_older_log(
+    site: Site, pipeline: Pipeline, store: LocalStore, group: str, written: str
+) -> None:
+    """The group is looked at before the log; the other way round its mark would be of a batch that the log lacks."""
+    pipeline.ends_well(max_records_per_partition=2)
+    cluster = Overtaken(site.cluster, lambda: pipeline.ends_well(max_records_per_partition=2))
+    slow = Pipeline(cluster, store, written, group, dict(EARLIEST), runs=10)
+    assert ranges(slow.next().plan) == {0: (4, 10), 1: (4, 10)}
+
+
+def test_a_group_at_the_end_of_an_unfinished_batch_was_moved_by_somebody(
+    site: Site, pipeline: Pipeline, group: str, written: str
+) -> None:
+    """The position is where that batch begins, until it is committed."""
+    pipeline.ends_well(max_records_per_partition=2)
+    pipeline.next()
+    site.hands.commit_as_somebody_else(group, of(written, (0, 1), 10))
+    with pytest.raises(GroupMoved, match="the position is 2, and the group is at 10"):
+        pipeline.next()
+
+
+def test_B6_B12_the_questions_are_asked_in_the_order_that_the_rules_need(
+    memory_site: Site, store: LocalStore, group: str, orders: str
+) -> None:
+    """What is produced meanwhile then lies past an end that is known, and is the next run's."""
+    asked: list[str] = []
+
+    class Asked(Wrapped):
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return super().__getattr__(name)
+
+    memory_site.hands.create_topic(orders)
+    memory_site.hands.produce(tp(orders), [at(0), at(9)])
+    until = {"bounded_mode": "timestamp", "bounded_timestamp": at(5)}
+    Pipeline(Asked(memory_site.cluster), store, orders, group, {**since(at(0)), **until}).first()
+    questions = ["newest_timestamps", "log_start_offsets", "end_offsets", "offsets_for_times"]
+    assert list(dict.fromkeys(name for name in asked if name in questions)) == questions
+
+
+def test_what_was_deleted_where_a_batch_reads_nothing_stops_nobody(
+    site: Site, pipeline: Pipeline, written: str
+) -> None:
+    pipeline.ends_well()
+    site.hands.produce(tp(written, 0), [at(20)] * 3)
+    unfinished = pipeline.next().plan
+    assert ranges(unfinished) == {0: (10, 13), 1: (10, 10)}
+    site.hands.produce(tp(written, 1), [at(20)] * 3)
+    site.hands.delete_records(tp(written, 1), 12)
+    assert pipeline.next().plan == unfinished

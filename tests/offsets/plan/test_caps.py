@@ -60,20 +60,25 @@ def test_what_cannot_be_divided_goes_round(turn, shares):
     assert fair_shares([9, 9, 9], 2, turn) == shares
 
 
-def test_no_partition_starves_while_a_smaller_one_is_kept_busy():
-    """One record a run, and one is produced into partition 1 before each run: the three old ones of 0 are read too."""
-    start, end = [0, 0], [3, 0]
+@pytest.mark.parametrize("busy", [0, 1])
+def test_no_partition_starves_while_a_smaller_one_is_kept_busy(busy):
+    """One record a run, and one is produced into the busy one before each run: the old ones of the other are read."""
+    old, start, end = 1 - busy, [0, 0], [3, 3]
+    end[busy] = 0
     for _run in range(12):
-        end[1] += 1
+        end[busy] += 1
         rows = cap([planned(n, start[n], end[n]) for n in (0, 1)], 1, None)
         start = [p.end_offset for p in rows]
-    assert start[0] == 3
+    assert start[old] == 3
+    assert start[busy] == 12 - 3
 
 
-def test_one_record_is_read_although_more_come_elsewhere_than_a_run_may_read():
-    start, end = [0, 0], [1, 0]
+@pytest.mark.parametrize("busy", [0, 1])
+def test_one_record_is_read_although_more_come_elsewhere_than_a_run_may_read(busy):
+    start, end = [0, 0], [1, 1]
+    end[busy] = 0
     for _run in range(2):
-        end[1] += 5
+        end[busy] += 5
         rows = cap([planned(n, start[n], end[n]) for n in (0, 1)], 1, None)
         start = [p.end_offset for p in rows]
     assert start == [1, 1]

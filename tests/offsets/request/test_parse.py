@@ -103,6 +103,7 @@ OFFSETS = {"orders": {"0": 42, "1": 300}}
         pytest.param({"on_data_loss": "ignore"}, "on_data_loss is 'ignore'; use one of fail, reset, advance", id="odl"),
         pytest.param({"split_by": "hash"}, "split_by is 'hash'; use one of size, flink", id="split_by"),
         pytest.param({"splits": 0}, "splits is 0; it must be at least 1", id="H4 no splits"),
+        pytest.param({"splits": 10_001}, "splits is 10001; there can be 10000 Spark jobs at most", id="many splits"),
         pytest.param({"max_records": 0}, "max_records is 0; it must be at least 1", id="cap 0"),
         pytest.param({"max_records": "many"}, "max_records is 'many', which is not a whole number", id="cap a word"),
         pytest.param({"max_records_per_partition": True}, "is True, which is not a whole number", id="cap a flag"),
