@@ -5,8 +5,8 @@ one step among all who commit this way: a younger ``init_transactions`` fences t
 a commit that is on its way, and aborts one that was left behind. The offsets of all partitions arrive, or of none.
 
 What it does not do (measured on a 4.1 broker): the broker takes a transactional commit although the group has live
-members, and a plain commit gets past a pending one, whose offsets are then dropped without an error. Hence the second
-look before :meth:`TransactionalCommit.commit`, and the reading back after it.
+members, hence a look for them before it. A plain commit gets past a pending one, whose offsets are then dropped without
+an error: the next run finds what somebody wrote there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TRANSACTIONAL_ID_PREFIX = "airflow-kafka-offsets."
 TRANSACTION_TIMEOUT_MS = 30_000
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-_COMPARE = 'set fencing="compare" on the commit task (for all that commit to this group: one kind a group)'
+_COMPARE = 'set fencing="compare" on the resolve task (for all that commit to this group: one kind a group)'
 
 
 class TransactionalCommit:

@@ -79,7 +79,7 @@ def test_each_record_is_in_the_output_of_exactly_one_window(
     assert [result.state for result in results] == ["success"] * 3
     rows = rows_by_batch(output)
     assert list(rows.values()) == [60, 60, 60]
-    assert [key.partition("--")[0] for key in rows] == [f"20261120T{hour}0000" for hour in (10, 11, 12)], list(rows)
+    assert [key.partition("--")[0] for key in rows] == [f"20261120T{hour}0000Z" for hour in (10, 11, 12)], list(rows)
     assert duplicated_or_missing(output, 180) == (0, 0)
     assert committed_offsets(broker, "connection-group", name) == {}
 

@@ -15,19 +15,31 @@ from airflow_kafka_offsets.errors import (
     GroupActive,
     GroupMoved,
     InvalidRequest,
+    NoPosition,
     NothingToDiscover,
     ReadNotVerified,
     TopicRecreated,
 )
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.offsets.request.scope import TopicList
+from airflow_kafka_offsets.pipeline.skip import skip_window
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
 from tests.conformance.conftest import Site
 from tests.conformance.pipeline import Pipeline, of, ranges
-from tests.conformance.situations import COMMITTED, EARLIEST, LATEST, at, committed_transaction
+from tests.conformance.situations import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    NOW,
+    at,
+    committed_transaction,
+    since,
+    until_time,
+)
 from tests.contract.pipeline import AIRFLOW, Run, entries
 
 
@@ -340,6 +352,24 @@ def test_K18_a_log_that_was_cut_below_the_end_of_a_plan_stops_its_retry(
     cluster.truncate(tp("orders"), 10)
     with pytest.raises(DataLoss, match="end offset 15 is beyond the end of the log, 10"):
         pipeline.resolve("run-1")
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "unfinished"])
+def test_a_name_that_leads_out_of_the_windows_makes_no_batch_of_the_log_empty(
+    committed: bool, memory_site: Site, store: LocalStore, group: str
+) -> None:
+    """A committed batch is never planned anew, and an unfinished one only by its key."""
+    memory_site.hands.create_topic("orders")
+    memory_site.hands.produce(tp("orders"), [at(0)] * 10)
+    pipeline = Pipeline(memory_site.cluster, store, "orders", group, dict(EARLIEST))
+    run = pipeline.ends_well() if committed else pipeline.next()
+    pipeline.resolve("window", **since(at(0)), **until_time(at(1)))
+    assert pipeline.log.windows(), "on a disk a way leads through a folder that is there"
+    for dry_run in (True, False):
+        with pytest.raises(NoPosition, match="has no window"):
+            skip_window(pipeline.log, Skip(f"../{run.batch.name}"), now_ms=NOW, dry_run=dry_run)
+    assert entries(run.batch) == (["plan", "commit"] if committed else ["plan"])
+    assert run.batch.again().log.plan == run.plan
 
 
 # ── two clusters ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -174,11 +174,17 @@ def test_F7_C7_what_was_deleted_below_the_position_is_lost_and_counted(
 
 
 def test_F8_the_first_plan_already_leaves_real_offsets(site: Site, pipeline: Pipeline, written: str) -> None:
-    """Not "latest" as a marker, which a failed run would look up anew."""
-    run = pipeline.next(**LATEST)
-    assert [(p.position, p.start_offset) for p in run.plan.partitions] == [(10, 10), (10, 10)]
-    run.commit()
-    assert pipeline.at() == {0: 10, 1: 10}
+    """Not "latest" as a marker, to be looked up once more by who does a failed run's batch, or plans it anew."""
+    pipeline.parameters = dict(LATEST)
+    first = pipeline.next()
+    assert [(p.position, p.start_offset) for p in first.plan.partitions] == [(10, 10), (10, 10)]
+    site.hands.produce(tp(written), [at(20)] * 3)
+    assert pipeline.next().plan == first.plan
+    anew = pipeline.next(re_plan=True)
+    assert (anew.batch_key, ranges(anew.plan)) == (first.batch_key, {0: (10, 13), 1: (10, 10)})
+    assert [(p.position, p.skipped) for p in anew.plan.partitions] == [(10, 0), (10, 0)]
+    anew.commit(require_report=False)
+    assert pipeline.at() == {0: 13, 1: 10}
 
 
 def test_F9_an_empty_position_is_one(site: Site, pipeline: Pipeline, written: str) -> None:

@@ -398,6 +398,22 @@ def test_a_take_over_is_written_down_though_the_run_leaves_its_batch(pipeline: P
         failed.commit()
 
 
+def test_the_airflow_that_a_batch_was_taken_from_does_not_commit_it_late(
+    cluster: AnyCluster, pipeline: Pipeline, staging: Pipeline
+) -> None:
+    """Its reads are verified; but what the other Airflow is at by now is not its to say."""
+    late = pipeline.resolve("one").spark()
+    taken = staging.resolve("two", on_another_airflow="take-over")
+    for dry_run in (True, False):
+        with pytest.raises(AnotherAirflow) as refused:
+            late.commit(dry_run=dry_run)
+    assert (refused.value.mine, refused.value.other) == (AIRFLOW, "https://staging.example")
+    assert entries(late.batch) == ["plan", "taken"]
+    assert pipeline.held() == {}
+    taken.done()
+    assert pipeline.held() == pipeline.at() == {0: 4, 1: 4, 2: 4}
+
+
 # ── another cluster behind the address ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -495,6 +511,53 @@ def test_one_that_is_verified_is_finished_in_the_log(in_memory: Pipeline, memory
         run.commit()
     assert entries(run.batch) == ["plan", "taken", "commit"]
     assert in_memory.run("three", on_cluster_changed="earliest").ranges == [(0, 3)] * 3
+
+
+def without_topic_ids(cluster: Any) -> InMemoryCluster:
+    """As a broker before 2.8, or a service that gives topics no ids: one log does not look unlike another."""
+    assert isinstance(cluster, InMemoryCluster)
+    for topic in cluster.topics.values():
+        topic.topic_id = None  # type: ignore[assignment]
+    return cluster
+
+
+def test_without_topic_ids_an_unfinished_batch_is_not_read_from_another_cluster(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    """Which has records at its offsets, too."""
+    without_topic_ids(in_memory.cluster)
+    in_memory.run("one")
+    produce(memory, in_memory)
+    failed = in_memory.resolve("failed")
+    assert failed.ranges == [(4, 6)] * 3
+    in_memory.cluster = without_topic_ids(another_cluster(8))
+    with pytest.raises(ClusterChanged):
+        in_memory.resolve("two")
+    assert entries(failed.batch) == ["plan"]
+    run = in_memory.resolve("two", on_cluster_changed="earliest")
+    assert (run.batch_key, run.ranges) == (failed.batch_key, [(0, 8)] * 3)
+
+
+def test_without_topic_ids_a_committed_batch_is_not_done_again_on_another_cluster(in_memory: Pipeline) -> None:
+    """Its key would have other records, all green."""
+    without_topic_ids(in_memory.cluster)
+    run = in_memory.run("one")
+    in_memory.cluster = without_topic_ids(another_cluster(8))
+    again = in_memory.resolve("one", on_cluster_changed="earliest")
+    assert (again.batch_key, again.splits) == (run.batch_key, ())
+    assert "its records are gone from Kafka" in again.said
+    assert entries(run.batch) == ["plan", "commit"]
+
+
+def test_without_topic_ids_another_cluster_that_ends_where_the_first_one_did_is_recorded(in_memory: Pipeline) -> None:
+    without_topic_ids(in_memory.cluster)
+    in_memory.run("one")
+    in_memory.cluster = without_topic_ids(another_cluster(4))
+    offsets = {TopicPartition("orders", number): CommittedOffset(4) for number in range(3)}
+    in_memory.cluster.commit_as_somebody_else(in_memory.group, offsets)
+    assert in_memory.run("two", on_cluster_changed="adopt-group").ranges == [(4, 4)] * 3
+    assert in_memory.position.cluster_id == "another"
+    assert in_memory.run("three").assignment.batch is None
 
 
 def another_cluster(records: int) -> InMemoryCluster:

@@ -1,4 +1,8 @@
-"""Of two who commit to one group one is fenced off or refused; nothing is rewound, skipped, or written in part."""
+"""Commits of one pipeline that meet each other, somebody else, or their end, at each moment of the write to the group.
+
+The log decides which commit is made (``test_commit``), and ``test_mirror`` has the rules of the group. Here is what may
+happen in between: to both kinds of commit, and on a real broker where Kafka decides. Below it is the fence alone.
+"""
 
 from __future__ import annotations
 
@@ -8,280 +12,324 @@ import textwrap
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Barrier
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from airflow_kafka_offsets.stores.checkpoints import CheckpointChain
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Fencing
-from airflow_kafka_offsets.errors import (
-    CommitConflict,
-    CommitUnsettled,
-    GroupActive,
-    InvalidRequest,
-    KafkaOffsetsError,
-    OverlappingRun,
-    ReadNotVerified,
-    RefusedError,
-)
+from airflow_kafka_offsets.errors import CommitUnsettled, GroupActive, GroupMoved, KafkaOffsetsError
+from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.stores.objects import WorkStore
-from airflow_kafka_offsets.stores.reads import begin_read
+from airflow_kafka_offsets.pipeline.commit import CommitOutcome
+from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.store import Store
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
 from testbed.kafka_proxy import KafkaProxy, Moment
 from tests.cluster.commits import Interrupted, commit
 from tests.contract.conftest import AnyCluster
-from tests.contract.pipeline import CHECKPOINT, Pipeline, ranges
-from tests.contract.troubles import Killed, die
+from tests.contract.pipeline import Lake, Pipeline, Run, entries
+from tests.contract.troubles import Killed, die, produce
 
-MOMENTS = ("before_second_look", "before_commit", "after_commit")
-
-
-@pytest.fixture
-def pipeline(cluster: AnyCluster, store: WorkStore, orders: str, group: str) -> Pipeline:
-    """Four records in each partition, read by no run yet."""
-    for partition in range(3):
-        cluster.produce(orders, 4, partition)
-    return Pipeline(cluster.reader, store, orders, group)
-
-
-def planned(pipeline: Pipeline, run: str, **parameters: Any) -> OffsetPlan:
-    plan = pipeline.plan(run, **parameters)
-    pipeline.read(plan)
-    return plan
+# "Before the second look": the members were looked at, and nothing is sent yet. A plain commit does not look at them.
+MOMENTS: list[tuple[Fencing, str]] = [
+    ("compare", "before_commit"),
+    ("compare", "after_commit"),
+    ("transaction", "before_second_look"),
+    ("transaction", "before_commit"),
+    ("transaction", "after_commit"),
+]
+AT_FOUR = {0: 4, 1: 4, 2: 4}
+AT_SIX = {0: 6, 1: 6, 2: 6}
 
 
-def held(pipeline: Pipeline) -> dict[int, int]:
-    found = pipeline.cluster.committed(pipeline.group, [TopicPartition(pipeline.topic, n) for n in range(3)])
-    return {tp.partition: commit.offset for tp, commit in found.items()}
-
-
-def ends(plan: OffsetPlan) -> dict[int, int]:
-    return {p.topic_partition.partition: p.end_offset for p in plan.partitions}
-
-
-def newest_plan(pipeline: Pipeline, plan: OffsetPlan) -> str | None:
-    newest = CheckpointChain(pipeline.store, plan.cluster_id, CHECKPOINT).newest()
-    assert newest is not None
-    return newest.plan_id
-
-
-def commit_while(pipeline: Pipeline, plan: OffsetPlan, moment: str, happens: Callable[[], Any], **how: Any) -> None:
-    """Commit ``plan``, and let something happen once, at one moment of that."""
+def commit_while(run: Run, moment: str, happens: Callable[[], Any]) -> CommitOutcome:
+    """Commit ``run``, and let something happen once, at one moment of the write to the group."""
     calls = iter([happens])
 
     def once() -> None:
         for call in calls:
             call()
 
-    interrupted = Interrupted(pipeline.cluster, **{moment: once})
-    replace(pipeline, cluster=interrupted).commit(plan, **how)
+    interrupted = Interrupted(run.pipeline.cluster, **{moment: once})
+    outcome = replace(run, pipeline=replace(run.pipeline, cluster=interrupted)).commit()
+    assert next(calls, None) is None, f"there was no moment {moment}"
+    return outcome
+
+
+def marks(pipeline: Pipeline) -> set[Mark | None]:
+    partitions = [TopicPartition(pipeline.topic, number) for number in range(3)]
+    return {Mark.of(commit) for commit in pipeline.cluster.committed(pipeline.group, partitions).values()}
 
 
 # ── two committers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_of_two_committers_the_slower_is_fenced_or_refused(pipeline: Pipeline, moment: str) -> None:
-    """Both were found dead by Airflow, so that neither waits for the other: only the fence is between them."""
-    slow, fast = planned(pipeline, "slow"), planned(pipeline, "fast", max_records=6)
-    overtaking: list[str] = []
-
-    def overtake() -> None:
-        try:
-            pipeline.commit(fast)
-            overtaking.append("committed")
-        except CommitConflict:
-            overtaking.append("refused")
-
-    if moment == "after_commit":
-        commit_while(pipeline, slow, moment, overtake)
-        winner = slow
-    else:
-        with pytest.raises(CommitConflict):
-            commit_while(pipeline, slow, moment, overtake)
-        winner = fast
-    assert overtaking == ["refused" if winner is slow else "committed"]
-    assert held(pipeline) == ends(winner)
-    assert newest_plan(pipeline, winner) == winner.plan_id
-    assert ranges(pipeline.run("next")) == [(ends(winner)[n], 4) for n in range(3)]
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_two_committers_of_one_plan_commit_it_once(pipeline: Pipeline, moment: str) -> None:
-    """A retry while the first try still runs."""
-    plan = planned(pipeline, "one")
-    try:
-        commit_while(pipeline, plan, moment, lambda: pipeline.commit(plan))
-    except CommitConflict:
-        assert moment != "after_commit", "what has landed is repeated without harm"
-    assert held(pipeline) == ends(plan)
-    assert newest_plan(pipeline, plan) == plan.plan_id
-    assert ranges(pipeline.run("next")) == [(4, 4)] * 3
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_without_a_fence_the_work_store_keeps_living_committers_apart(pipeline: Pipeline, moment: str) -> None:
-    """``compare``: the broker would take both. A run that came later waits for the one that came first."""
-    first, second = planned(pipeline, "first"), planned(pipeline, "second", max_records=6)
-    how: dict[str, Any] = {"fencing": "compare", "is_alive": lambda _: True}
-    second_try: list[type[KafkaOffsetsError]] = []
-
-    def overtake() -> None:
-        with pytest.raises((OverlappingRun, CommitConflict)) as refused:
-            pipeline.commit(second, **how)
-        second_try.append(refused.type)
-
-    turn = CheckpointChain(pipeline.store, first.cluster_id, CHECKPOINT).turns
-    assert first.run is not None
-    turn.end(first.run)  # both planned while the other one was taken for dead; now both live, and ask anew
-    turn.take(first.run, lambda _: False)
-    commit_while(pipeline, first, moment, overtake, **how)
-    assert second_try == [OverlappingRun]
-    assert held(pipeline) == ends(first)
-    with pytest.raises(CommitConflict):
-        pipeline.commit(second, **how)
-
-
-def test_a_hundred_races_end_with_one_commit_each(
-    broker: KafkaBroker, topic: Callable[..., str], group: str, store: WorkStore
+@pytest.mark.parametrize(("fencing", "moment"), MOMENTS)
+def test_two_commits_of_one_batch_make_one_and_both_are_done(
+    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, moment: str
 ) -> None:
-    """Two processes' worth of clients, let go at one moment, on a real broker; both taken for dead by the other."""
+    """A run that was taken for dead, and the one that did its batch again."""
+    pipeline.parameters["fencing"] = fencing
+    slow = pipeline.resolve("slow").spark()
+    fast = pipeline.resolve("fast").spark()
+    outcomes: list[CommitOutcome] = []
+    outcomes.append(commit_while(slow, moment, lambda: outcomes.append(fast.commit())))
+    assert [outcome.by_this for outcome in outcomes] == [False, True]
+    assert entries(slow.batch) == ["plan", "taken", "commit"]
+    assert pipeline.held() == pipeline.at() == AT_FOUR
+    assert {mark.batch if mark else None for mark in marks(pipeline)} == {slow.batch_key}
+    assert pipeline.resolve("next").assignment.batch is None
+    assert pipeline.lake.offsets() == {number: [0, 1, 2, 3] for number in range(3)}
+
+
+def test_fifty_races_end_with_the_group_at_the_position(
+    broker: KafkaBroker, topic: Callable[..., str], group: str, store: LocalStore, fencing: Fencing
+) -> None:
+    """Two clients let go at one moment: a late commit, against that of the same batch and a batch more."""
     orders = topic(3)
+
+    def produce_one() -> None:
+        broker.produce(orders, [(partition, None, "x", 1) for partition in range(3)])
+
     with (
         KafkaCluster(broker.client_config) as left,
         KafkaCluster(broker.client_config) as right,
         ThreadPoolExecutor(2) as threads,
     ):
-        pipeline = Pipeline(left, store, orders, group)
-        position = dict.fromkeys(range(3), 0)
-        outcomes: list[str] = []
-        for number in range(100):
-            broker.produce(orders, [(partition, None, "x", 1) for partition in range(3) for _ in range(2)])
-            plans = [
-                planned(pipeline, f"{number}-{name}", max_records_per_partition=cap)
-                for name, cap in (("one", 1), ("all", None))
-            ]
-            barrier = Barrier(2)
+        pipeline = Pipeline(right, store, orders, group)
+        pipeline.parameters["fencing"] = fencing
+        for number in range(20):
+            produce_one()
+            late = replace(pipeline, cluster=left).resolve(f"late-{number}").spark()
+            on_time = pipeline.resolve(f"on-time-{number}").spark()
+            produce_one()
+            start = Barrier(2)
 
-            def race(cluster: KafkaCluster, plan: OffsetPlan, start: Barrier = barrier) -> str:
+            def come_late(late: Run = late, start: Barrier = start) -> bool:
                 start.wait()
-                try:
-                    replace(pipeline, cluster=cluster).commit(plan)
-                except RefusedError:
-                    return "refused"
-                return "committed"
+                return late.commit().by_this
 
-            results = list(threads.map(race, (left, right), plans))
-            assert results.count("committed") <= 1, f"race {number}: {results}"
-            now = held(pipeline)
-            if "committed" in results:
-                winner = plans[results.index("committed")]
-                assert now == ends(winner), f"race {number}: what was committed is the winner's, whole"
-                assert newest_plan(pipeline, winner) == winner.plan_id
-            else:
-                assert {n: now.get(n, 0) for n in range(3)} == position, f"race {number}: both refused, nothing moved"
-            for plan in plans:
-                assert [start for start, _ in ranges(plan)] == list(position.values()), "nothing was jumped over"
-            position = {n: now.get(n, 0) for n in range(3)}
-            outcomes += results
-        assert outcomes.count("committed") > 50, outcomes
+            def go_on(run: Run = on_time, start: Barrier = start) -> bool:
+                start.wait()
+                made = run.commit().by_this
+                pipeline.run(f"next-{run.number}")
+                return made
+
+            made = [future.result() for future in [threads.submit(come_late), threads.submit(go_on)]]
+            assert sorted(made) == [False, True], f"race {number}"
+            assert pipeline.held() == pipeline.at() == dict.fromkeys(range(3), 2 * number + 2), f"race {number}"
+        assert pipeline.newest.log.plan.batch is not None
+        assert pipeline.newest.log.plan.batch.number == 40
+        assert pipeline.lake.offsets() == {partition: list(range(40)) for partition in range(3)}
+
+
+class DoesNotWait:
+    """A cluster whose answers about a group leave out what is pending there."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def committed(self, *asked: Any, **how: Any) -> Any:
+        return self._real.committed(*asked, **{**how, "stable": False})
+
+
+def test_an_unsettled_write_gives_way_to_a_newer_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    """What a broker answers to a commit while a younger committer opens the fence does not tell whether it arrived."""
+    pipeline.parameters["fencing"] = "transaction"
+    run = pipeline.resolve("one").spark()
+
+    def overtake() -> None:
+        produce(cluster, pipeline)
+        replace(pipeline, cluster=DoesNotWait(pipeline.cluster)).run("two")
+        raise CommitUnsettled("Cannot commit", "UNKNOWN", "Retry.", retriable=True)
+
+    commit_while(run, "before_commit", overtake)
+    assert pipeline.held() == pipeline.at() == AT_SIX
+
+
+def test_a_dry_run_fences_nobody_off(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.parameters["fencing"] = "transaction"
+    run = pipeline.resolve("one").spark()
+    looks: list[CommitOutcome] = []
+    interrupted = Interrupted(pipeline.cluster, before_second_look=lambda: looks.append(run.commit(dry_run=True)))
+    replace(run, pipeline=replace(pipeline, cluster=interrupted)).commit()
+    assert [set(look.written.values()) for look in looks] == [{(None, 4)}], "else the commit would begin once more"
+    assert pipeline.held() == AT_FOUR
 
 
 # ── others, who know of no fence ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_persons_reset_is_never_overwritten_in_silence(
-    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, moment: str
+@pytest.mark.parametrize(
+    ("fencing", "moment", "stands"),
+    [
+        # Kafka has no compare-and-set. It is as if the person had been a moment earlier than they were.
+        ("compare", "before_commit", False),
+        ("compare", "after_commit", True),
+        ("transaction", "before_second_look", False),
+        ("transaction", "before_commit", True),  # the broker drops what was pending before a plain commit came
+        ("transaction", "after_commit", True),
+    ],
+)
+def test_a_persons_reset_stands_and_is_named_or_came_before_the_write(
+    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, moment: str, stands: bool
 ) -> None:
-    plan = planned(pipeline, "one")
-    tp = TopicPartition(pipeline.topic, 0)
-    if (fencing, moment) == ("compare", "before_commit"):
-        # What no plain commit can find: the reset came after the last look, and this commit after it. It is as if the
-        # person had been a moment earlier than they were; the plan was read, and is committed.
-        commit_while(
-            pipeline, plan, moment, lambda: cluster.commit_as_somebody(pipeline.group, {tp: 2}), fencing=fencing
-        )
-        assert held(pipeline) == ends(plan)
+    pipeline.parameters["fencing"] = fencing
+    run = pipeline.resolve("one").spark()
+    reset = {TopicPartition(pipeline.topic, 0): 2}
+    assert commit_while(run, moment, lambda: cluster.commit_as_somebody(pipeline.group, reset)).by_this
+    assert pipeline.at() == AT_FOUR
+    if not stands:
+        assert pipeline.held() == AT_FOUR
+        assert pipeline.resolve("next").assignment.batch is None
         return
-    with pytest.raises(CommitConflict, match="2"):
-        commit_while(
-            pipeline, plan, moment, lambda: cluster.commit_as_somebody(pipeline.group, {tp: 2}), fencing=fencing
-        )
-    assert held(pipeline)[0] == 2, "what the person wrote stands"
-    with pytest.raises(RefusedError):
-        pipeline.plan("next")
-    adopted = pipeline.run("next", on_group_moved="adopt-group")
-    assert ranges(adopted)[0] == (2, 4)
+    assert pipeline.held() == {**AT_FOUR, 0: 2}
+    with pytest.raises(GroupMoved, match="the position is 4, and the group is at 2"):
+        pipeline.resolve("next")
+    assert pipeline.held() == {**AT_FOUR, 0: 2}, "what the person wrote stands"
+    assert pipeline.run("next", on_group_moved="adopt-group").ranges == [(2, 4), (4, 4), (4, 4)]
+    assert pipeline.held() == AT_FOUR
 
 
-@pytest.mark.parametrize("moment", ["before the first look", *MOMENTS[:2]])
-def test_a_consumer_that_joins_is_seen_or_refused_by_the_broker(
+@pytest.mark.parametrize(("fencing", "moment"), [row for row in MOMENTS if row[1] != "after_commit"])
+def test_a_consumer_that_joins_after_the_look_is_refused_by_the_broker_or_has_the_batch_before_it(
     cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, moment: str
 ) -> None:
-    plan = planned(pipeline, "one")
+    """The broker takes a transaction under members. Either way the log has the commit, and nothing else is written."""
+    pipeline.parameters["fencing"] = fencing
+    run = pipeline.resolve("one").spark()
     member = cluster.live_member(pipeline.group, pipeline.topic)
     try:
-        if moment == "before the first look":
-            member.__enter__()
-            with pytest.raises(GroupActive):
-                pipeline.commit(plan, fencing=fencing)
-            assert held(pipeline) == {}
-        elif moment == "before_commit" and fencing == "compare":
-            with pytest.raises(GroupActive):
-                commit_while(pipeline, plan, moment, member.__enter__, fencing=fencing)
-            assert held(pipeline) == {}
+        if fencing == "compare":
+            with pytest.raises(GroupActive, match="live members"):
+                commit_while(run, moment, member.__enter__)
+            assert pipeline.held() == {}
         else:
-            # It joined after the look, and the broker takes a transaction under members: what was read is committed.
-            # The consumer read the offsets of before, and what it commits next is GroupMoved for the next run.
-            commit_while(pipeline, plan, moment, member.__enter__, fencing="transaction")
-            assert held(pipeline) == ends(plan)
+            assert commit_while(run, moment, member.__enter__).by_this
+            assert pipeline.held() == AT_FOUR
+        with pytest.raises(GroupActive):
+            run.commit()
     finally:
         member.__exit__(None, None, None)
-
-
-def test_a_spark_task_that_begins_again_while_the_commit_is_prepared_is_seen(
-    pipeline: Pipeline, fencing: Fencing
-) -> None:
-    """Its output may be half overwritten by now."""
-    plan = planned(pipeline, "one")
-    with pytest.raises(ReadNotVerified, match="began and has not reported"):
-        commit_while(
-            pipeline,
-            plan,
-            "before_second_look",
-            lambda: begin_read(pipeline.store, plan, 0, None),
-            fencing=fencing,
-        )
-    assert held(pipeline) == {}
+    assert entries(run.batch) == ["plan", "commit"]
+    assert not run.commit().by_this
+    assert pipeline.held() == AT_FOUR
 
 
 # ── a crash at every step ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("then", ["retry", "next run"])
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_crash_at_any_step_loses_nothing_and_repeats_nothing(
-    pipeline: Pipeline, fencing: Fencing, moment: str, then: str
+@pytest.mark.parametrize("then", ["the retry", "the next run"])
+@pytest.mark.parametrize(("fencing", "moment"), MOMENTS)
+def test_a_crash_at_any_moment_of_the_write_loses_nothing_and_repeats_nothing(
+    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, moment: str, then: str
 ) -> None:
-    plan = planned(pipeline, "one")
+    pipeline.parameters["fencing"] = fencing
+    run = pipeline.resolve("one").spark()
     with pytest.raises(Killed):
-        commit_while(pipeline, plan, moment, die, fencing=fencing)
-    landed = moment == "after_commit"
-    assert held(pipeline) == (ends(plan) if landed else {})
-    if then == "retry":
-        pipeline.commit(plan, fencing=fencing)
-        landed = True
-    following = planned(pipeline, "next")
-    assert ranges(following) == [(4, 4) if landed else (0, 4)] * 3
-    pipeline.commit(following, fencing=fencing)
-    assert held(pipeline) == ends(following)
+        commit_while(run, moment, die)
+    assert pipeline.held() == (AT_FOUR if moment == "after_commit" else {})
+    if then == "the retry":
+        assert not run.commit().by_this
+    else:
+        assert pipeline.run("two").assignment.batch is None
+    assert pipeline.held() == pipeline.at() == AT_FOUR
+    produce(cluster, pipeline)
+    assert pipeline.run("three").ranges == [(4, 6)] * 3
+    assert pipeline.held() == AT_SIX
+    assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
+
+
+@dataclass
+class Life:
+    """How many steps a process takes before it is killed; without a number, all."""
+
+    steps: int
+    taken: list[str] = field(default_factory=list)
+
+    def step(self, name: str) -> None:
+        if len(self.taken) == self.steps:
+            raise Killed
+        self.taken.append(name)
+
+
+class Mortal:
+    """A store, a cluster or an open commit whose every call is a step of a :class:`Life`.
+
+    What was killed says no farewell: an open commit is left as it is.
+    """
+
+    def __init__(self, real: Any, life: Life) -> None:
+        self._real, self._life = real, life
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **how: Any) -> Any:
+            self._life.step(name)
+            answer = found(*args, **how)
+            return Mortal(answer, self._life) if name == "open_commit" else answer
+
+        return call
+
+    def __enter__(self) -> Mortal:
+        self._life.step("enter")
+        self._real.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if kind is not Killed:
+            self._real.__exit__(kind, error, trace)
+
+
+def with_life(run: Run, life: Life) -> Run:
+    """``run``, whose commit task has only so many steps to live."""
+    here, store = run.pipeline, cast(Store, Mortal(run.pipeline.store, life))
+    return replace(run, pipeline=replace(here, cluster=Mortal(here.cluster, life), store=store))
+
+
+@pytest.mark.parametrize("then", ["the retry", "the next run", "the retry, after the next run"])
+def test_a_commit_that_is_killed_between_any_two_steps_loses_nothing_and_repeats_nothing(
+    in_memory: Pipeline, memory: AnyCluster, fencing: Fencing, then: str
+) -> None:
+    """Steps of the work store and of the group, from the first look at the batch to the last one at the log."""
+    in_memory.parameters["fencing"] = fencing
+    for steps in range(100):
+        group = f"{in_memory.group}-{steps}"
+        pipeline = replace(in_memory, group=group, checkpoint_id=group, lake=Lake())
+        run, life = pipeline.resolve("one").spark(), Life(steps)
+        try:
+            with_life(run, life).commit()
+            break
+        except Killed:
+            died_before = f"step {steps + 1}, after {life.taken[-1] if life.taken else 'nothing'}"
+        committed = run.batch.again().log.committed
+        if committed is None:
+            assert pipeline.held(stable=False) == {}, f"the group is ahead of the log: {died_before}"
+        if then == "the retry":
+            assert run.commit().by_this == (committed is None), died_before
+        else:
+            memory.reader.time_out(group)  # type: ignore[union-attr]  # the broker's, of what was left pending
+            two = pipeline.run("two")
+            assert (two.assignment.batch is None) == (committed is not None), died_before
+        if then == "the retry, after the next run":
+            assert not run.commit().by_this, died_before
+        produce(memory, pipeline)
+        pipeline.run("three")
+        ends = dict.fromkeys(range(3), (steps + 1) * 2 + 4)
+        assert pipeline.held() == pipeline.at() == ends, died_before
+        assert pipeline.lake.offsets() == {number: list(range(end)) for number, end in ends.items()}, died_before
+    assert {"create", "enter", "send", "commit"} <= set(life.taken)
+    assert life.taken[-1] != "commit", "it looks at the log after the write"
 
 
 HANGS = """
@@ -295,10 +343,18 @@ HANGS = """
 
 
 def test_what_a_killed_committer_left_pending_is_aborted_by_the_next_one(
-    broker: KafkaBroker, group: str, topic: Callable[..., str]
+    broker: KafkaBroker, group: str, topic: Callable[..., str], store: LocalStore
 ) -> None:
-    name = topic()
+    """At once: the retry of a killed commit task does not wait until the transaction times out."""
+    name = topic(3)
     tp = TopicPartition(name, 0)
+    broker.produce(name, [(partition, None, "x", 1) for partition in range(3) for _ in range(4)])
+    with KafkaCluster(broker.client_config) as cluster:
+        pipeline = Pipeline(cluster, store, name, group)
+        pipeline.parameters["fencing"] = "transaction"
+        run = pipeline.resolve("one").spark()
+        with pytest.raises(Killed):
+            commit_while(run, "before_second_look", die)
     script = textwrap.dedent(HANGS.format(config=dict(broker.client_config), group=group, topic=name))
     killed = subprocess.run([sys.executable, "-c", script], check=False)
     assert killed.returncode == -9
@@ -306,16 +362,15 @@ def test_what_a_killed_committer_left_pending_is_aborted_by_the_next_one(
         with pytest.raises(KafkaOffsetsError, match="UNSTABLE_OFFSET_COMMIT"):
             impatient.committed(group, [tp])  # nobody can know yet
         assert impatient.committed(group, [tp], stable=False) == {}
-    with KafkaCluster(broker.client_config) as cluster, cluster.open_commit(group, "transaction") as opened:
-        assert cluster.committed(group, [tp]) == {}
-        opened.send({tp: CommittedOffset(1)})
-        opened.commit()
-        assert cluster.committed(group, [tp]) == {tp: CommittedOffset(1)}
+    with KafkaCluster(broker.client_config, deadline_s=10.0) as cluster:  # the transaction may take 30 s, and 10 more
+        pipeline.cluster = cluster
+        assert not run.commit().by_this
+        assert pipeline.held() == AT_FOUR
 
 
 @pytest.mark.parametrize("arrived", [True, False], ids=["arrived", "did not arrive"])
-def test_an_answer_that_does_not_tell_whether_the_commit_arrived_is_looked_into(
-    broker: KafkaBroker, proxy: KafkaProxy, topic: Callable[..., str], group: str, store: WorkStore, arrived: bool
+def test_a_broker_that_does_not_tell_whether_the_commit_arrived_is_asked_what_it_has(
+    broker: KafkaBroker, proxy: KafkaProxy, topic: Callable[..., str], group: str, store: LocalStore, arrived: bool
 ) -> None:
     """UNKNOWN: a 4.1 broker's answer to a commit while a younger committer opens the fence."""
     orders = topic(3)
@@ -323,29 +378,18 @@ def test_an_answer_that_does_not_tell_whether_the_commit_arrived_is_looked_into(
     unknown = kafka_answers.end_txn_error(kafka_answers.UNKNOWN_SERVER_ERROR)
     with KafkaCluster({"bootstrap.servers": proxy.bootstrap_servers, "client.id": "committer"}) as cluster:
         pipeline = Pipeline(cluster, store, orders, group)
-        plan = planned(pipeline, "one")
+        pipeline.parameters["fencing"] = "transaction"
+        run = pipeline.resolve("one").spark()
         rule = proxy.arm(
             "EndTxn answered with UNKNOWN",
             Moment("committer", kafka_proxy.END_TXN),
             (kafka_proxy.changed if arrived else kafka_proxy.instead)(unknown),
         )
-        pipeline.commit(plan)
+        outcome = run.commit()
         assert rule.proof()
-        assert held(pipeline) == ends(plan)
-        assert newest_plan(pipeline, plan) == plan.plan_id
-
-
-def test_an_unsettled_commit_gives_way_to_the_one_that_fenced_it_off(pipeline: Pipeline) -> None:
-    slow, fast = planned(pipeline, "slow"), planned(pipeline, "fast", max_records=6)
-
-    def overtake() -> None:
-        pipeline.commit(fast)
-        raise CommitUnsettled("Cannot commit", "UNKNOWN", "Retry.", retriable=True)
-
-    with pytest.raises(CommitConflict):
-        commit_while(pipeline, slow, "before_commit", overtake)
-    assert held(pipeline) == ends(fast)
-    assert newest_plan(pipeline, fast) == fast.plan_id
+        assert outcome.by_this
+        assert set(outcome.written.values()) == {(1 if arrived else None, 1)}
+        assert pipeline.held() == pipeline.at() == {0: 1, 1: 1, 2: 1}
 
 
 # ── the fence itself, over both clusters ──────────────────────────────────────────────────────────────────────────────
@@ -373,8 +417,3 @@ def test_groups_do_not_fence_each_other_off(cluster: AnyCluster, orders: str, gr
         commit(cluster.reader, f"{group}-{uuid.uuid4().hex[:6]}", {tp: CommittedOffset(1)}, "transaction")
         opened.commit()
     assert cluster.reader.committed(group, [tp])[tp].offset == 5
-
-
-def test_an_unknown_fencing_is_refused(pipeline: Pipeline) -> None:
-    with pytest.raises(InvalidRequest, match="use one of transaction, compare"):
-        pipeline.commit(planned(pipeline, "one"), fencing="none")

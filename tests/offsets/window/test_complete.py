@@ -1,7 +1,7 @@
 """Which partitions a window waits for, and how far the others have come."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.window.complete import Arrived, arrived_by, judge, moves
@@ -145,6 +145,7 @@ def complete_windows(draw):
 
 
 @given(complete_windows())
+@example(([PAST, BEFORE], END + IDLE, set(), {}))
 def test_of_a_complete_window_the_low_watermark_is_never_below_the_end(window):
     arrived, now, stamped, moved = window
     judged = verdict(*arrived, now=now, append_time_topics=stamped, moved_ms=moved)
