@@ -95,6 +95,14 @@ def iceberg_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "iceberg-1.10.0", pinned("iceberg"), "Iceberg 1.10.0 (47 MB, once)", say=say)
 
 
+def s3a_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Spark 4.0 needs to read and write S3, for `spark.jars`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "s3a-3.4.1", pinned("s3a"), "Hadoop's S3 file system 3.4.1 (15 MB, once)", say=say)
+
+
 def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
 

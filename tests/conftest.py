@@ -72,6 +72,11 @@ def spark_jars(java: Java, say: Say) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
+def s3a_jars(java: Java, say: Say) -> list[Path]:
+    return jars.s3a_jars(java, say)
+
+
+@pytest.fixture(scope="session")
 def spark_environment(java: Java) -> dict[str, str]:
     """Variables to add to the environment of a process that runs `spark-submit`."""
     return spark_env(java)

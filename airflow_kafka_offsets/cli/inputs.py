@@ -99,7 +99,7 @@ def work_store(options: Options) -> Store:
     if uri and ("://" not in uri or uri.startswith("file://")):
         return open_store(uri)
     try:
-        from airflow_kafka_offsets.hooks.kafka_offsets import configured_work_store
+        from airflow_kafka_offsets.hooks.work_store import configured_work_store
     except ImportError as error:
         if uri:
             return open_store(uri)

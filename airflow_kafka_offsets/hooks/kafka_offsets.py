@@ -1,8 +1,7 @@
-"""The Kafka provider's ``kafka`` connection → a :class:`KafkaCluster`, and the configured work store."""
+"""The Kafka provider's ``kafka`` connection → a :class:`KafkaCluster`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -13,8 +12,6 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import Store
 
 
 class KafkaOffsetsHook(KafkaBaseHook):
@@ -54,15 +51,6 @@ class KafkaOffsetsHook(KafkaBaseHook):
     def open_cluster(self) -> KafkaCluster:
         """A cluster to ask; close it, or use it as a context manager."""
         return KafkaCluster(self.client_config)
-
-
-def configured_work_store(uri: str | None) -> Store:
-    """The work store at ``uri``, else at ``[kafka_offsets] work_store``, else in ``AIRFLOW_HOME`` (one machine)."""
-    chosen = uri or conf.get("kafka_offsets", "work_store", fallback="")
-    if not chosen:
-        home = os.path.abspath(os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow")))
-        chosen = f"file://{home}/kafka_offsets"
-    return open_store(chosen)
 
 
 def configured_retention_days() -> str | None:

@@ -11,8 +11,9 @@ from airflow.sdk.definitions._internal.mixins import DependencyMixin
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, XComNotFound
 
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.surroundings import run_key, this_airflow
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan

@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import InvalidRequest, OverlappingRun, RequestError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store, default_checkpoint_id
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
 from airflow_kafka_offsets.hooks.surroundings import (
     PIPELINE_XCOM,
     AirflowSurroundings,
@@ -20,6 +20,7 @@ from airflow_kafka_offsets.hooks.surroundings import (
     run_conf,
     run_key,
 )
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
@@ -243,7 +244,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
             pipeline = self.pipeline_log(context, hook)
             assignment = self._assignment(context, hook, pipeline)
-            arguments = _arguments(assignment, pipeline.store.uri, hook.client_config.get("bootstrap.servers"))
+            arguments = _arguments(assignment, pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"))
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.plan.discovery import new_since
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters

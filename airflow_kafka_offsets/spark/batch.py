@@ -16,13 +16,13 @@ from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
 from airflow_kafka_offsets.stores.attempts import SplitAttempt
-from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import read_plan
 from airflow_kafka_offsets.stores.store import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Batch:
@@ -156,15 +156,16 @@ class WindowBatch(Batch):
         return f"<window, split {self.split}, key {self.key}>"
 
 
-def planned_batch(argv: Sequence[str] | None = None) -> Batch:
+def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None = None) -> Batch:
     """The batch and split that this job was started for.
 
     :param argv: the job's arguments, by default ``sys.argv[1:]``; those that are not the batch's are left alone.
+    :param spark: reads a work store that is no folder; by default the active session.
     :raises InvalidRequest: arguments are missing or wrong.
     :raises StoreUnavailable: the plan is not in the work store, or not seen from here.
     """
     arguments = parse_job_arguments(sys.argv[1:] if argv is None else argv)
-    store = open_store(arguments.store_uri)
+    store = open_driver_store(arguments.store_uri, spark)
     plan = _plan(store, arguments)
     if arguments.split >= plan.splits:
         raise InvalidRequest(

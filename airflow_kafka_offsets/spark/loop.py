@@ -38,7 +38,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     :raises UnknownOutput: the output holds batches that the log does not know; nothing was written.
     :raises InvalidRequest: the sink writes another output than the resolve task was told.
     """
-    batch = planned_batch(argv)
+    batch = planned_batch(argv, spark)
     _agree_on_output(batch, write)
     refuse_unknown_output(spark, batch, write)
     written = write(read_batch(spark, batch, **options), batch)

@@ -44,7 +44,7 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
     if java is None:
         log.warning("Spark's Kafka client cannot be asked from here whether %s is still there.", batch.plan.batch)
         return
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+    from py4j.protocol import Py4JJavaError
 
     try:
         lines = _gone(spark, java, batch, options)
@@ -68,7 +68,7 @@ def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
     """The classes that are needed, by name; ``None`` where one of them is not seen."""
     if not hasattr(spark, "_jvm"):
         return None
-    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]  # it has no types
+    from py4j.java_gateway import JavaClass
 
     found = {}
     for name in (_ADMIN, _CONSUMER, _UPDATER, _PARTITION):

@@ -18,7 +18,7 @@ class LocalStore:
 
     def __init__(self, root: Path, uri: str | None = None) -> None:
         self.root = root
-        self.uri = uri or str(root)
+        self.uri = self.driver_uri = uri or str(root)
 
     def create(self, name: str, data: bytes) -> bool:
         path = self.root / name
@@ -31,9 +31,9 @@ class LocalStore:
             finally:
                 draft.unlink(missing_ok=True)
         except FileExistsError:
-            return False
+            return path.is_file() and self.get(name) == data
         except OSError as error:
-            raise unavailable(self.uri, "write", name, error) from error
+            raise unavailable(self.uri, "write", name, f"{type(error).__name__}: {error}") from error
         return True
 
     def _write(self, draft: Path, data: bytes) -> None:
@@ -55,24 +55,24 @@ class LocalStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise unavailable(self.uri, "read", name, error) from error
+            raise unavailable(self.uri, "read", name, f"{type(error).__name__}: {error}") from error
 
-    def list(self, folder: str, after: str = "") -> list[str]:
+    def list(self, folder: str) -> list[str]:
         try:
             with os.scandir(self.root / folder) as found:
                 names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in found]
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise unavailable(self.uri, "list", folder, error) from error
-        return sorted(name for name in names if name > after and not name.endswith(_DRAFT))
+            raise unavailable(self.uri, "list", folder, f"{type(error).__name__}: {error}") from error
+        return sorted(name for name in names if not name.endswith(_DRAFT))
 
     def delete(self, name: str) -> None:
         path = self.root / name
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise unavailable(self.uri, "remove", name, error) from error
+            raise unavailable(self.uri, "remove", name, f"{type(error).__name__}: {error}") from error
         for parent in list(path.parents)[: name.count("/")]:  # an object store has no empty folders either
             with suppress(FileNotFoundError):
                 try:

@@ -1,24 +1,57 @@
-"""A work store's URI → the store, where there is no Airflow: on a Spark driver, at a terminal."""
+"""A work store's URI → the store, with the credentials that this machine has: at a terminal, in a script."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.location import Location, location_of
+from airflow_kafka_offsets.stores.object_store import ObjectStore
 from airflow_kafka_offsets.stores.store import Store
 
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure"}
 
-def open_store(uri: str) -> Store:
-    """The work store at ``uri``: a folder's path, or ``file://`` with one.
 
-    :raises InvalidRequest: a scheme that no store is for.
+def open_store(uri: str, file_system: Callable[[Location], Any] | None = None) -> Store:
+    """The work store at ``uri``.
+
+    :param file_system: opens fsspec's file system for an object store; by default with this machine's credentials.
+    :raises InvalidRequest: a scheme that no store is for, or a connection where there is no Airflow.
+    :raises StoreUnavailable: the package for this kind of store is not installed.
     """
-    scheme, separator, rest = uri.partition("://")
-    if not separator and ":" not in uri.partition("/")[0]:
-        return LocalStore(Path(uri).expanduser(), uri)
-    if scheme == "file" and rest.startswith("/"):
-        return LocalStore(Path(rest), uri)
-    raise InvalidRequest(
-        (f"The work store {uri} cannot be used: give a folder's path, or file:/// with one; no other kind is known.",)
+    location = location_of(uri)
+    if location.kind == "file":
+        return LocalStore(Path(location.root), uri)
+    try:
+        return ObjectStore((file_system or machines_file_system)(location), location)
+    except ImportError as error:
+        raise missing_package(location, error) from error
+
+
+def machines_file_system(location: Location) -> Any:
+    """fsspec's file system with the credentials that its library finds by itself.
+
+    :raises InvalidRequest: the URI names a connection, which only Airflow has.
+    """
+    if location.connection is not None:
+        raise InvalidRequest(
+            (
+                f"The work store {location.uri} names the connection {location.connection!r}, and there is no Airflow "
+                "here to look it up: leave it out, and set the store's own environment variables.",
+            )
+        )
+    import fsspec
+
+    account = {"account_name": location.account} if location.account else {}
+    return fsspec.filesystem(location.kind, **account)
+
+
+def missing_package(location: Location, error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Cannot open the work store {location.uri}",
+        f"{type(error).__name__}: {error}",
+        f"Install what it needs here: pip install 'airflow-kafka-offsets[{_EXTRAS[location.kind]}]'.",
     )

@@ -16,19 +16,24 @@ class Store(Protocol):
 
     Every method raises ``StoreUnavailable``, which says why, where the store cannot be asked.
 
-    :ivar uri: what people call it, for messages and for the Spark job's arguments.
+    :ivar uri: what people call it, for messages.
+    :ivar driver_uri: what a Spark driver finds it by; without a connection, which only Airflow has.
     """
 
     uri: str
+    driver_uri: str
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write the whole object if there is none of this name; ``False`` if there is one."""
+        """Write the whole object if there is none of this name; ``False`` if there is another one.
+
+        ``True`` also where just these bytes are there: they may be what a request wrote whose answer was lost.
+        """
 
     def get(self, name: str) -> bytes | None:
         """The object; ``None`` where there is none. What another process has created is seen at once."""
 
-    def list(self, folder: str, after: str = "") -> list[str]:
-        """The names of objects and folders in ``folder``, sorted, those after ``after``; none where it is absent.
+    def list(self, folder: str) -> list[str]:
+        """The names of objects and folders in ``folder``, sorted; none where it is absent.
 
         A folder's name ends with ``/``.
         """
@@ -37,10 +42,10 @@ class Store(Protocol):
         """Remove the object; nothing happens where there is none."""
 
 
-def unavailable(store_uri: str, verb: str, name: str, error: BaseException) -> StoreUnavailable:
+def unavailable(store_uri: str, verb: str, name: str, reason: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"Cannot {verb} {name or '/'} in the work store {store_uri}",
-        f"{type(error).__name__}: {error}",
+        reason,
         "Check that the work store exists, has room, and can be read and written from here. It must be the same place "
         "for all workers and for the Spark driver: a local folder works on one machine only.",
         retriable=True,

@@ -10,7 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from airflow_kafka_offsets.errors import UnavailableError
-from airflow_kafka_offsets.hooks.kafka_offsets import configured_work_store
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.pipeline.clock import now_ms
 
 POKE_INTERVAL_S = 10.0

@@ -11,7 +11,8 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, configured_work_store
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope

@@ -205,7 +205,7 @@ class SteppedStore:
 
     def __init__(self, store: MemoryStore, watch: Watch) -> None:
         self._store, self._watch = store, watch
-        self.uri = "memory"
+        self.uri = self.driver_uri = "memory"
 
     def create(self, name: str, data: bytes) -> bool:
         fate = wait_at(f"create {kind_of(name, data)}")
@@ -226,9 +226,9 @@ class SteppedStore:
         pause("get", _no_store)
         return self._store.get(name)
 
-    def list(self, folder: str, after: str = "") -> list[str]:
+    def list(self, folder: str) -> list[str]:
         pause("list", _no_store)
-        return self._store.list(folder, after)
+        return self._store.list(folder)
 
     def delete(self, name: str) -> None:
         pause("delete", _no_store)

@@ -5,7 +5,7 @@ Files would be synced to a disk, which takes most of the time; what the local st
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import insort
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +16,7 @@ from airflow_kafka_offsets.stores.store import Store
 class MemoryStore:
     """:class:`~airflow_kafka_offsets.stores.store.Store`, of one process."""
 
-    uri = "memory"
+    uri = driver_uri = "memory"
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -24,7 +24,7 @@ class MemoryStore:
 
     def create(self, name: str, data: bytes) -> bool:
         if name in self.objects:
-            return False
+            return self.objects[name] == data
         self.objects[name] = data
         child = name
         while True:
@@ -41,9 +41,8 @@ class MemoryStore:
     def get(self, name: str) -> bytes | None:
         return self.objects.get(name)
 
-    def list(self, folder: str, after: str = "") -> list[str]:
-        children = self._children.get(folder, [])
-        return children[bisect_right(children, after) :]
+    def list(self, folder: str) -> list[str]:
+        return [*self._children.get(folder, [])]
 
     def delete(self, name: str) -> None:
         if self.objects.pop(name, None) is not None:

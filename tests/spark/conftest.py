@@ -33,11 +33,14 @@ Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
 
 @pytest.fixture(scope="session")
-def spark(spark_environment: Mapping[str, str], spark_settings: Mapping[str, str]) -> Iterator[SparkSession]:
+def spark(
+    spark_environment: Mapping[str, str], spark_settings: Mapping[str, str], s3a_jars: list[Path]
+) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in spark_environment.items():
             patch.setenv(name, value)
         settings = {**spark_settings, "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+        settings["spark.jars"] = ",".join([spark_settings["spark.jars"], *map(str, s3a_jars)])
         settings["spark.driver.extraJavaOptions"] = QUICK
         session = SparkSession.builder.appName("tests").config(map=settings).getOrCreate()
         yield session

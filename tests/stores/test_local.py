@@ -152,7 +152,6 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.parametrize(
     "uri",
     [
-        "s3://bucket/path",
         "nosuchkind://bucket",
         "dbfs:/mnt/store",
         "abfss:container@account/path",

@@ -377,7 +377,7 @@ def test_entries_are_in_the_order_of_their_numbers_and_not_of_their_names(store:
 def test_a_window_is_a_batch_by_its_name(log: PipelineLog) -> None:
     assert log.window(DAY_1.name) is None
     begun = begin_window(log, DAY_1)
-    assert log.begin_window(DAY_1.name, Planned(window_plan(DAY_1))) is None
+    assert log.begin_window(DAY_1.name, Planned(window_plan(DAY_1, run=run("other")))) is None
     done = commit(begun)
     assert log.window(DAY_1.name) == done
     assert done.log == BatchLog(begun.log.planned, 1, done.log.later)

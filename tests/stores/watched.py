@@ -18,7 +18,8 @@ class Watched:
     """``before(verb, name)`` is called before each question is put to ``store``."""
 
     def __init__(self, store: Store, before: Callable[[str, str], None]) -> None:
-        self.store, self.before, self.uri = store, before, store.uri
+        self.store, self.before = store, before
+        self.uri, self.driver_uri = store.uri, store.driver_uri
 
     def create(self, name: str, data: bytes) -> bool:
         self.before("create", name)
@@ -28,9 +29,9 @@ class Watched:
         self.before("get", name)
         return self.store.get(name)
 
-    def list(self, folder: str, after: str = "") -> list[str]:
+    def list(self, folder: str) -> list[str]:
         self.before("list", folder)
-        return self.store.list(folder, after)
+        return self.store.list(folder)
 
     def delete(self, name: str) -> None:
         self.before("delete", name)

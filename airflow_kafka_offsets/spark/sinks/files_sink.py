@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.hadoop import Folders
 from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
@@ -39,7 +40,6 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     path_output,
     with_key,
 )
-from airflow_kafka_offsets.spark.sinks.hadoop import Folders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

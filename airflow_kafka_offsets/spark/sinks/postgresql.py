@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.hadoop import java_of
 from airflow_kafka_offsets.spark.sinks.contract import SinkBatch, overtaken, with_key
-from airflow_kafka_offsets.spark.sinks.hadoop import java_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

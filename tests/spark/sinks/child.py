@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark.sinks.hadoop import Folders
+from airflow_kafka_offsets.spark.hadoop import Folders
 from tests.spark.sinks import outputs
 from tests.spark.sinks.faults import Steps, kill_group
 

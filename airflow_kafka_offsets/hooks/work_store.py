@@ -1,0 +1,59 @@
+"""The work store that Airflow is configured with, opened with Airflow's connections."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import ObjectStoragePath
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.stores.location import Location
+from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
+from airflow_kafka_offsets.stores.store import Store
+
+_LOCAL_EXECUTORS = {"LocalExecutor", "SequentialExecutor"}
+
+
+def configured_work_store(uri: str | None) -> Store:
+    """The work store at ``uri``, else at ``[kafka_offsets] work_store``, else in ``AIRFLOW_HOME`` (one machine).
+
+    :raises InvalidRequest: the default store, where tasks may run on more than one machine.
+    """
+    chosen = uri or conf.get("kafka_offsets", "work_store", fallback="")
+    return open_store(chosen or _default_store(), _airflows_file_system)
+
+
+def _default_store() -> str:
+    """Two workers with a folder each would read records twice and skip others, and every run would be green."""
+    executors = [name.strip() for name in conf.get("core", "executor", fallback="LocalExecutor").split(",")]
+    # ``team:Executor``, an alias (``alias:path.Executor``) or a path
+    elsewhere = [name for name in executors if name.rpartition(":")[2].rpartition(".")[2] not in _LOCAL_EXECUTORS]
+    if elsewhere:
+        raise InvalidRequest(
+            (
+                f"There is no work store, and {', '.join(elsewhere)} may run tasks on several machines: the default, a "
+                "folder in AIRFLOW_HOME, is one machine's. Set [kafka_offsets] work_store "
+                "(AIRFLOW__KAFKA_OFFSETS__WORK_STORE) to a place that all of them and the Spark drivers reach, such as "
+                "s3://bucket/folder, or file:///folder on a shared disk.",
+            )
+        )
+    home = os.path.abspath(os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow")))
+    return f"file://{home}/kafka_offsets"
+
+
+def _airflows_file_system(location: Location) -> Any:
+    """fsspec's file system as Airflow's providers open it, with the connection in the URI."""
+    if location.account is not None and location.connection is None:
+        return machines_file_system(location)
+    try:
+        # The bucket alone: Airflow's path takes what stands before any @ for a connection.
+        return ObjectStoragePath(f"{location.kind}://{location.bucket}", conn_id=location.connection).fs
+    except ValueError as error:  # "No filesystem registered for scheme s3"
+        raise missing_package(location, error) from error
+    except AirflowNotFoundException:
+        raise InvalidRequest(
+            (f"The work store {location.uri} names the connection {location.connection!r}, and there is none.",)
+        ) from None

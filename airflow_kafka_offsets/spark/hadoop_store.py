@@ -1,0 +1,122 @@
+"""A work store as a Spark driver sees it: through Spark's file systems, with the credentials that they have.
+
+Nothing has to be installed on a driver for it. These file systems cannot create exclusively everywhere (``s3a`` lets
+two writers of one name win), which is why a driver only writes names that are its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.spark.hadoop import java_of
+from airflow_kafka_offsets.stores.location import Location, location_of
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.store import Store, unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_driver_store(uri: str, spark: SparkSession | None) -> Store:
+    """The work store at ``uri``, as this driver can reach it.
+
+    :param spark: by default the active session; a folder needs none.
+    :raises InvalidRequest: there is no session yet.
+    """
+    location = location_of(uri)
+    if location.kind == "file":
+        return open_store(uri)
+    session = spark or _active_session()
+    if session is None:
+        raise InvalidRequest(
+            (f"The work store {uri} is read through Spark: make the SparkSession before planned_batch is called.",)
+        )
+    # A session of Spark Connect has no JVM here: then fsspec, which has to be installed.
+    return HadoopStore(session, location) if hasattr(session, "_jvm") else open_store(uri)
+
+
+def _active_session() -> SparkSession | None:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+class HadoopStore:
+    """:class:`~airflow_kafka_offsets.stores.store.Store` through Hadoop's file system for its URI.
+
+    :raises InvalidRequest: there is no JVM to ask: a session of Spark Connect.
+    :raises StoreUnavailable: Spark has no file system for it, or no credentials.
+    """
+
+    def __init__(self, spark: SparkSession, location: Location) -> None:
+        self._fs = java_of(spark, "The work store is read").org.apache.hadoop.fs
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        self.uri = self.driver_uri = location.uri
+        self._root = _hadoop_uri(location, conf)
+        self._system = self._ask("open", "", lambda: self._fs.Path(self._root).getFileSystem(conf))
+
+    def create(self, name: str, data: bytes) -> bool:
+        if self._ask("look for", name, lambda: self._system.exists(self._path(name))):
+            return self.get(name) == data
+        self._ask("write", name, lambda: self._write(name, data))
+        return True
+
+    def get(self, name: str) -> bytes | None:
+        found: bytes | None = self._ask("read", name, lambda: self._read(name))
+        return found
+
+    def list(self, folder: str) -> list[str]:
+        statuses = self._ask("list", folder, lambda: self._system.listStatus(self._path(folder))) or ()
+        names = [(status.getPath().getName(), status.isDirectory()) for status in statuses]
+        return sorted(f"{name}/" if is_folder else name for name, is_folder in names)
+
+    def delete(self, name: str) -> None:
+        self._ask("remove", name, lambda: self._system.delete(self._path(name), False))
+
+    def _path(self, name: str) -> Any:
+        # As a URI's part: Hadoop's Path(String) takes no %-escapes as such, and keeps them.
+        return self._fs.Path(f"{self._root}/{name}".rstrip("/"))
+
+    def _write(self, name: str, data: bytes) -> None:
+        stream = self._system.create(self._path(name), True)
+        try:
+            stream.write(bytearray(data))
+        finally:
+            stream.close()
+
+    def _read(self, name: str) -> bytes:
+        stream = self._system.open(self._path(name))
+        try:
+            content: bytes = stream.readAllBytes()
+        finally:
+            stream.close()
+        return content
+
+    def _ask(self, verb: str, name: str, question: Any) -> Any:
+        """The answer; ``None`` where there is no such object or folder."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return question()
+        except Py4JJavaError as error:
+            java = error.java_exception
+            kind = java.getClass().getSimpleName()
+            if kind == "FileNotFoundException":
+                return None
+            said = next(iter(str(java.getMessage() or "").splitlines()), "")
+            if kind == "UnsupportedFileSystemException" or "ClassNotFound" in said:
+                raise StoreUnavailable(
+                    f"Cannot {verb} the work store {self.uri} on this driver",
+                    f"{kind}: {said}",
+                    "Spark has no file system for it: give the job its package, for S3 "
+                    "packages='org.apache.hadoop:hadoop-aws:<the version of Spark's Hadoop>'.",
+                ) from None
+            raise unavailable(self.uri, verb, name, f"{kind}: {said}") from None
+
+
+def _hadoop_uri(location: Location, conf: Any) -> str:
+    """The location as Spark names it; ``s3a://`` unless this Spark has something of its own for ``s3://``."""
+    if location.kind == "s3" and not conf.get("fs.s3.impl"):
+        return f"s3a://{location.root}"
+    return location.for_spark()

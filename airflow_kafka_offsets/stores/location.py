@@ -1,0 +1,71 @@
+"""The URI of a work store, taken apart: which kind it is, where it lies, and which connection leads to it.
+
+``s3://bucket/folder``, or with an Airflow connection ``s3://conn_id@bucket/folder``. The connection is in the authority
+alone: an ``@`` further on belongs to a name. Azure's may name its account, as Spark does:
+``abfss://container@account.dfs.core.windows.net/folder``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_kafka_offsets.errors import InvalidRequest
+
+_KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
+_KNOWN = "a folder's path, file:///…, s3://bucket/…, gs://bucket/… or abfs://container/…"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a work store is.
+
+    :ivar uri: as it was given.
+    :ivar kind: ``file``, ``s3``, ``gs`` or ``abfs``.
+    :ivar root: the folder, or bucket (Azure: container) and folder.
+    :ivar connection: the Airflow connection that leads there; ``None``: what the machine's surroundings give.
+    :ivar account: Azure's storage account, where the URI names it.
+    """
+
+    uri: str
+    kind: str
+    root: str
+    connection: str | None = None
+    account: str | None = None
+
+    def for_spark(self, account: str | None = None) -> str:
+        """The URI without its connection; with Azure's account, which Spark has to be told."""
+        account = self.account or account
+        if self.kind != "abfs" or account is None:
+            return f"{self.kind}://{self.root}"
+        return f"abfss://{self.bucket}@{account}.dfs.core.windows.net{self.root.removeprefix(self.bucket)}"
+
+    @property
+    def bucket(self) -> str:
+        return self.root.partition("/")[0]
+
+
+def location_of(uri: str) -> Location:
+    """:raises InvalidRequest: no store is known for it, or it names no bucket."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator and ":" not in uri.partition("/")[0]:
+        return Location(uri, "file", str(Path(uri).expanduser()))
+    if separator and scheme == "file" and rest.startswith("/"):
+        return Location(uri, "file", rest)
+    if not separator or scheme not in _KINDS:
+        raise InvalidRequest(
+            (
+                f"The work store {uri} cannot be used: give {_KNOWN}. Other stores are refused until it is shown that "
+                "of two writers of one name exactly one wins there.",
+            )
+        )
+    kind = _KINDS[scheme]
+    authority, _, folder = rest.partition("/")
+    connection, _, bucket = authority.rpartition("@")
+    account = None
+    if kind == "abfs" and "." in bucket:
+        connection, bucket, account = "", connection, bucket.partition(".")[0]
+    parts = [part for part in folder.split("/") if part]
+    if not bucket or {".", ".."} & set(parts):
+        raise InvalidRequest((f"The work store {uri} names no bucket or no proper folder: give {_KNOWN}.",))
+    return Location(uri, kind, "/".join([bucket, *parts]), connection or None, account)

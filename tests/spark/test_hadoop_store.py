@@ -1,0 +1,128 @@
+"""The work store on S3 as a driver sees it: through Spark's own file system, with nothing but Hadoop's jars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.spark import planned_batch
+from airflow_kafka_offsets.spark.hadoop_store import HadoopStore, open_driver_store
+from airflow_kafka_offsets.spark.loop import for_each_batch
+from airflow_kafka_offsets.spark.sinks import files
+from airflow_kafka_offsets.stores.location import location_of
+from airflow_kafka_offsets.stores.objects import safe_name
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.stores.reads import is_read
+from airflow_kafka_offsets.stores.store import Store
+from testbed.s3_server import KEY, SECRET
+from tests.spark.conftest import Plans
+from tests.stores.kinds import BUCKET, s3_server
+
+Filled = Callable[..., str]
+
+
+@pytest.fixture
+def s3(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, which has the server's address and credentials, as people configure them."""
+    settings = {
+        "fs.s3a.endpoint": s3_server().endpoint,
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.access.key": KEY,
+        "fs.s3a.secret.key": SECRET,
+        "fs.s3a.attempts.maximum": "1",
+        "fs.s3a.impl.disable.cache": "true",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
+def both(s3: SparkSession, tmp_path: Path) -> tuple[HadoopStore, Store]:
+    """One store, as the driver sees it and as Airflow does."""
+    uri = f"s3://{BUCKET}/{tmp_path.name}"
+    return HadoopStore(s3, location_of(uri)), open_store(uri)
+
+
+def test_what_airflow_writes_the_driver_reads_and_the_other_way_round(both: tuple[HadoopStore, Store]) -> None:
+    driver, airflow = both
+    name = f"pipelines/{safe_name('g/dag@x/é ?#%')}/1.json"
+    assert driver.get(name) is None
+    assert driver.list("pipelines") == []
+    assert airflow.create(name, bytes(range(256)))
+    assert driver.get(name) == bytes(range(256))
+    assert driver.list("pipelines") == airflow.list("pipelines") == [f"{safe_name('g/dag@x/é ?#%')}/"]
+    assert driver.create("a/2.json", b"") is True
+    assert driver.create("a/10.json", b"x" * 300_000) is True
+    assert airflow.get("a/10.json") == b"x" * 300_000
+    assert driver.list("a") == airflow.list("a") == ["10.json", "2.json"]
+
+
+def test_a_name_that_is_there_is_not_written_again(both: tuple[HadoopStore, Store]) -> None:
+    driver, airflow = both
+    assert driver.create("1.json", b"first")
+    assert driver.create("1.json", b"second") is False
+    assert driver.create("1.json", b"first"), "it is there as it was to be"
+    assert airflow.get("1.json") == b"first"
+    driver.delete("1.json")
+    driver.delete("1.json")
+    assert driver.get("1.json") is None
+
+
+def test_a_bucket_that_is_not_there_is_unavailable(s3: SparkSession) -> None:
+    with pytest.raises(StoreUnavailable, match="tpying-mistake"):
+        HadoopStore(s3, location_of("s3://tpying-mistake/x")).list("batches")
+
+
+def test_wrong_credentials_are_said_without_them(s3: SparkSession) -> None:
+    s3.conf.set("fs.s3a.aws.credentials.provider", "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider")
+    try:
+        with pytest.raises(StoreUnavailable, match=r"(?i)credential") as refused:
+            HadoopStore(s3, location_of(f"s3://{BUCKET}/x")).get("1.json")
+    finally:
+        s3.conf.unset("fs.s3a.aws.credentials.provider")
+    assert SECRET not in str(refused.value)
+
+
+def test_a_file_system_that_spark_lacks_is_named_with_what_brings_it(spark: SparkSession) -> None:
+    with pytest.raises(StoreUnavailable, match="Spark has no file system for it"):
+        HadoopStore(spark, location_of("gs://bucket/x")).get("1.json")
+
+
+def test_without_a_session_an_object_store_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_offsets.spark.hadoop_store._active_session", lambda: None)
+    with pytest.raises(InvalidRequest, match="make the SparkSession before planned_batch"):
+        open_driver_store("s3://bucket/x", None)
+
+
+def test_a_batch_is_read_reported_and_verified_with_store_and_output_on_s3(
+    s3: SparkSession, plans: Plans, filled: Filled, tmp_path: Path
+) -> None:
+    """Airflow's side through s3fs, the driver's through s3a."""
+    store = open_store(f"s3://{BUCKET}/{tmp_path.name}/store")
+    on_s3 = Plans(store, plans.broker)  # type: ignore[arg-type]
+    topic = filled(20, partitions=2)
+    stored = on_s3.batch({(topic, 0): (0, 10), (topic, 1): (0, 10)}, splits=2)
+    sink: Any = files(f"s3a://{BUCKET}/{tmp_path.name}/lake")
+    for split in (0, 1):
+        for _ in ("first", "again"):
+            arguments = job_arguments(
+                stored.plan_object, stored.log.plan.plan_id, split, store.driver_uri, plans.broker.bootstrap_servers
+            )
+            for_each_batch(s3, sink, arguments)
+    found = PipelineLog(store, stored.folder.split("/")[1]).read(stored.name)
+    assert found is not None
+    assert is_read(found)
+    rows = s3.read.parquet(f"s3a://{BUCKET}/{tmp_path.name}/lake")
+    assert rows.count() == rows.select("partition", "offset").distinct().count() == 20
+    assert isinstance(planned_batch(arguments).store, HadoopStore)

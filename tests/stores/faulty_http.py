@@ -1,0 +1,123 @@
+"""A proxy before an HTTP server on loopback that does to chosen requests what networks and busy servers do."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+_PER_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "expect"}
+
+
+@dataclass
+class FaultyHttp:
+    """A server on a port of its own, in a ``with`` block.
+
+    :ivar faults: what is done to the next requests for which ``meant`` is true, one each: a status; ``cut before`` (the
+        request never arrives), ``cut after`` (it arrives, and its answer is lost), ``hang`` (nothing comes back).
+    :ivar done: the faults that have been played.
+    """
+
+    target: str
+    faults: list[int | str] = field(default_factory=list)
+    meant: Callable[[str, str], bool] = lambda method, path: True
+    done: list[int | str] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        faulty, self._over = self, threading.Event()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                faulty._handle(self)
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def _handle(self, request: BaseHTTPRequestHandler) -> None:
+        body = _body(request)
+        fault = self.faults.pop(0) if self.faults and self.meant(request.command, request.path) else None
+        if fault is not None:
+            self.done.append(fault)
+        if fault == "hang":
+            self._over.wait(60)
+        elif isinstance(fault, int):
+            _answer(request, fault, {}, _ERROR.get(fault, b""))
+            return
+        if fault in ("cut before", "hang"):
+            _cut(request)
+            return
+        status, headers, content = self._forward(request, body)
+        if fault == "cut after":
+            _cut(request)
+            return
+        _answer(request, status, headers, content)
+
+    def _forward(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(urlsplit(self.target).netloc, timeout=30)
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in _PER_HOP}
+        connection.request(request.command, request.path, body, headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        found = {k: v for k, v in answer.getheaders() if k.lower() not in _PER_HOP}
+        if request.command == "HEAD":
+            found["Content-Length"] = answer.getheader("Content-Length") or "0"
+        connection.close()
+        return answer.status, found, content
+
+
+_CODES = {409: "ConditionalRequestConflict", 429: "SlowDown", 500: "InternalError", 503: "SlowDown"}
+_ERROR = {
+    status: f"<Error><Code>{code}</Code><Message>played</Message></Error>".encode() for status, code in _CODES.items()
+}
+
+
+def _body(request: BaseHTTPRequestHandler) -> bytes:
+    length = request.headers.get("Content-Length")
+    if length is not None:
+        return request.rfile.read(int(length))
+    if request.headers.get("Transfer-Encoding", "").lower() != "chunked":
+        return b""
+    body = b""
+    while size := int(request.rfile.readline().split(b";")[0], 16):
+        body += request.rfile.read(size)
+        request.rfile.readline()
+    while request.rfile.readline().strip():
+        pass
+    return body
+
+
+def _answer(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes) -> None:
+    request.send_response_only(status)
+    for name, value in headers.items():
+        request.send_header(name, value)
+    if "Content-Length" not in headers:
+        request.send_header("Content-Length", str(len(content)))
+    request.end_headers()
+    if request.command != "HEAD":
+        request.wfile.write(content)
+
+
+def _cut(request: BaseHTTPRequestHandler) -> None:
+    request.close_connection = True
+    request.connection.close()
