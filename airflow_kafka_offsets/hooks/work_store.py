@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import ObjectStoragePath
+from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -49,6 +49,8 @@ def _airflows_file_system(location: Location) -> Any:
     if location.account is not None and location.connection is None:
         return machines_file_system(location)
     try:
+        if location.connection is not None:
+            BaseHook.get_connection(location.connection)  # Amazon's provider goes on without one that is not there
         # The bucket alone: Airflow's path takes what stands before any @ for a connection.
         return ObjectStoragePath(f"{location.kind}://{location.bucket}", conn_id=location.connection).fs
     except ValueError as error:  # "No filesystem registered for scheme s3"
