@@ -56,8 +56,8 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Where airflow-kafka-offsets keeps its log of batches.",
                 "options": {
                     "work_store": {
-                        "description": "An ObjectStoragePath URI that every worker and the Spark drivers can reach. "
-                        "Default: the folder kafka_offsets in AIRFLOW_HOME, which works on one machine only.",
+                        "description": "A folder or s3://, gs:// or abfs:// URI that every worker and the Spark drivers can reach. "
+                        "Default: the folder kafka_offsets in AIRFLOW_HOME, under the local executor only.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "s3://aws_default@my-bucket/kafka_offsets",
