@@ -56,7 +56,7 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Where airflow-kafka-offsets keeps its log of batches.",
                 "options": {
                     "work_store": {
-                        "description": "A folder or s3://, gs:// or abfs:// URI that every worker and the Spark drivers can reach. "
+                        "description": "A folder, or an s3://, gs:// or abfs:// URI, that all workers and Spark drivers reach. "
                         "Default: the folder kafka_offsets in AIRFLOW_HOME, under the local executor only.",
                         "version_added": "0.1.0",
                         "type": "string",

@@ -59,7 +59,7 @@ BROKEN = (
     _broken("GroupMoved at resolve", (PLAN, 'if foreign and request.policies.on_group_moved == "fail" and', "if False and")),
     _broken("GroupMoved before the commit", (COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "")),
     _broken("GroupMoved before the group is written", (GROUP, "    if foreign:\n        raise group_moved(newest.log.plan.group_id", "    if False:\n        raise group_moved(newest.log.plan.group_id"), (COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "")),
-    _broken("the first plan signs", (PLAN, "        sign(asker.cluster, asker.request, asker.signature, seen.held, seen.after)\n", "        pass\n")),
+    _broken("the first plan signs", (PLAN, "        sign(asker.cluster, asker.request, asker.signature, seen.held, _kept_now(asker, seen), seen.after)\n", "        pass\n")),
     _broken("the mirror looks at the log after the group", (GROUP, "newest = as_if or pipeline.newest_commit() or newest", "newest = as_if or newest")),
     _broken("the mirror looks at the log again", (GROUP, "        after = pipeline.newest_commit()\n", "        after = newest\n")),
     _broken("the next number is above the mark", (PLAN, "max(newest.number or 0 if newest else 0, number_of(self.marked)) + 1", "(newest.number or 0 if newest else 0) + 1")),
