@@ -56,7 +56,7 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Where airflow-kafka-offsets keeps its log of batches.",
                 "options": {
                     "work_store": {
-                        "description": "A folder, or an s3://, gs:// or abfs:// URI, that all workers and Spark drivers reach. "
+                        "description": "A folder, or an s3://, gs:// or abfs:// URI, for all workers and drivers. "
                         "Default: the folder kafka_offsets in AIRFLOW_HOME, under the local executor only.",
                         "version_added": "0.1.0",
                         "type": "string",
