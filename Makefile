@@ -48,7 +48,8 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 	@$(BIN)/python -m testbed.demo
 
 # What needs a whole Airflow or a Spark cluster as processes, or drivers to kill: minutes each.
-SYSTEM := tests/faults tests/standalone tests/spark/test_standalone_cluster.py tests/spark/sinks/test_kills.py
+SYSTEM := tests/test_demo.py tests/faults tests/standalone tests/spark/test_standalone_cluster.py \
+  tests/spark/sinks/test_kills.py
 
 # Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
 PROCESSES := 3

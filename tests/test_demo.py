@@ -70,5 +70,5 @@ def test_a_cluster_of_ones_own_is_used_and_left_as_it_was(tmp_path: Path, broker
     output, _ = demo.communicate(timeout=600)
     assert demo.returncode == 0, output
     assert "every one of 124,000 records is in the output folder" in output
-    kafkas_own = {"__consumer_offsets", "__transaction_state"}
-    assert set(broker.admin().list_topics(timeout=10).topics) == before | kafkas_own
+    made = set(broker.admin().list_topics(timeout=10).topics) - before
+    assert made <= {"__consumer_offsets"}  # which is Kafka's own

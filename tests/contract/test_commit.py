@@ -223,7 +223,8 @@ def test_a_batch_that_is_begun_anew_while_it_is_committed_is_not(in_memory: Pipe
 
 def test_of_two_commits_of_one_plan_one_is_made_and_both_are_done(in_memory: Pipeline) -> None:
     run = in_memory.resolve("one").spark()
-    store = EventfulStore(in_memory.store, "/2.json", run.commit)
+    later = replace(run, pipeline=replace(run.pipeline, now_ms=run.pipeline.now_ms + 1))
+    store = EventfulStore(in_memory.store, "/2.json", later.commit)
     assert not with_store(run, store).commit().by_this
     assert entries(run.batch) == ["plan", "commit"]
 

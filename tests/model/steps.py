@@ -211,8 +211,9 @@ class SteppedStore:
         fate = wait_at(f"create {kind_of(name, data)}")
         if self._watch.is_out_of_place(name):
             raise _no_store()
+        is_new = self._store.get(name) is None
         created = (fate is None or fate.arrived > 0) and self._store.create(name, data)
-        if created:
+        if created and is_new:  # else these bytes were there: two of one task that write the same
             self._watch.on_create(name, data)
         if fate is None:
             return created

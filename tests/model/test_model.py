@@ -142,7 +142,7 @@ class Model(RuleBasedStateMachine):
         self.patches = [
             patch("airflow_kafka_offsets.stores.attempts.secrets.token_hex", lambda _: f"{next(attempts):08x}"),
             patch("airflow_kafka_offsets.pipeline.plan.secrets.choice", lambda _: next(digits)),
-            patch("airflow_kafka_offsets.spark.batch.open_store", lambda _: self.world.store),
+            patch("airflow_kafka_offsets.spark.hadoop_store.open_store", lambda _: self.world.store),
             patch("airflow_kafka_offsets.stores.pipeline_log.read_object", ReadOnce()),
         ]
         for each in self.patches:
