@@ -47,8 +47,8 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there
 	@$(BIN)/python -m testbed.demo
 
-# What needs a whole Airflow or a Spark cluster as processes, or drivers to kill: minutes each.
-SYSTEM := tests/test_demo.py tests/faults tests/standalone tests/spark/test_standalone_cluster.py \
+# What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
+SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/faults tests/standalone tests/spark/test_standalone_cluster.py \
   tests/spark/sinks/test_kills.py
 
 # Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
