@@ -13,7 +13,6 @@ import logging
 from dataclasses import replace
 
 from airflow_kafka_offsets.errors import (
-    AnotherAirflow,
     BatchClosed,
     BatchGone,
     DataLoss,
@@ -34,7 +33,7 @@ from airflow_kafka_offsets.offsets.window.claims import (
 )
 from airflow_kafka_offsets.offsets.window.late import count_late
 from airflow_kafka_offsets.pipeline.draft import Start, draft
-from airflow_kafka_offsets.pipeline.group import look_at_group
+from airflow_kafka_offsets.pipeline.group import look_at_group, refuse_another_airflow
 from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, goes_elsewhere, into_its_output, leave, overlapping
 from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.stores.outputs import claim_output
@@ -64,7 +63,7 @@ def _try(asker: Asker) -> Assignment | None:
     claim = claim_of_request(asker.request, description) or claim_of(_draft(asker))
     batch = pipeline.window(claim.name)
     _refuse_gone(asker, claim, batch)
-    _refuse_another_airflow(asker, batch)
+    refuse_another_airflow(asker.request, asker.signature, batch, {})
     step = next_step(asker.me, batch.log if batch else None, own=True, again=True, is_running=asker.around.is_running)
     match step, batch:
         case PlanNext(), None:
@@ -92,14 +91,6 @@ def _refuse_gone(asker: Asker, claim: Claim, batch: StoredBatch | None) -> None:
     own = asker.pipeline.batch_of_run(asker.run) if batch is None and asker.run else None
     if own is not None and own.folder == f"windows/{claim.name}":
         raise BatchGone(str(asker.run), str(claim), "was cleaned away", own.output)
-
-
-def _refuse_another_airflow(asker: Asker, batch: StoredBatch | None) -> None:
-    wrote = batch.log.last_instance if batch else None
-    mine = asker.around.instance
-    if wrote not in (None, mine) and asker.request.policies.on_another_airflow == "fail":
-        where = f"its work store {asker.pipeline.store.uri}"
-        raise AnotherAirflow(asker.pipeline.checkpoint_id, mine, str(wrote), where)
 
 
 def _do(asker: Asker, batch: StoredBatch, claim: Claim, take: bool) -> Assignment | None:

@@ -290,7 +290,7 @@ HOUSE = (
     Mutation("window: withdrawn late", WINDOW, "    if withdrawn is None or has_begun(batch):\n", "    if withdrawn is None:\n", "test_windows"),
     Mutation("window: planned again", WINDOW, 'raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")\n    if request.words.re_plan or plan.withdrawn:', 'raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")\n    if request.words.re_plan:', "test_windows"),
     Mutation("window: cleaned", WINDOW, "    if own is not None and own.folder == f\"windows/{claim.name}\":\n", "    if False:\n", "test_windows"),
-    Mutation("window: another Airflow", WINDOW, 'if wrote not in (None, mine) and asker.request.policies.on_another_airflow == "fail":', "if False:", "test_windows"),
+    Mutation("window: another Airflow", WINDOW, "    refuse_another_airflow(asker.request, asker.signature, batch, {})\n", "", "test_windows"),
     Mutation("window: replayed", WINDOW, "own=True, again=True,", "own=True, again=False,", "test_windows"),
     Mutation("window: found now", WINDOW, 'records now (re_plan takes them)" if more else ""', 'records now (re_plan takes them)" if False else ""', "test_windows"),
     Mutation("window: late", WINDOW, "        if before is not None and before.end_ms == claim.start_ms:\n", "        if before is not None:\n", "contract/test_complete"),
