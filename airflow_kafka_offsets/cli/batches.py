@@ -7,7 +7,6 @@ import re
 from airflow_kafka_offsets.cli.render import Table
 from airflow_kafka_offsets.offsets.batch.log import BatchLog, Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import unverified
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import claim_of
@@ -88,7 +87,7 @@ def _words(entry: Entry, *, first: bool, again: bool) -> str:
 def splits_of(batch: StoredBatch) -> Table:
     """Whether each split that was started is verified, by its read reports, and what speaks against it."""
     plan = batch.log.plan
-    attempts = {split: deciding_attempts(batch.store, batch.folder, split) for split in splits_to_start(plan)}
+    attempts = deciding_attempts(batch)
     problems = unverified(plan, attempts)
     rows: list[tuple[object, ...]] = []
     for split, deciding in attempts.items():

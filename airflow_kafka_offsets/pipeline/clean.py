@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids, read_batch
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids, is_entry, read_batch
 from airflow_kafka_offsets.stores.reads import has_begun
 from airflow_kafka_offsets.stores.store import Store
 
@@ -51,6 +51,8 @@ def remove(removal: Removal) -> None:
 
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
+    if not any(_is_old(oldest, before_ms) for oldest in _oldest(pipeline)):
+        return  # which most pipelines are told by their oldest batch alone
     kept: set[str] = set()
     commits = 0
     for batch in pipeline.newest_first():
@@ -63,6 +65,15 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         if found is None or not _is_old(found, before_ms):
             return  # younger ones follow
         yield Removal(pipeline, found, _names(found))
+
+
+def _oldest(pipeline: PipelineLog) -> Iterator[StoredBatch]:
+    """The oldest batch, if there is one."""
+    for folder in pipeline.oldest_first():
+        found = read_batch(pipeline.store, folder)
+        if found is not None:
+            yield found
+        return
 
 
 def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
@@ -90,10 +101,6 @@ def _is_old(batch: StoredBatch, before_ms: int) -> bool:
 def _names(batch: StoredBatch) -> tuple[str, ...]:
     """Its objects, in the order in which they go: reports first, then the log from its end."""
     store, folder = batch.store, batch.folder
-    reads = [
-        f"{folder}/reads/{split}{name}"
-        for split in store.list(f"{folder}/reads")
-        for name in store.list(f"{folder}/reads/{split[:-1]}")
-    ]
-    entries = sorted((n for n in store.list(folder) if not n.endswith("/")), key=lambda n: -int(n.partition(".")[0]))
-    return (*reads, *(f"{folder}/{name}" for name in entries))
+    names = store.list(folder)
+    entries = sorted((name for name in names if is_entry(name)), key=lambda name: -int(name.removesuffix(".json")))
+    return (*(f"{folder}/{name}" for name in names if not is_entry(name)), *(f"{folder}/{name}" for name in entries))

@@ -93,11 +93,13 @@ def commit_batch(
             as_if = replace(batch, log=batch.log.with_entry(entry))
             break
         done = batch.append(entry)
-        by_this = done is not None
-        batch = done or batch.again()
+        if done is not None:
+            by_this, batch = True, done
+            break
+        batch = batch.again()
     if batch.log.plan.window:
         return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
-    return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, dry_run=dry_run, as_if=as_if))
+    return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, known=batch, dry_run=dry_run, as_if=as_if))
 
 
 def _refuse_another_airflow(batch: StoredBatch, me: Actor) -> None:

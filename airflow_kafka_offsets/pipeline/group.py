@@ -150,15 +150,22 @@ def signature_of(plan: OffsetPlan, me: Actor) -> Signature:
 
 
 def mirror(
-    pipeline: PipelineLog, cluster: Cluster, me: Actor, *, dry_run: bool = False, as_if: StoredBatch | None = None
+    pipeline: PipelineLog,
+    cluster: Cluster,
+    me: Actor,
+    *,
+    known: StoredBatch | None = None,
+    dry_run: bool = False,
+    as_if: StoredBatch | None = None,
 ) -> Mirrored:
     """Make the group equal to the position, on the partitions of the newest committed batch.
 
+    :param known: the batch that was just committed; it is not read again.
     :param as_if: for a dry run, the batch that would be that one.
     :raises GroupMoved: somebody else wrote to the group; nothing is overwritten.
     :raises GroupActive: the group has live members.
     """
-    newest = as_if or pipeline.newest_commit()
+    newest = as_if or pipeline.newest_commit(known)
     for _ in range(_TRIES):
         if newest is None:
             return Mirrored(left_alone="the pipeline has no position yet")
@@ -171,13 +178,13 @@ def mirror(
             with nullcontext() if dry_run else cluster.open_commit(plan.group_id, plan.fencing) as commit:
                 held = cluster.committed(plan.group_id, partitions)
                 # The look at the log comes after the one at the group.
-                newest = as_if or pipeline.newest_commit() or newest
+                newest = as_if or pipeline.newest_commit(newest) or newest
                 offsets = _to_mirror(newest, partitions, held, signature_of(plan, me))
                 if commit is not None:
                     _send(commit, offsets, cluster, plan.group_id, plan.fencing)
         except (CommitUnsettled, CommitConflict):
             continue  # the next look tells whether it arrived, and what a faster one has written
-        after = pipeline.newest_commit()
+        after = pipeline.newest_commit(newest)
         if dry_run or after is None or after.folder == newest.folder:
             return Mirrored({tp: (held[tp].offset if tp in held else None, c.offset) for tp, c in offsets.items()})
         newest = after

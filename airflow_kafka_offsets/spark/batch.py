@@ -87,6 +87,11 @@ class Batch:
             raise InvalidRequest(["batch.scanned comes after read_batch with the same batch."])
         return self._source
 
+    @property
+    def folder(self) -> str:
+        """Where the work store has all that is known of the batch."""
+        return self.plan_object.rpartition("/")[0]
+
     def look(self) -> None:
         """Go on only while nobody has taken this job's place; a sink calls it right before the output changes.
 

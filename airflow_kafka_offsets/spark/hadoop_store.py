@@ -43,7 +43,9 @@ def _active_session() -> SparkSession | None:
 
 
 class HadoopStore:
-    """:class:`~airflow_kafka_offsets.stores.store.Store` through Hadoop's file system for its URI.
+    """:class:`~airflow_kafka_offsets.stores.store.Store` through Hadoop's file system for its URI, but for one promise.
+
+    ``create`` writes whatever is there: the name must be the caller's own.
 
     :raises InvalidRequest: there is no JVM to ask: a session of Spark Connect.
     :raises StoreUnavailable: Spark has no file system for it, or no credentials.
@@ -57,8 +59,6 @@ class HadoopStore:
         self._system = self._ask("open", "", lambda: self._fs.Path(self._root).getFileSystem(conf))
 
     def create(self, name: str, data: bytes) -> bool:
-        if self._ask("look for", name, lambda: self._system.exists(self._path(name))):
-            return self.get(name) == data
         self._ask("write", name, lambda: self._write(name, data))
         return True
 
@@ -79,7 +79,8 @@ class HadoopStore:
         return self._fs.Path(f"{self._root}/{name}".rstrip("/"))
 
     def _write(self, name: str, data: bytes) -> None:
-        stream = self._system.create(self._path(name), True)
+        builder = self._system.createFile(self._path(name)).overwrite(True).recursive()
+        stream = builder.opt("fs.s3a.create.performance", "true").build()  # no look for what is there
         try:
             stream.write(bytearray(data))
         finally:

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.spark.batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.report import report_batch
 from airflow_kafka_offsets.spark.source import read_batch
 from airflow_kafka_offsets.stores.pipeline_log import read_batch as read_batch_log
+from airflow_kafka_offsets.stores.reads import any_has_begun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,24 +96,23 @@ def _windows_of_nobody(spark: SparkSession, batch: Batch, name: BatchName, write
     Every split's driver looks, since any may be the first. It looks at the output before it looks who has begun: a
     driver that writes has begun before.
     """
-    folder = batch.plan_object.rpartition("/")[0]
-    if batch.store.list(f"{folder}/reads"):
+    if any_has_begun(batch.store.list(batch.folder)):
         return []
-    unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(batch, folder, key)]
-    return [] if batch.store.list(f"{folder}/reads") else unknown
+    unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(batch, key)]
+    return [] if unknown and any_has_begun(batch.store.list(batch.folder)) else unknown
 
 
-def _is_in_the_way(batch: Batch, folder: str, key: str) -> bool:
+def _is_in_the_way(batch: Batch, key: str) -> bool:
     """Whether the key is of a window that overlaps the batch's, and that nobody of this log has written."""
     found = window_of_key(key, batch.plan.pipeline or "")
     if found is None or not claim_of(batch.plan).overlaps(found[0]):
         return False
-    window = read_batch_log(batch.store, f"{folder.rpartition('/')[0]}/{found[1]}")
+    window = read_batch_log(batch.store, f"{batch.folder.rpartition('/')[0]}/{found[1]}")
     return window is None or window.log.plan.withdrawn
 
 
 def _is_committed(batch: Batch) -> bool:
-    found = read_batch_log(batch.store, batch.plan_object.rpartition("/")[0])
+    found = read_batch_log(batch.store, batch.folder)
     return found is not None and found.log.committed is not None
 
 

@@ -49,9 +49,10 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     """
     all_options = _source_options(spark, batch, options)
     frame = _frame(spark, batch, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
-    require_current(batch.store, batch.plan_object, batch.plan)
+    names = batch.store.list(batch.folder)
+    require_current(batch.store, batch.plan_object, batch.plan, names)
     require_records(spark, batch, all_options)
-    attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output)
+    attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names)
     attempt.look()
     batch._attempt, batch._source = attempt, frame
     log.info(

@@ -13,13 +13,14 @@ by nobody, until the split is written anew.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import LateAttempt, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.reads.verify import ReadReport
 from airflow_kafka_offsets.stores.pipeline_log import newer_plan
-from airflow_kafka_offsets.stores.reads import attempt_numbers, begin_attempt, report_of, store_report
+from airflow_kafka_offsets.stores.reads import attempt_numbers, begin_attempt, has_reported, report_of, store_report
 from airflow_kafka_offsets.stores.store import Store
 
 
@@ -46,8 +47,7 @@ class SplitAttempt:
         :raises LateAttempt: another attempt at this split has begun since.
         :raises PlanReplaced: the batch was planned anew.
         """
-        rival = self._rival()
-        replaced = newer_plan(self.store, self.plan_object)
+        rival, replaced = self._overtaken(self.store.list(self._folder))
         if rival is None and replaced is None:
             return
         self.report_nothing_written()
@@ -61,18 +61,19 @@ class SplitAttempt:
         :raises LateAttempt: another attempt has begun since, or the batch was planned anew; there is no report then.
         :raises StoreUnavailable: this attempt has reported already.
         """
-        rival = self._rival()
-        replaced = newer_plan(self.store, self.plan_object)
+        names = self.store.list(self._folder)
+        rival, replaced = self._overtaken(names)
         if rival is not None or replaced is not None:
             begin(self.store, self.plan_object, self.plan, self.split, self.output)
             by = f"attempt {rival}" if rival is not None else f"plan {replaced}"
             raise LateAttempt(str(self), by, self.output or "the output", wrote=True)
-        if not store_report(self.store, self._folder, self.random, report):
+        if has_reported(names, self.split, self.number, self.random):
             raise StoreUnavailable(
                 f"Cannot report {self}",
                 "it has reported already",
                 "One attempt makes one report: call report_batch once.",
             )
+        store_report(self.store, self._folder, self.random, report)
 
     def report_nothing_written(self) -> None:
         report = ReadReport(self.plan.plan_id, self.split, self.number, "rows", {}, self.output, wrote=False)
@@ -82,9 +83,13 @@ class SplitAttempt:
     def _folder(self) -> str:
         return self.plan_object.rpartition("/")[0]
 
-    def _rival(self) -> int | None:
-        """The number of another attempt that is not older and may have written; ``None`` where there is none."""
-        for number, random in attempt_numbers(self.store, self._folder, self.split):
+    def _overtaken(self, names: Sequence[str]) -> tuple[int | None, str | None]:
+        """The number of an attempt and the id of a plan that took this one's place; ``None`` where there is none."""
+        return self._rival(names), newer_plan(self.store, self.plan_object, names)
+
+    def _rival(self, names: Sequence[str]) -> int | None:
+        """The number of another attempt that is not older and may have written."""
+        for number, random in attempt_numbers(names, self.split):
             if number < self.number or (number, random) == (self.number, self.random):
                 continue
             report = report_of(self.store, self._folder, self.split, number, random)
@@ -96,17 +101,23 @@ class SplitAttempt:
         return f"attempt {self.number} at split {self.split} of {self.plan.batch}"
 
 
-def begin(store: Store, plan_object: str, plan: OffsetPlan, split: int, output: str | None) -> SplitAttempt:
-    """Put the next attempt on record; :meth:`SplitAttempt.look` comes next."""
+def begin(
+    store: Store, plan_object: str, plan: OffsetPlan, split: int, output: str | None, names: Sequence[str] | None = None
+) -> SplitAttempt:
+    """Put the next attempt on record; :meth:`SplitAttempt.look` comes next.
+
+    :param names: what the batch's folder held when this job looked; by default it looks now. Who looked too early takes
+        a number that another one has, and stops.
+    """
     folder = plan_object.rpartition("/")[0]
-    number = max((number for number, _ in attempt_numbers(store, folder, split)), default=0) + 1
+    number = max((n for n, _ in attempt_numbers(store.list(folder) if names is None else names, split)), default=0) + 1
     random = secrets.token_hex(4)
     begin_attempt(store, folder, split, number, random, {"plan_id": plan.plan_id, "output": output})
     return SplitAttempt(store, plan_object, plan, split, output, number, random)
 
 
-def require_current(store: Store, plan_object: str, plan: OffsetPlan) -> None:
+def require_current(store: Store, plan_object: str, plan: OffsetPlan, names: Sequence[str]) -> None:
     """:raises PlanReplaced: the batch was planned anew since this plan was handed out."""
-    replaced = newer_plan(store, plan_object)
+    replaced = newer_plan(store, plan_object, names)
     if replaced is not None:
         raise PlanReplaced(str(plan.batch), plan.plan_id, replaced)

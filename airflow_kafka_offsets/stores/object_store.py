@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import StoreUnavailable
@@ -102,7 +103,9 @@ class ObjectStore:
 
     def _ls(self, path: str) -> Sequence[Mapping[str, Any]]:
         self._fs.invalidate_cache()
-        found: Sequence[Mapping[str, Any]] = self._call(self._fs._ls, path, detail=True)
+        # s3fs's `_ls` lists the folder above of what it does not find, with all that is there.
+        list_folder = getattr(self._fs, "_lsdir", None) or partial(self._fs._ls, detail=True)
+        found: Sequence[Mapping[str, Any]] = self._call(list_folder, path)
         return found
 
     def _call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -6,7 +6,7 @@
         batches/<hundreds>/<number>/<k>.json      the log of a batch: k = 1, 2, …, each a plan, a ``taken`` or a commit
         windows/<from>--<to>/<k>.json             the same, of a window
         window-claims/<yyyy-mm>/<from>--<to>      a name in each month that the window lies in
-        …/reads/<split>/…                         what Spark drivers report (``reads``)
+        …/<split>-<n>-<random>.{begun,report}.json    beside them, what Spark drivers report (``reads``)
         runs/<dag_id>/<run_id>/<task_id>/<map>.json    which batch that run took
 
 The newest batch is found by two listings of one page each, at the ten thousandth batch as at the tenth.
@@ -15,7 +15,7 @@ The newest batch is found by two listings of one page each, at the ten thousandt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -99,14 +99,17 @@ class PipelineLog:
 
     # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def newest(self) -> StoredBatch | None:
+    def newest(self, known: StoredBatch | None = None) -> StoredBatch | None:
         """The batch with the highest number; ``None`` where there is none."""
-        return next(self.newest_first(), None)
+        return next(self.newest_first(known), None)
 
-    def newest_first(self) -> Iterator[StoredBatch]:
-        """The batches from the newest on, each read when it is asked for."""
+    def newest_first(self, known: StoredBatch | None = None) -> Iterator[StoredBatch]:
+        """The batches from the newest on, each read when it is asked for.
+
+        :param known: see :func:`read_batch`.
+        """
         for folder in self._folders(reverse=True):
-            found = read_batch(self.store, folder)
+            found = read_batch(self.store, folder, known)
             if found is not None:  # a folder whose batch is being removed
                 yield found
 
@@ -114,9 +117,12 @@ class PipelineLog:
         """The batches' folders from the oldest on."""
         return self._folders(reverse=False)
 
-    def newest_commit(self) -> StoredBatch | None:
-        """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed."""
-        newest = self.newest()
+    def newest_commit(self, known: StoredBatch | None = None) -> StoredBatch | None:
+        """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed.
+
+        :param known: see :func:`read_batch`.
+        """
+        newest = self.newest(known)
         if newest is None or newest.log.committed:
             return newest
         batch = newest.log.plan.batch
@@ -214,14 +220,17 @@ def checkpoint_ids(store: Store) -> list[str]:
     return [unquote(name[:-1]) for name in store.list("pipelines") if name.endswith("/") and "%2D" not in name]
 
 
-def read_batch(store: Store, folder: str) -> StoredBatch | None:
+def read_batch(store: Store, folder: str, known: StoredBatch | None = None) -> StoredBatch | None:
     """The batch in ``folder`` as its log says; ``None`` where there is none.
 
+    :param known: a batch as it was; it is not read again where nobody has written to its log since.
     :raises StoreDamaged: an entry is torn, missing or altered.
     """
-    numbers = sorted(int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name)))
+    numbers = _entry_numbers(store.list(folder))
     if not numbers:
         return None
+    if known is not None and (known.folder, known.log.next_number) == (folder, numbers[-1] + 1):
+        return known
     entries: list[Entry] = []
     for number in range(numbers[-1], 0, -1):
         entry = read_object(store, f"{folder}/{number}.json", entry_from_dict)
@@ -241,15 +250,27 @@ def read_plan(store: Store, name: str) -> Planned | None:
     return read_object(store, name, _planned)
 
 
-def newer_plan(store: Store, plan_object: str) -> str | None:
-    """The id of a plan that took the place of the one in ``plan_object``; ``None`` where that is the current one."""
+def newer_plan(store: Store, plan_object: str, names: Iterable[str]) -> str | None:
+    """The id of a plan that took the place of the one in ``plan_object``; ``None`` where that is the current one.
+
+    :param names: what the batch's folder holds.
+    """
     folder, _, own = plan_object.rpartition("/")
-    numbers = sorted(int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name)))
+    numbers = _entry_numbers(names)
     for number in reversed([n for n in numbers if n > int(own.removesuffix(".json"))]):
         entry = read_object(store, f"{folder}/{number}.json", entry_from_dict)
         if isinstance(entry, Planned):
             return entry.plan.plan_id
     return None
+
+
+def is_entry(name: str) -> bool:
+    """Whether an object in a batch's folder is an entry of its log; else it is of its reads."""
+    return _ENTRY.fullmatch(name) is not None
+
+
+def _entry_numbers(names: Iterable[str]) -> list[int]:
+    return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
 
 
 def _planned(data: dict[str, Any]) -> Planned:

@@ -1,14 +1,15 @@
 """What the work store keeps of a batch's reads: each split's attempts, and their reports.
 
-``…/reads/<split>/<n>-<random>.begun.json`` before a split is read, ``….report.json`` at the end. An attempt takes the
-number above the highest that it finds. That needs no exclusive creation, which Hadoop's file systems do not have
-everywhere: two that begin at once have one number, each finds the other when it looks again, and neither goes on.
+``<split>-<n>-<random>.begun.json`` before a split is read, ``….report.json`` at the end, beside the entries of the
+batch's log: so one listing shows the current plan and every attempt. An attempt takes the number above the highest that
+it finds. That needs no exclusive creation, which Hadoop's file systems do not have everywhere: two that begin at once
+have one number, each finds the other when it looks again, and neither goes on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
@@ -17,61 +18,84 @@ from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.store import Store
 
-_NAME = re.compile(r"(\d+)-([a-z0-9]+)\.(begun|report)\.json")
+_NAME = re.compile(r"(\d+)-(\d+)-([a-z0-9]+)\.(begun|report)\.json")
 
 
-def attempt_numbers(store: Store, folder: str, split: int) -> list[tuple[int, str]]:
-    """Number and random part of every attempt at a split that has begun, ascending."""
-    found = {(int(m[1]), m[2]) for name in store.list(f"{folder}/reads/{split}") if (m := _NAME.fullmatch(name))}
-    return sorted(found)
+def attempt_numbers(names: Iterable[str], split: int) -> list[tuple[int, str]]:
+    """Number and random part of every attempt at a split that has begun, ascending.
+
+    :param names: what the batch's folder holds.
+    """
+    found = (match for name in names if (match := _NAME.fullmatch(name)))
+    return sorted({(int(match[2]), match[3]) for match in found if int(match[1]) == split})
 
 
 def has_begun(batch: StoredBatch) -> bool:
     """Whether a Spark job has begun to read any split of any plan of the batch."""
-    return bool(batch.store.list(f"{batch.folder}/reads"))
+    return any_has_begun(batch.store.list(batch.folder))
 
 
-def begin_attempt(store: Store, folder: str, split: int, number: int, random: str, value: Mapping[str, Any]) -> bool:
-    name = f"{folder}/reads/{split}/{number:06}-{random}.begun.json"
-    return create_object(store, name, {"version": 1, **value})
+def any_has_begun(names: Iterable[str]) -> bool:
+    """The same, of what the batch's folder holds."""
+    return any(_NAME.fullmatch(name) for name in names)
 
 
-def store_report(store: Store, folder: str, random: str, report: ReadReport) -> bool:
-    name = f"{folder}/reads/{report.split}/{report.attempt:06}-{random}.report.json"
-    return create_object(store, name, report.to_dict())
+def begin_attempt(store: Store, folder: str, split: int, number: int, random: str, value: Mapping[str, Any]) -> None:
+    create_object(store, f"{folder}/{_attempt(split, number, random)}.begun.json", {"version": 1, **value})
+
+
+def store_report(store: Store, folder: str, random: str, report: ReadReport) -> None:
+    create_object(store, f"{folder}/{_attempt(report.split, report.attempt, random)}.report.json", report.to_dict())
+
+
+def has_reported(names: Iterable[str], split: int, number: int, random: str) -> bool:
+    """Whether one attempt has made its report.
+
+    :param names: what the batch's folder holds.
+    """
+    return f"{_attempt(split, number, random)}.report.json" in names
 
 
 def report_of(store: Store, folder: str, split: int, number: int, random: str) -> ReadReport | None:
     """The report of one attempt; ``None`` where it has made none."""
-    return read_object(store, f"{folder}/reads/{split}/{number:06}-{random}.report.json", ReadReport.from_dict)
+    return read_object(store, f"{folder}/{_attempt(split, number, random)}.report.json", ReadReport.from_dict)
 
 
 def highest_attempts(batch: StoredBatch, splits: Collection[int]) -> dict[int, int]:
     """Of each split the number of its highest attempt so far; splits without one are absent."""
-    numbers = {split: attempt_numbers(batch.store, batch.folder, split) for split in splits}
+    names = batch.store.list(batch.folder)
+    numbers = {split: attempt_numbers(names, split) for split in splits}
     return {split: found[-1][0] for split, found in numbers.items() if found}
 
 
-def deciding_attempts(store: Store, folder: str, split: int) -> list[Attempt]:
-    """The attempts with the highest number that may have written: those that decide whether the split is verified."""
+def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
+    """Of each split that was started the attempts with the highest number that may have written.
+
+    They decide whether the split is verified.
+    """
+    names = batch.store.list(batch.folder)
+    return {split: _deciding(batch, names, split) for split in splits_to_start(batch.log.plan)}
+
+
+def require_read(batch: StoredBatch, newer_than: Mapping[int, int] | None = None) -> None:
+    """:raises ReadNotVerified: the reports do not show that every started split holds the current plan's records."""
+    require_verified(batch.log.plan, deciding_attempts(batch), newer_than)
+
+
+def is_read(batch: StoredBatch) -> bool:
+    return not unverified(batch.log.plan, deciding_attempts(batch))
+
+
+def _deciding(batch: StoredBatch, names: Iterable[str], split: int) -> list[Attempt]:
     deciding: list[Attempt] = []
-    for number, random in reversed(attempt_numbers(store, folder, split)):
+    for number, random in reversed(attempt_numbers(names, split)):
         if deciding and number < deciding[0].number:
             break
-        attempt = Attempt(number, report_of(store, folder, split, number, random))
+        attempt = Attempt(number, report_of(batch.store, batch.folder, split, number, random))
         if attempt.may_have_written:
             deciding.append(attempt)
     return deciding
 
 
-def require_read(batch: StoredBatch, newer_than: Mapping[int, int] | None = None) -> None:
-    """:raises ReadNotVerified: the reports do not show that every started split holds the current plan's records."""
-    require_verified(batch.log.plan, _deciding(batch), newer_than)
-
-
-def is_read(batch: StoredBatch) -> bool:
-    return not unverified(batch.log.plan, _deciding(batch))
-
-
-def _deciding(batch: StoredBatch) -> dict[int, list[Attempt]]:
-    return {split: deciding_attempts(batch.store, batch.folder, split) for split in splits_to_start(batch.log.plan)}
+def _attempt(split: int, number: int, random: str) -> str:
+    return f"{split}-{number:06}-{random}"

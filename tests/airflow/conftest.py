@@ -89,7 +89,7 @@ class Orders:
 
     def attempts(self, split: int = 0) -> int:
         """How often the split of the newest batch was begun."""
-        return len(attempt_numbers(self.log.store, self.newest.folder, split))
+        return len(attempt_numbers(self.log.store.list(self.newest.folder), split))
 
 
 @pytest.fixture

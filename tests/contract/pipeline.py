@@ -97,9 +97,10 @@ class Job:
 
         :raises RecordsGone: Kafka does not have all of them any more; nothing was begun.
         """
-        require_current(self.pipeline.store, self.plan_object, self.plan)
+        names = self.pipeline.store.list(self.plan_object.rpartition("/")[0])
+        require_current(self.pipeline.store, self.plan_object, self.plan, names)
         self.read()
-        self.attempt = begin(self.pipeline.store, self.plan_object, self.plan, self.split, self.plan.output)
+        self.attempt = begin(self.pipeline.store, self.plan_object, self.plan, self.split, self.plan.output, names)
         self.attempt.look()
         return self
 

@@ -51,11 +51,11 @@ FIRST_PLAN = f"{BATCHES}/1.json"
 
 
 def begun(split: int = 0, attempt: int = 1) -> str:
-    return f"{BATCHES}/reads/{split}/{attempt:06}-*.begun.json"
+    return f"{BATCHES}/{split}-{attempt:06}-*.begun.json"
 
 
 def report(split: int = 0, attempt: int = 1) -> str:
-    return f"{BATCHES}/reads/{split}/{attempt:06}-*.report.json"
+    return f"{BATCHES}/{split}-{attempt:06}-*.report.json"
 
 
 # Files below the output: of a Spark task that has finished, staged where readers do not look; and in their place.

@@ -128,7 +128,7 @@ def _plans(store: Path) -> list[_Plan]:
             ):
                 ends[number], sizes[number] = end, end - start
         reports = []
-        for report in file.parent.glob("reads/*/*.report.json"):
+        for report in file.parent.glob("*.report.json"):
             said = _read(report)
             if said is not None and said["wrote"] and said["plan_id"] == value["plan_id"]:
                 counts = {

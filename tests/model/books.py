@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tests.model.world import World
 
 _ENTRY = re.compile(r"(pipelines/([^/]+)/(batches/\d{8}/(\d{10})|windows/[^/]+))/(\d+)\.json")
-_READ = re.compile(r"(pipelines/.+)/reads/(\d+)/(\d+)-([a-z0-9]+)\.(begun|report)\.json")
+_READ = re.compile(r"(pipelines/.+)/(\d+)-(\d+)-([a-z0-9]+)\.(begun|report)\.json")
 
 
 @dataclass
@@ -561,7 +561,7 @@ class Books:
                 self.accounted[batch.pipeline, log].discard(offset)
 
     def _is_there(self, attempt: Try) -> bool:
-        name = f"{attempt.folder}/reads/{attempt.split}/{attempt.number:06}-{attempt.random}.begun.json"
+        name = f"{attempt.folder}/{attempt.split}-{attempt.number:06}-{attempt.random}.begun.json"
         return name in self.world.memory.objects
 
     def verified(self, folder: str) -> bool:

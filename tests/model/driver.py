@@ -30,9 +30,10 @@ def drive(world: World, handed: Handed, split: int, *, short: bool = False) -> N
     batch = planned_batch(job_arguments(handed.plan_object, handed.plan_id or "", split, world.store.uri))
     plan, output = batch.plan, batch.output or ""
     refuse_unknown_output(None, batch, _Sink(world, output))  # type: ignore[arg-type]
-    require_current(batch.store, batch.plan_object, plan)
+    names = batch.store.list(batch.folder)
+    require_current(batch.store, batch.plan_object, plan, names)
     _require_records(world, plan, split)
-    attempt = begin(batch.store, batch.plan_object, plan, split, output)
+    attempt = begin(batch.store, batch.plan_object, plan, split, output, names)
     _look(world, attempt)
     pause("read the records", SparkFailed)
     rows = _read(world, plan, split, short)

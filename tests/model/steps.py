@@ -241,7 +241,7 @@ def kind_of(name: str, data: bytes) -> str:
     """What an object is: ``plan``, ``taken``, ``commit``, ``begun``, ``report``, ``run``, ``claim`` or ``output``."""
     if name.startswith("outputs/"):
         return "output"
-    if "/reads/" in name:
+    if name.endswith((".begun.json", ".report.json")):
         return name.rsplit(".", 2)[-2]
     if "/window-claims/" in name:
         return "claim"

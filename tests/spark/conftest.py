@@ -139,12 +139,12 @@ def require_read(batch: StoredBatch) -> None:
 
 def attempts(batch: StoredBatch, split: int = 0) -> list[int]:
     """The numbers of the attempts that are on record."""
-    return [number for number, _ in reads.attempt_numbers(batch.store, batch.folder, split)]
+    return [number for number, _ in reads.attempt_numbers(batch.store.list(batch.folder), split)]
 
 
 def proofs(batch: StoredBatch, split: int = 0) -> list[str]:
     """By which proof the attempts have reported."""
-    found = reads.attempt_numbers(batch.store, batch.folder, split)
+    found = reads.attempt_numbers(batch.store.list(batch.folder), split)
     reports = [reads.report_of(batch.store, batch.folder, split, *attempt) for attempt in found]
     return [report.proof for report in reports if report is not None]
 
@@ -211,8 +211,10 @@ def with_transactions(
     committed, aborted, still_open = transactional(), transactional(), transactional()
     _produce(committed, name, 5)
     committed.commit_transaction(30)
+    _wait_for_end(broker, name, 6)  # the call returns before the marker is in the log
     _produce(aborted, name, 3)
     aborted.abort_transaction(30)
+    _wait_for_end(broker, name, 10)
     broker.produce_many(name, 2)
     _produce(still_open, name, 2)
     assert broker.offset_bounds(name) == {0: (0, 14)}
@@ -225,6 +227,10 @@ def _produce(producer: Producer, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, value=b"%d" % number, partition=0)
     assert producer.flush(30) == 0
+
+
+def _wait_for_end(broker: KafkaBroker, topic: str, end: int) -> None:
+    wait_for(f"{topic} ends at {end}", lambda: broker.offset_bounds(topic) == {0: (0, end)})
 
 
 def _last_stable_offset(broker: KafkaBroker, topic: str) -> int:

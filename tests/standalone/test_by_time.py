@@ -97,7 +97,7 @@ class Site:
     def attempts(self, dag_id: str, topic: str, run_id: str) -> int:
         log, batch = self.log(dag_id, topic), self.batch_of(dag_id, topic, run_id)
         assert batch is not None
-        return len(attempt_numbers(log.store, f"{log.root}/{batch.folder}", 0))
+        return len(attempt_numbers(log.store.list(f"{log.root}/{batch.folder}"), 0))
 
     def committed(self, dag_id: str, topic: str) -> dict[int, int]:
         return committed_offsets(self.broker, f"{topic}-{dag_id}", topic)

@@ -79,7 +79,7 @@ def problems(batch: StoredBatch, newer_than: dict[int, int] | None = None) -> li
 def test_attempts_are_numbered_in_each_split_of_its_own(batch: StoredBatch) -> None:
     assert not has_begun(batch)
     assert [attempt_at(batch, split).number for split in (0, 0, 1, 0)] == [1, 2, 1, 3]
-    assert [number for number, _ in attempt_numbers(batch.store, batch.folder, 0)] == [1, 2, 3]
+    assert [number for number, _ in attempt_numbers(batch.store.list(batch.folder), 0)] == [1, 2, 3]
     assert has_begun(batch)
     assert highest_attempts(batch, [0, 1, 2]) == {0: 3, 1: 1}
 
@@ -119,7 +119,7 @@ def test_a_report_is_kept_as_it_was_made_and_made_once(batch: StoredBatch) -> No
 
 def test_begun_says_by_which_plan_and_to_where(batch: StoredBatch) -> None:
     attempt = attempt_at(batch)
-    data = batch.store.get(f"{batch.folder}/reads/0/000001-{attempt.random}.begun.json")
+    data = batch.store.get(f"{batch.folder}/0-000001-{attempt.random}.begun.json")
     assert batch.log.plan.plan_id.encode() in data
     assert OUTPUT.encode() in data
 
@@ -129,16 +129,17 @@ def test_two_attempts_never_have_one_name(batch: StoredBatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["notes.txt", "1.json", "000001.begun.json", "000001-ABCD.begun.json", "x-abcd.begun.json", "1-a.begun"]
+    "name",
+    ["notes.txt", "7.json", "0-000001.begun.json", "0-000001-ABCD.begun.json", "0-x-abcd.begun.json", "0-1-a.begun"],
 )
 def test_what_is_no_attempt_is_passed_over(batch: StoredBatch, name: str) -> None:
-    batch.store.create(f"{batch.folder}/reads/0/{name}", b"x")
-    assert attempt_numbers(batch.store, batch.folder, 0) == []
+    batch.store.create(f"{batch.folder}/{name}", b"x")
+    assert attempt_numbers(batch.store.list(batch.folder), 0) == []
 
 
 def test_a_damaged_report_is_named_and_is_not_one_that_is_missing(batch: StoredBatch) -> None:
     attempt = attempt_at(batch)
-    batch.store.create(f"{batch.folder}/reads/0/000001-{attempt.random}.report.json", b"half")
+    batch.store.create(f"{batch.folder}/0-000001-{attempt.random}.report.json", b"half")
     with pytest.raises(StoreDamaged, match=rf"000001-{attempt.random}\.report\.json"):
         problems(batch)
 
@@ -180,7 +181,7 @@ def test_a_later_attempt_that_wrote_nothing_is_no_rival(batch: StoredBatch) -> N
     second.report_nothing_written()
     first.look()
     report(first)
-    assert deciding_attempts(batch.store, batch.folder, 0) == [Attempt(1, full_report(first.plan, 0, 1))]
+    assert deciding_attempts(batch)[0] == [Attempt(1, full_report(first.plan, 0, 1))]
 
 
 def test_another_splits_attempts_do_not_matter(batch: StoredBatch) -> None:
@@ -200,13 +201,16 @@ def test_an_attempt_at_a_plan_that_was_replaced_stops_before_it_writes(batch: St
 
 
 def test_a_driver_that_comes_with_a_replaced_plan_does_not_even_begin(batch: StoredBatch) -> None:
-    require_current(batch.store, batch.plan_object, batch.log.plan)
+    def names() -> list[str]:
+        return batch.store.list(batch.folder)
+
+    require_current(batch.store, batch.plan_object, batch.log.plan, names())
     take(batch, actor("c"))
-    require_current(batch.store, batch.plan_object, batch.log.plan)
+    require_current(batch.store, batch.plan_object, batch.log.plan, names())
     anew = plan_anew(batch)
     with pytest.raises(PlanReplaced, match=f"was replaced by plan {anew.log.plan.plan_id}"):
-        require_current(batch.store, batch.plan_object, batch.log.plan)
-    require_current(batch.store, anew.plan_object, anew.log.plan)
+        require_current(batch.store, batch.plan_object, batch.log.plan, names())
+    require_current(batch.store, anew.plan_object, anew.log.plan, names())
 
 
 # ── looking after it has written ──────────────────────────────────────────────────────────────────────────────────────
@@ -299,7 +303,7 @@ def test_the_highest_attempts_that_may_have_written_decide(
 ) -> None:
     for attempt in attempts:
         begun(batch, *attempt)
-    found = deciding_attempts(batch.store, batch.folder, 0)
+    found = deciding_attempts(batch)[0]
     assert [(one.number, one.report and one.report.wrote) for one in found] == deciding
 
 
@@ -360,8 +364,9 @@ def test_what_is_verified_once_all_drivers_are_over_is_whole_and_of_the_current_
             assert current is not None
             mine.list("")  # the job is submitted, and comes later
             made = current.log.plan
-            require_current(mine, current.plan_object, made)
-            attempt = begin(mine, current.plan_object, made, 0, None)
+            names = mine.list(current.folder)
+            require_current(mine, current.plan_object, made, names)
+            attempt = begin(mine, current.plan_object, made, 0, None, names)
             mine.list("")
             replace(attempt, store=log.store).look()  # nobody comes between this and the write
             if number == dies:

@@ -57,6 +57,10 @@ def folder_of(number: int) -> str:
     return f"{ROOT}/batches/{number // 100:08}/{number:010}"
 
 
+def newer(store: Store, plan_object: str) -> str | None:
+    return newer_plan(store, plan_object, store.list(plan_object.rpartition("/")[0]))
+
+
 # ── where things are ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -71,16 +75,16 @@ def test_who_knows_structured_streamings_checkpoint_folder_can_say_what_each_run
     begin_window(log, DAY_1)
     name = DAY_1.name
     assert sorted(store.objects) == [
+        f"{ROOT}/batches/00000000/0000000099/0-000001-abcd.begun.json",
+        f"{ROOT}/batches/00000000/0000000099/0-000001-abcd.report.json",
         f"{ROOT}/batches/00000000/0000000099/1.json",
         f"{ROOT}/batches/00000000/0000000099/2.json",
         f"{ROOT}/batches/00000000/0000000099/3.json",
-        f"{ROOT}/batches/00000000/0000000099/reads/0/000001-abcd.begun.json",
-        f"{ROOT}/batches/00000000/0000000099/reads/0/000001-abcd.report.json",
+        f"{ROOT}/batches/00000001/0000000100/0-000001-abcd.begun.json",
+        f"{ROOT}/batches/00000001/0000000100/0-000001-abcd.report.json",
         f"{ROOT}/batches/00000001/0000000100/1.json",
         f"{ROOT}/batches/00000001/0000000100/2.json",
         f"{ROOT}/batches/00000001/0000000100/3.json",
-        f"{ROOT}/batches/00000001/0000000100/reads/0/000001-abcd.begun.json",
-        f"{ROOT}/batches/00000001/0000000100/reads/0/000001-abcd.report.json",
         f"{ROOT}/runs/billing/run-100/resolve/-1.json",
         f"{ROOT}/runs/billing/run-99/resolve/-1.json",
         f"{ROOT}/runs/billing/run-idle/resolve/-1.json",
@@ -142,7 +146,7 @@ def test_what_is_no_batch_is_passed_over(store: MemoryStore, log: PipelineLog) -
 def test_a_folder_that_has_lost_its_log_is_no_batch(store: MemoryStore, log: PipelineLog) -> None:
     """``clean`` removes reads first; a driver of long ago may write one more."""
     commit(begin(log, 7))
-    store.create(f"{folder_of(9)}/reads/0/000001-abcd.begun.json", b"x")
+    store.create(f"{folder_of(9)}/0-000001-abcd.begun.json", b"x")
     newest = log.newest()
     assert newest is not None
     assert newest.folder == folder_of(7)
@@ -348,15 +352,15 @@ def test_a_driver_reads_the_plan_that_it_was_given_and_no_other_entry(store: Mem
 def test_a_plan_is_the_current_one_until_another_takes_its_place(store: MemoryStore, log: PipelineLog) -> None:
     first = begin(log, 1)
     batch = commit(take(first, actor("b")))
-    assert newer_plan(store, first.plan_object) is None, "neither a taken nor a commit is a plan"
+    assert newer(store, first.plan_object) is None, "neither a taken nor a commit is a plan"
     anew = batch.append(Planned(plan_of(1, [planned(0, 5, 10)])))
     assert anew is not None
     later = take(anew, actor("c"))
-    assert newer_plan(store, first.plan_object) == anew.log.plan.plan_id
-    assert newer_plan(store, later.plan_object) is None
+    assert newer(store, first.plan_object) == anew.log.plan.plan_id
+    assert newer(store, later.plan_object) is None
     last = later.append(Planned(plan_of(1, [planned(0, 7, 10)])))
     assert last is not None
-    assert newer_plan(store, first.plan_object) == last.log.plan.plan_id, "the last one is named"
+    assert newer(store, first.plan_object) == last.log.plan.plan_id, "the last one is named"
 
 
 def test_entries_are_in_the_order_of_their_numbers_and_not_of_their_names(store: MemoryStore, log: PipelineLog) -> None:
@@ -368,7 +372,7 @@ def test_entries_are_in_the_order_of_their_numbers_and_not_of_their_names(store:
     assert batch.log.holder == actor(11)
     anew = batch.append(Planned(plan_of(1, [planned(0, 5, 10)])))
     assert anew is not None
-    assert newer_plan(store, f"{batch.folder}/1.json") == anew.log.plan.plan_id
+    assert newer(store, f"{batch.folder}/1.json") == anew.log.plan.plan_id
 
 
 # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
