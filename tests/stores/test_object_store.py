@@ -13,9 +13,9 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
+from testbed.http_proxy import HttpProxy
 from testbed.ports import free_ports
 from testbed.s3_server import KEY, SECRET
-from tests.stores.faulty_http import FaultyHttp
 from tests.stores.kinds import BUCKET, s3_server
 
 
@@ -25,8 +25,8 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def faulty() -> Iterator[FaultyHttp]:
-    with FaultyHttp(s3_server().endpoint) as made:
+def faulty() -> Iterator[HttpProxy]:
+    with HttpProxy(s3_server().endpoint) as made:
         yield made
 
 
@@ -45,7 +45,7 @@ def verbs(store: Store) -> list[object]:
 
 @pytest.mark.parametrize("fault", [409, 429, 500, 503, "cut before"], ids=str)
 @pytest.mark.parametrize("nth", range(4), ids=["create", "get", "list", "delete"])
-def test_what_passes_in_a_moment_is_asked_again(faulty: FaultyHttp, uri: str, fault: int | str, nth: int) -> None:
+def test_what_passes_in_a_moment_is_asked_again(faulty: HttpProxy, uri: str, fault: int | str, nth: int) -> None:
     method, listing = (("PUT", False), ("GET", False), ("GET", True), ("DELETE", False))[nth]
     faulty.meant = lambda asked, path: asked == method and ("list-type" in path) == listing
     faulty.faults = [fault]
@@ -53,12 +53,12 @@ def test_what_passes_in_a_moment_is_asked_again(faulty: FaultyHttp, uri: str, fa
     assert faulty.done == [fault]
 
 
-def test_a_request_that_is_never_answered_is_made_again(faulty: FaultyHttp, uri: str) -> None:
+def test_a_request_that_is_never_answered_is_made_again(faulty: HttpProxy, uri: str) -> None:
     faulty.faults = ["hang"]
     assert verbs(through(faulty.url, uri, try_s=1)) == [True, b"x", ["1.json"], None]
 
 
-def test_an_object_whose_answer_was_lost_is_created(faulty: FaultyHttp, uri: str) -> None:
+def test_an_object_whose_answer_was_lost_is_created(faulty: HttpProxy, uri: str) -> None:
     """The request arrived. Asked again, the server says that there is one: it is its own."""
     faulty.meant = lambda method, path: method == "PUT"
     faulty.faults = ["cut after"]
@@ -70,7 +70,7 @@ def test_an_object_whose_answer_was_lost_is_created(faulty: FaultyHttp, uri: str
 
 
 @pytest.mark.parametrize("fault", [503, "cut before"], ids=str)
-def test_a_store_that_stays_away_is_unavailable_at_the_deadline(faulty: FaultyHttp, uri: str, fault: int | str) -> None:
+def test_a_store_that_stays_away_is_unavailable_at_the_deadline(faulty: HttpProxy, uri: str, fault: int | str) -> None:
     faulty.faults = [fault] * 1000
     store = through(faulty.url, uri, deadline_s=3, config_kwargs={"retries": {"max_attempts": 0}})
     began = time.monotonic()
@@ -103,7 +103,7 @@ def test_a_folder_that_is_not_there_is_empty(uri: str) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403], ids=str)
-def test_a_right_that_is_missing_is_said_at_once_and_shows_no_secret(faulty: FaultyHttp, uri: str, status: int) -> None:
+def test_a_right_that_is_missing_is_said_at_once_and_shows_no_secret(faulty: HttpProxy, uri: str, status: int) -> None:
     faulty.faults = [status] * 10
     with pytest.raises(StoreUnavailable) as refused:
         through(faulty.url, uri).create("a/1.json", b"x")

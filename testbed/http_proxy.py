@@ -1,4 +1,5 @@
-"""A proxy before an HTTP server on loopback that does to chosen requests what networks and busy servers do."""
+"""A proxy before an HTTP server on loopback: it writes down each request, and does to chosen ones what networks and busy
+servers do."""
 
 from __future__ import annotations
 
@@ -13,28 +14,42 @@ from urllib.parse import urlsplit
 _PER_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "expect"}
 
 
+@dataclass(frozen=True)
+class Request:
+    """:ivar sent: bytes of its body. :ivar received: bytes of the answer's."""
+
+    method: str
+    path: str
+    sent: int
+    received: int
+
+
 @dataclass
-class FaultyHttp:
+class HttpProxy:
     """A server on a port of its own, in a ``with`` block.
 
     :ivar faults: what is done to the next requests for which ``meant`` is true, one each: a status; ``cut before`` (the
         request never arrives), ``cut after`` (it arrives, and its answer is lost), ``hang`` (nothing comes back).
     :ivar done: the faults that have been played.
+    :ivar delay_s: what each request takes longer.
+    :ivar seen: each request that was forwarded.
     """
 
     target: str
     faults: list[int | str] = field(default_factory=list)
     meant: Callable[[str, str], bool] = lambda method, path: True
     done: list[int | str] = field(default_factory=list)
+    delay_s: float = 0.0
+    seen: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        faulty, self._over = self, threading.Event()
+        proxy, self._over = self, threading.Event()
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def _serve(self) -> None:
-                faulty._handle(self)
+                proxy._handle(self)
 
             do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve
 
@@ -67,7 +82,10 @@ class FaultyHttp:
         if fault in ("cut before", "hang"):
             _cut(request)
             return
+        if self.delay_s:
+            self._over.wait(self.delay_s)
         status, headers, content = self._forward(request, body)
+        self.seen.append(Request(request.command, request.path, len(body), len(content)))
         if fault == "cut after":
             _cut(request)
             return
