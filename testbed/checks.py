@@ -1,47 +1,65 @@
-"""The truth, from the output files and from Kafka itself, without the package under test."""
+"""The truth, from the output files and from Kafka itself, without the package under test.
 
+An output is a folder, or `s3a://…` on the server that the environment names.
+"""
+
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import fsspec
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from testbed.topics import Topics
 
+Place = Path | str
 
-def _files(output: Path) -> list[Path]:
+
+def names_below(place: Place) -> tuple[Any, list[str]]:
+    """The file system, and the path of every file below `place`, sorted."""
+    system, root = fsspec.core.url_to_fs(str(place))
+    system.invalidate_cache()
+    return system, sorted(system.find(root))
+
+
+def _files(output: Place) -> tuple[Any, list[str]]:
     """The Parquet files that a reader of the base folder sees: not what a job that has not ended has staged."""
+    system, names = names_below(output)
+    root = system._strip_protocol(str(output))
     hidden = ("_", ".")
-    return [
-        file
-        for file in sorted(output.rglob("*.parquet"))
-        if not any(part.startswith(hidden) for part in file.relative_to(output).parts)
+    return system, [
+        name
+        for name in names
+        if name.endswith(".parquet") and not any(p.startswith(hidden) for p in name.removeprefix(root).split("/"))
     ]
 
 
-def _batch_of(file: Path) -> str:
-    return next(part.removeprefix("kafka_batch=") for part in file.parts if part.startswith("kafka_batch="))
+def _batch_of(file: str) -> str:
+    return next(part.removeprefix("kafka_batch=") for part in file.split("/") if part.startswith("kafka_batch="))
 
 
-def rows_by_batch(output: Path) -> dict[str, int]:
+def rows_by_batch(output: Place) -> dict[str, int]:
     """How many rows there are under each `kafka_batch=…`."""
-    rows: dict[str, int] = {}
-    for file in _files(output):
-        rows[_batch_of(file)] = rows.get(_batch_of(file), 0) + ds.dataset(str(file)).count_rows()
-    return rows
+    rows: Counter[str] = Counter()
+    system, files = _files(output)
+    for file in files:
+        rows[_batch_of(file)] += ds.dataset(file, filesystem=system).count_rows()
+    return dict(rows)
 
 
-def files_of_newest_batch(output: Path) -> int:
+def files_of_newest_batch(output: Place) -> int:
     """How many files Spark's tasks wrote for the batch with the highest number."""
-    files = _files(output)
+    _, files = _files(output)
     newest = max(map(_batch_of, files), default="")
     return sum(_batch_of(file) == newest for file in files)
 
 
-def duplicated_or_missing(output: Path, produced: int) -> tuple[int, int]:
+def duplicated_or_missing(output: Place, produced: int) -> tuple[int, int]:
     """Of the records 0 … produced-1, known by their values: how many are missing, and how many rows are too many."""
-    files = [str(file) for file in _files(output)]
-    values = ds.dataset(files).to_table(columns=["value"])["value"]
+    system, files = _files(output)
+    values = ds.dataset(files, filesystem=system).to_table(columns=["value"])["value"]
     numbers = pc.cast(pc.cast(values, "string"), "int64")
     distinct = set(pc.unique(numbers).to_pylist())
     return len(set(range(produced)) - distinct), len(numbers) - len(distinct)
@@ -55,9 +73,10 @@ def committed_offsets(kafka: Topics, group: str, topic: str) -> dict[int, int]:
     return {tp.partition: tp.offset for tp in answer.topic_partitions if tp.error is None and tp.offset >= 0}
 
 
-def most_attempts(work_store: Path) -> tuple[str, int]:
+def most_attempts(work_store: Place) -> tuple[str, int]:
     """The batch of which one split was begun most often, and how often."""
-    splits = work_store.glob("pipelines/*/batches/*/*/reads/*")
-    begun = [(len(list(split.glob("*.begun.json"))), split.parent.parent.name) for split in splits]
-    attempts, number = max(begun)
-    return f"batch {int(number)}", attempts
+    _, names = names_below(work_store)
+    # …/<batch>/<split>-<attempt>-<random>.begun.json
+    splits = (name.rpartition("-")[0].rpartition("-")[0] for name in names if name.endswith(".begun.json"))
+    split, attempts = Counter(splits).most_common(1)[0]
+    return f"batch {int(split.split('/')[-2])}", attempts

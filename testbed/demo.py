@@ -2,6 +2,8 @@
 
 A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `dags/hourly_batch.py`, real Spark. What
 is said at the end is counted from the Parquet files and from Kafka itself, not from what the package reports.
+
+With `STORE=s3` work store and output are on an S3 server that is started for it.
 """
 
 import os
@@ -19,6 +21,7 @@ from confluent_kafka import KafkaException
 from testbed import airflow_home, jars
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.checks import (
+    Place,
     committed_offsets,
     duplicated_or_missing,
     files_of_newest_batch,
@@ -27,11 +30,13 @@ from testbed.checks import (
 )
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
 from testbed.java import Java, JavaMissing, find_java
-from testbed.spark import spark_conf, spark_env
+from testbed.s3_server import S3Server
+from testbed.spark import s3a_conf, spark_conf, spark_env
 from testbed.spark_killer import SparkKiller, end_children
 from testbed.topics import Topics
 
 ROOT = Path(__file__).resolve().parent.parent
+BUCKET = "demo"
 PARTITIONS, FILLED = 6, 5  # the sixth partition stays empty
 FIRST, MORE, KILLED, REJECTED, LATER = 60_000, 20_000, 24_000, 12_000, 8_000
 
@@ -46,10 +51,25 @@ class Demo:
     def __init__(self, kafka: Topics, embedded: bool, folder: Path) -> None:
         self.kafka, self.embedded, self.folder = kafka, embedded, folder
         self.name = f"kafka-offsets-demo-{uuid.uuid4().hex[:8]}"
-        self.output = folder / "output"
+        self.output: Place = folder / "output"
+        self.store: Place = folder / "airflow" / "kafka_offsets"
+        self.storage: dict[str, str] = {}  # what Airflow and Spark are told of it, where it is no folder
+        self.spark_settings: dict[str, str] = {}
+        self.spark_jars: list[Path] = []
         self.log = folder / "demo.log"
         self.produced = 0
         self.rows: list[tuple[str, ...]] = []
+
+    def move_to_s3(self, server: S3Server, java: Java) -> None:
+        """Output and work store are on the server; Airflow reaches it by a connection, Spark by its settings."""
+        server.create_bucket(BUCKET)
+        os.environ.update(server.environment)
+        self.output, self.store = f"s3a://{BUCKET}/orders", f"s3://{BUCKET}/kafka_offsets"
+        self.storage = {
+            **airflow_home.s3_connection("lake", server.endpoint),
+            "AIRFLOW__KAFKA_OFFSETS__WORK_STORE": f"s3://lake@{BUCKET}/kafka_offsets",
+        }
+        self.spark_settings, self.spark_jars = s3a_conf(server.endpoint), jars.s3a_jars(java, step)
 
     def run(self, java: Java, stack: ExitStack) -> None:
         self._start_airflow(java)
@@ -77,6 +97,7 @@ class Demo:
 
     def _start_airflow(self, java: Java) -> None:
         home = self.folder / "airflow"
+        spark = spark_conf([*jars.spark_jars(java, step), *self.spark_jars]) | self.spark_settings
         os.environ.update(
             {
                 **airflow_home.settings_for(home, ROOT / "dags"),
@@ -91,7 +112,8 @@ class Demo:
                 ),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
                 **spark_env(java),
-                **airflow_home.spark_defaults(self.folder / "spark", spark_conf(jars.spark_jars(java, step))),
+                **airflow_home.spark_defaults(self.folder / "spark", spark),
+                **self.storage,
             }
         )
         step("Airflow: a home of its own, metadata database")
@@ -153,7 +175,7 @@ class Demo:
         spark = next(task for task in result.tasks if task.task_id == "orders.spark")
         if result.state != "success" or spark.tries != 2:
             raise DemoFailed(f"run {title} ended as {result.state} after {spark.tries} tries; see {self.log}")
-        batch, attempts = most_attempts(self.folder / "airflow" / "kafka_offsets")
+        batch, attempts = most_attempts(self.store)
         if attempts != 2:
             raise DemoFailed(f"run {title}: {batch} was begun {attempts} times, expected 2; see {self.log}")
         step(f"  nothing was committed; Airflow's retry did {batch} again, the same ranges")
@@ -201,7 +223,11 @@ def main(folder: Path = ROOT / ".demo") -> int:
             java = find_java(step)
             step(f"Java {java.major} at {java.home}")
             kafka, embedded = stack.enter_context(_cluster(java, folder))
-            Demo(kafka, embedded, folder).run(java, stack)
+            demo = Demo(kafka, embedded, folder)
+            if os.environ.get("STORE") == "s3":
+                step("S3: a server on a free port, for work store and output")
+                demo.move_to_s3(stack.enter_context(S3Server(step)), java)
+            demo.run(java, stack)
     except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed) as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
         return 1

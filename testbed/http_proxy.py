@@ -1,5 +1,4 @@
-"""A proxy before an HTTP server on loopback: it writes down each request, and does to chosen ones what networks and busy
-servers do."""
+"""A proxy before an HTTP server on loopback: it counts requests, and does to some what networks and busy servers do."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.java import Java
+from testbed.s3_server import KEY, SECRET
 
 
 def spark_env(java: Java) -> dict[str, str]:
@@ -25,6 +26,20 @@ def spark_env(java: Java) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
+
+
+def s3a_conf(endpoint: str) -> dict[str, str]:
+    """Settings for a Spark that reads and writes S3 on the testbed's server."""
+    settings = {
+        "endpoint": endpoint,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "access.key": KEY,
+        "secret.key": SECRET,
+        "attempts.maximum": "1",
+        "impl.disable.cache": "true",
+    }
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
 
 
 def spark_conf(jars: Iterable[Path]) -> dict[str, str]:

@@ -4,18 +4,21 @@ A watcher looks for the first file that a task has finished, stops the driver's 
 is there, and kills it (SIGKILL). What it saw is kept, so that who uses it can show that the fault really fired.
 """
 
+import re
 import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import psutil
 
+from testbed.checks import Place, names_below
+
 POLL_S = 0.002
+_FINISHED = re.compile(r".*/_temporary/0/task_[^/]+/(?:.*/)?(part-[^/]*\.parquet)")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Kill:
 class SparkKiller:
     """A context in which the first Spark driver that writes below `output` is killed, once."""
 
-    def __init__(self, output: Path, on_kill: Callable[[], Any] = lambda: None) -> None:
+    def __init__(self, output: Place, on_kill: Callable[[], Any] = lambda: None) -> None:
         self._output, self._on_kill = output, on_kill
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="spark-killer", daemon=True)
@@ -55,15 +58,15 @@ class SparkKiller:
                 driver.send_signal(signal.SIGSTOP)
             files = self._finished_files()
             if drivers and files:
-                self.kill = Kill(files[0].name, len(files), self._on_kill())
+                self.kill = Kill(files[0], len(files), self._on_kill())
             for driver in drivers:
                 driver.kill()
             return
 
-    def _finished_files(self) -> list[Path]:
+    def _finished_files(self) -> list[str]:
         """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/…/part-*`."""
         with suppress(OSError):  # a folder went away while it was listed
-            return sorted(self._output.rglob("_temporary/0/task_*/**/part-*.parquet"))
+            return sorted(match[1] for name in names_below(self._output)[1] if (match := _FINISHED.fullmatch(name)))
         return []
 
 

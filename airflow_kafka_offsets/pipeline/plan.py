@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import secrets
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from airflow_kafka_offsets.errors import (
     BatchClosed,
@@ -59,9 +60,10 @@ from airflow_kafka_offsets.pipeline.group import (
 )
 from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.pipeline.surroundings import Surroundings
-from airflow_kafka_offsets.stores.outputs import claim_output
+from airflow_kafka_offsets.stores.outputs import Kind, claim_output
 from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_read
+from airflow_kafka_offsets.stores.store import together
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +123,7 @@ class Seen:
 
     :ivar held: of the group; ``None`` where it was not asked.
     :ivar newest: the newest batch of the log.
+    :ivar own: which batch this run took before.
     :ivar position: where the pipeline goes on; ``None`` where it has no position yet.
     :ivar after: the key of the batch that the position is after.
     :ivar marked: the key of the newest batch that the group knows of.
@@ -132,6 +135,7 @@ class Seen:
     description: ClusterDescription
     held: Held | None
     newest: StoredBatch | None
+    own: BatchOfRun | None
     position: Position | None
     after: str | None
     marked: str | None
@@ -185,14 +189,14 @@ def _look(asker: Asker) -> Seen:
     request, pipeline, signature = asker.request, asker.pipeline, asker.signature
     description = asker.cluster.describe(request.scope.subscription)
     held, warnings = look_at_group(request, asker.cluster, description.partitions())
-    newest = pipeline.newest()
+    newest, own = _look_at_log(asker)
     follows = held if held is not None and request.mirrors else {}  # checkpoint-only neither looks nor signs
     marks = signature.own(follows)
     refuse_another_airflow(request, signature, newest, marks)
     position, after = _position_of(newest)
     restart = _restart_word(request, newest)
     seen = Seen(
-        description, held, newest, position, after, newest_batch(marks), restart=restart, warnings=tuple(warnings)
+        description, held, newest, own, position, after, newest_batch(marks), restart=restart, warnings=tuple(warnings)
     )
     told = _position_of_marks(seen, marks)
     if newest is None:
@@ -220,6 +224,14 @@ def _look(asker: Asker) -> Seen:
     if foreign and request.policies.on_group_moved == "fail" and not _is_of_another_cluster(position, description):
         raise group_moved(request.scope.group_id, foreign, position)
     return replace(seen, foreign=foreign)
+
+
+def _look_at_log(asker: Asker) -> tuple[StoredBatch | None, BatchOfRun | None]:
+    pipeline, run = asker.pipeline, asker.run
+    if run is None:
+        return pipeline.newest(), None
+    newest, own = together(pipeline.store, pipeline.newest, partial(pipeline.batch_of_run, run))
+    return newest, own
 
 
 def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | None]:
@@ -267,7 +279,7 @@ def _is_of_another_cluster(position: Position | None, description: ClusterDescri
 
 def _decide(asker: Asker, seen: Seen) -> Assignment | None:
     """Carry out the next step; ``None`` where somebody was faster."""
-    own = asker.pipeline.batch_of_run(asker.run) if asker.run else None
+    own = seen.own
     if own is not None and own.folder is None:
         return Assignment(None, (), "this run found nothing to do when it was first tried")
     batch = seen.newest if own is None else _own_batch(asker, seen, own)
@@ -526,10 +538,20 @@ def _settle(
     plan = batch.log.plan
     if asker.request.mirrors and seen.held is not None:
         sign(asker.cluster, asker.request, asker.signature, seen.held, _kept_now(asker, seen), seen.after)
-    asker.pipeline.bind(asker.run, batch)
-    if plan.output is not None:
-        claim_output(asker.pipeline.store, plan.output, asker.pipeline.checkpoint_id, "log")
+    put_on_record(asker, batch, "log")
     return Assignment(batch, tuple(splits_to_start(plan) if splits is None else splits), said, waiting)
+
+
+def put_on_record(asker: Asker, batch: StoredBatch, kind: Kind) -> None:
+    """Write down which batch the run does, and claim its output.
+
+    :raises OutputTaken: it is another's; the run has its batch.
+    """
+    pipeline, output = asker.pipeline, batch.log.plan.output
+    records: list[Callable[[], None]] = [partial(pipeline.bind, asker.run, batch)]
+    if output is not None:
+        records.append(partial(claim_output, pipeline.store, output, pipeline.checkpoint_id, kind))
+    list(together(pipeline.store, *records))
 
 
 def _kept_now(asker: Asker, seen: Seen) -> dict[TopicPartition, KeptOffset]:

@@ -34,9 +34,16 @@ from airflow_kafka_offsets.offsets.window.claims import (
 from airflow_kafka_offsets.offsets.window.late import count_late
 from airflow_kafka_offsets.pipeline.draft import Start, draft
 from airflow_kafka_offsets.pipeline.group import look_at_group, refuse_another_airflow
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, goes_elsewhere, into_its_output, leave, overlapping
+from airflow_kafka_offsets.pipeline.plan import (
+    Asker,
+    Assignment,
+    goes_elsewhere,
+    into_its_output,
+    leave,
+    overlapping,
+    put_on_record,
+)
 from airflow_kafka_offsets.pipeline.records import look_for_records
-from airflow_kafka_offsets.stores.outputs import claim_output
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_read
 
@@ -172,11 +179,8 @@ def _settle(
     others = [] if given_up else _in_the_way(asker, claim)
     if others:
         raise WindowOverlaps(str(claim), asker.pipeline.checkpoint_id, others, _withdraw(asker, batch))
-    asker.pipeline.bind(asker.run, batch)
-    plan = batch.log.plan
-    if plan.output is not None:
-        claim_output(asker.pipeline.store, plan.output, asker.pipeline.checkpoint_id, "windows")
-    return Assignment(batch, tuple(splits_to_start(plan)) if splits is None else splits, said)
+    put_on_record(asker, batch, "windows")
+    return Assignment(batch, tuple(splits_to_start(batch.log.plan)) if splits is None else splits, said)
 
 
 def _in_the_way(asker: Asker, claim: Claim) -> list[str]:

@@ -51,6 +51,8 @@ class HadoopStore:
     :raises StoreUnavailable: Spark has no file system for it, or no credentials.
     """
 
+    is_remote = False  # a driver asks little, and one thing after the other
+
     def __init__(self, spark: SparkSession, location: Location) -> None:
         self._fs = java_of(spark, "The work store is read").org.apache.hadoop.fs
         conf = spark._jsparkSession.sessionState().newHadoopConf()

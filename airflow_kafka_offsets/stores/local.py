@@ -16,6 +16,8 @@ _TRIES = 100  # at a folder that others empty, and so remove, meanwhile
 class LocalStore:
     """:class:`~airflow_kafka_offsets.stores.store.Store` below ``root``, which is made when it is first written to."""
 
+    is_remote = False
+
     def __init__(self, root: Path, uri: str | None = None) -> None:
         self.root = root
         self.uri = self.driver_uri = uri or str(root)

@@ -44,6 +44,8 @@ class ObjectStore:
     :param try_s: how long one request is waited for.
     """
 
+    is_remote = True
+
     def __init__(
         self, file_system: Any, location: Location, deadline_s: float = DEADLINE_S, try_s: float = TRY_S
     ) -> None:
@@ -60,7 +62,7 @@ class ObjectStore:
                 self._call(self._fs._pipe_file, self._path(name), data, mode="create")
             except FileExistsError:
                 # The answer to the request before this one may be lost, and the object its own.
-                return bool(self._call(self._fs._cat_file, self._path(name)) == data)
+                return self._read(name) == data
             return True
 
         try:
@@ -70,11 +72,10 @@ class ObjectStore:
 
     def get(self, name: str) -> bytes | None:
         try:
-            found: bytes = self._ask("read", name, lambda: self._call(self._fs._cat_file, self._path(name)))
+            return self._ask("read", name, lambda: self._read(name))
         except FileNotFoundError as error:
             self._require_bucket("read", name, error)
             return None
-        return found
 
     def list(self, folder: str) -> list[str]:
         path = self._path(folder)
@@ -101,6 +102,11 @@ class ObjectStore:
     def _path(self, name: str) -> str:
         return f"{self._location.root}/{name}".rstrip("/")
 
+    def _read(self, name: str) -> bytes:
+        # One piece: s3fs would ask for the size first, to read several at once.
+        found: bytes = self._call(self._fs._cat_file, self._path(name), max_concurrency=1)
+        return found
+
     def _ls(self, path: str) -> Sequence[Mapping[str, Any]]:
         self._fs.invalidate_cache()
         # s3fs's `_ls` lists the folder above of what it does not find, with all that is there.
@@ -121,7 +127,7 @@ class ObjectStore:
         end = time.monotonic() + self._deadline_s
         for pause_s in _pauses():
             try:
-                return once()
+                found = once()
             except FileNotFoundError:
                 raise
             except Exception as error:
@@ -129,6 +135,9 @@ class ObjectStore:
                     raise self._unavailable(verb, name, error) from None
                 log.info("Work store %s: %s; asking again in %.1f s", self.uri, _said(error), pause_s)
                 time.sleep(pause_s)
+            else:
+                self._bucket_is_there = True
+                return found
         raise AssertionError("the pauses do not end")
 
     def _require_bucket(self, verb: str, name: str, error: Exception) -> None:

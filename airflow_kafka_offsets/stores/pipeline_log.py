@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,7 +28,7 @@ from airflow_kafka_offsets.offsets.batch.log import BatchLog, Entry, Planned, en
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.store import Store, together
 
 _ENTRY = re.compile(r"(\d+)\.json")
 _BATCH = re.compile(r"(\d{10})/")
@@ -64,7 +66,7 @@ class StoredBatch:
     def entries(self) -> Iterator[tuple[int, Entry]]:
         """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""
         for number in range(1, self.log.next_number):
-            entry = read_object(self.store, f"{self.folder}/{number}.json", entry_from_dict)
+            entry = _entry(self.store, self.folder, number)
             if entry is None:
                 raise _missing(self.store, f"{self.folder}/{number}.json")
             yield number, entry
@@ -139,7 +141,10 @@ class PipelineLog:
 
     def is_newest(self, batch: StoredBatch) -> bool:
         """Whether no batch has a higher number: who slept while the log was cleaned takes one that was passed."""
-        return next(self._folders(reverse=True), batch.folder) == batch.folder
+        above, hundreds, own = batch.folder.rsplit("/", 2)
+        questions = (partial(self.store.list, above), partial(self.store.list, f"{above}/{hundreds}"))
+        found = zip(together(self.store, *questions), (_HUNDREDS, _BATCH), (hundreds, own), strict=True)
+        return all(name <= f"{mine}/" for names, kind, mine in found for name in names if kind.fullmatch(name))
 
     # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -232,8 +237,10 @@ def read_batch(store: Store, folder: str, known: StoredBatch | None = None) -> S
     if known is not None and (known.folder, known.log.next_number) == (folder, numbers[-1] + 1):
         return known
     entries: list[Entry] = []
-    for number in range(numbers[-1], 0, -1):
-        entry = read_object(store, f"{folder}/{number}.json", entry_from_dict)
+    last = numbers[-1]  # and with it the one before: usually a commit and its plan
+    pair = together(store, *(partial(_entry, store, folder, number) for number in range(last, max(last - 2, 0), -1)))
+    rest = (_entry(store, folder, number) for number in range(last - 2, 0, -1))
+    for number, entry in zip(range(last, 0, -1), chain(pair, rest), strict=True):
         if entry is None:
             raise _missing(store, f"{folder}/{number}.json")
         entries.insert(0, entry)
@@ -258,7 +265,7 @@ def newer_plan(store: Store, plan_object: str, names: Iterable[str]) -> str | No
     folder, _, own = plan_object.rpartition("/")
     numbers = _entry_numbers(names)
     for number in reversed([n for n in numbers if n > int(own.removesuffix(".json"))]):
-        entry = read_object(store, f"{folder}/{number}.json", entry_from_dict)
+        entry = _entry(store, folder, number)
         if isinstance(entry, Planned):
             return entry.plan.plan_id
     return None
@@ -271,6 +278,10 @@ def is_entry(name: str) -> bool:
 
 def _entry_numbers(names: Iterable[str]) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
+
+
+def _entry(store: Store, folder: str, number: int) -> Entry | None:
+    return read_object(store, f"{folder}/{number}.json", entry_from_dict)
 
 
 def _planned(data: dict[str, Any]) -> Planned:

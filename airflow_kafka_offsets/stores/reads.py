@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import Attempt, ReadReport, require_verified, unverified
 from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.store import Store, together
 
 _NAME = re.compile(r"(\d+)-(\d+)-([a-z0-9]+)\.(begun|report)\.json")
 
@@ -73,8 +74,9 @@ def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
 
     They decide whether the split is verified.
     """
-    names = batch.store.list(batch.folder)
-    return {split: _deciding(batch, names, split) for split in splits_to_start(batch.log.plan)}
+    names, splits = batch.store.list(batch.folder), splits_to_start(batch.log.plan)
+    found = together(batch.store, *(partial(_deciding, batch, names, split) for split in splits))
+    return dict(zip(splits, found, strict=True))
 
 
 def require_read(batch: StoredBatch, newer_than: Mapping[int, int] | None = None) -> None:

@@ -6,9 +6,13 @@ wins, whatever runs twice, wherever.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from airflow_kafka_offsets.errors import StoreUnavailable
+
+_AT_ONCE = 16
 
 
 class Store(Protocol):
@@ -18,10 +22,12 @@ class Store(Protocol):
 
     :ivar uri: what people call it, for messages.
     :ivar driver_uri: what a Spark driver finds it by; without a connection, which only Airflow has.
+    :ivar is_remote: whether a question takes a request over a network, and may be asked with others at once.
     """
 
     uri: str
     driver_uri: str
+    is_remote: bool
 
     def create(self, name: str, data: bytes) -> bool:
         """Write the whole object if there is none of this name; ``False`` if there is another one.
@@ -40,6 +46,15 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove the object; nothing happens where there is none."""
+
+
+def together(store: Store, *questions: Callable[[], Any]) -> Iterator[Any]:
+    """The answers to questions that do not depend on each other; what one raises is raised when it is its turn."""
+    if not store.is_remote:
+        yield from (ask() for ask in questions)
+    else:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            yield from pool.map(lambda ask: ask(), questions)
 
 
 def unavailable(store_uri: str, verb: str, name: str, reason: str) -> StoreUnavailable:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from testbed.s3_server import KEY, SECRET
+from testbed.airflow_home import s3_connection
 from tests.stores.kinds import BUCKET, s3_server
 
 SETTING = "AIRFLOW__KAFKA_OFFSETS__WORK_STORE"
@@ -44,9 +43,8 @@ def lake(airflow: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     endpoint = s3_server().endpoint
     for name in s3_server().environment:
         monkeypatch.delenv(name)
-    extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
-    connection = {"conn_type": "aws", "login": KEY, "password": SECRET, "extra": json.dumps(extra)}
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
+    for name, value in s3_connection("lake", endpoint).items():
+        monkeypatch.setenv(name, value)
     return f"s3://lake@{BUCKET}/teams/a@b/{tmp_path.name}"
 
 

@@ -48,8 +48,8 @@ def killed_after_the_plan(s: Scene) -> str:
     s.produce()
     with when_file(s.store, FIRST_PLAN, lambda _: _kill_and_produce(s, "resolve")) as seen:
         run = s.run()
-    if len(s.objects(f"{BATCHES}/*.json")) != 2:
-        raise PromiseBroken(f"more than a plan and a commit: {s.objects(f'{BATCHES}/*.json')}")
+    if len(s.objects(f"{BATCHES}/*[0-9].json")) != 2:
+        raise PromiseBroken(f"more than a plan and a commit: {s.objects(f'{BATCHES}/*[0-9].json')}")
     proof = _retried(run, "resolve", f"{seen.proof()}, killed")
     s.run()  # what came after the plan was frozen
     return proof

@@ -115,7 +115,7 @@ class _Plan:
 
 def _plans(store: Path) -> list[_Plan]:
     found = []
-    for file in store.glob("pipelines/*/batches/*/*/*.json"):
+    for file in store.glob("pipelines/*/batches/*/*/*[0-9].json"):
         entry = _read(file)
         if entry is None or entry["entry"] != "plan":
             continue

@@ -63,7 +63,7 @@ BROKEN = (
     _broken("the mirror looks at the log after the group", (GROUP, "newest = as_if or pipeline.newest_commit(newest) or newest", "newest = as_if or newest")),
     _broken("the mirror looks at the log again", (GROUP, "        after = pipeline.newest_commit(newest)\n", "        after = newest\n")),
     _broken("the next number is above the mark", (PLAN, "max(newest.number or 0 if newest else 0, number_of(self.marked)) + 1", "(newest.number or 0 if newest else 0) + 1")),
-    _broken("a run has its own batch", (PLAN, "    own = asker.pipeline.batch_of_run(asker.run) if asker.run else None\n", "    own = None\n")),
+    _broken("a run has its own batch", (PLAN, "    own = seen.own\n", "    own = None\n")),
     _broken("a run is bound once it has taken", (PLAN, "    step = next_step(\n", "    if own is None and batch is not None:\n        asker.pipeline.bind(asker.run, batch)\n    step = next_step(\n")),
     _broken("restart words add up", ("pipeline/draft.py", "restarts=start.applied if start.restart is None else (*start.applied, start.restart)", "restarts=() if start.restart is None else (start.restart,)")),
     _broken("a batch planned anew goes on from where it began", (PLAN, "start = Start(position_within(old, kept), kept=kept,", "start = Start(kept, kept=kept,")),

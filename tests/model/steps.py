@@ -206,6 +206,7 @@ class SteppedStore:
     def __init__(self, store: MemoryStore, watch: Watch) -> None:
         self._store, self._watch = store, watch
         self.uri = self.driver_uri = "memory"
+        self.is_remote = False
 
     def create(self, name: str, data: bytes) -> bool:
         fate = wait_at(f"create {kind_of(name, data)}")

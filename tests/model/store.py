@@ -17,6 +17,7 @@ class MemoryStore:
     """:class:`~airflow_kafka_offsets.stores.store.Store`, of one process."""
 
     uri = driver_uri = "memory"
+    is_remote = False
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

@@ -21,7 +21,8 @@ from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.stores.reads import is_read
 from airflow_kafka_offsets.stores.store import Store
-from testbed.s3_server import KEY, SECRET
+from testbed.s3_server import SECRET
+from testbed.spark import s3a_conf
 from tests.spark.conftest import Plans
 from tests.stores.kinds import BUCKET, s3_server
 
@@ -31,15 +32,7 @@ Filled = Callable[..., str]
 @pytest.fixture
 def s3(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, which has the server's address and credentials, as people configure them."""
-    settings = {
-        "fs.s3a.endpoint": s3_server().endpoint,
-        "fs.s3a.endpoint.region": "us-east-1",
-        "fs.s3a.path.style.access": "true",
-        "fs.s3a.access.key": KEY,
-        "fs.s3a.secret.key": SECRET,
-        "fs.s3a.attempts.maximum": "1",
-        "fs.s3a.impl.disable.cache": "true",
-    }
+    settings = {name.removeprefix("spark.hadoop."): v for name, v in s3a_conf(s3_server().endpoint).items()}
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark

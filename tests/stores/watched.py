@@ -19,7 +19,7 @@ class Watched:
 
     def __init__(self, store: Store, before: Callable[[str, str], None]) -> None:
         self.store, self.before = store, before
-        self.uri, self.driver_uri = store.uri, store.driver_uri
+        self.uri, self.driver_uri, self.is_remote = store.uri, store.driver_uri, False
 
     def create(self, name: str, data: bytes) -> bool:
         self.before("create", name)
