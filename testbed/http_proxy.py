@@ -64,6 +64,10 @@ class HttpProxy:
         self._server.shutdown()
         self._server.server_close()
 
+    def disarm(self) -> None:
+        """From now on all is as it should be."""
+        self.faults, self.done, self.delay_s = [], [], 0.0
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"

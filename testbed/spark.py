@@ -36,8 +36,6 @@ def s3a_conf(endpoint: str) -> dict[str, str]:
         "path.style.access": "true",
         "access.key": KEY,
         "secret.key": SECRET,
-        "attempts.maximum": "1",
-        "impl.disable.cache": "true",
     }
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
 

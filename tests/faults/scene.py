@@ -22,21 +22,25 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from upath import UPath
 
 from testbed import airflow_home, jars
 from testbed.broker import KafkaBroker
 from testbed.cache import Say, silent
+from testbed.http_proxy import HttpProxy
 from testbed.java import Java
 from testbed.kafka_proxy import Deed, KafkaProxy, Moment, NotFired, Rule
 from testbed.ports import free_ports
 from testbed.raw_offsets import RawOffsets
-from testbed.spark import spark_conf, spark_env
+from testbed.s3_server import KEY, SECRET, S3Server
+from testbed.spark import s3a_conf, spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow, TaskState
 from testbed.topics import wait_for
 from tests.faults.moments import COMMIT, RESOLVE
 from tests.faults.watcher import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
+BUCKET = "work-stores"
 HERE = Path(__file__).resolve().parent
 REAL_JOB = ROOT / "dags" / "jobs" / "kafka_to_parquet.py"
 COLUMNS = ["topic", "partition", "offset", "value", "kafka_batch"]
@@ -78,20 +82,25 @@ class Ground:
     folder: Path
     broker: KafkaBroker
     proxy: KafkaProxy
+    s3: HttpProxy
     airflow: StandaloneAirflow
     environment: Mapping[str, str]
 
 
 @contextmanager
 def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
-    """A broker behind a proxy, and an Airflow whose tasks know the proxy only. Half a minute to start."""
+    """A broker and an S3 server, each behind a proxy, and an Airflow that knows the proxies only. Half a minute."""
     port = free_ports(1)[0]
     with (
         KafkaBroker(folder / "kafka", proxy_port=port, java=java, say=say) as broker,
         KafkaProxy(port, lambda: broker.proxied_address) as proxy,
+        S3Server(say) as server,
+        HttpProxy(server.endpoint) as s3,
     ):
+        server.create_bucket(BUCKET)
         conf = {
-            **spark_conf(jars.spark_jars(java, say)),
+            **spark_conf([*jars.spark_jars(java, say), *jars.s3a_jars(java, say)]),
+            **s3a_conf(s3.url),
             "spark.driver.memory": "512m",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.shuffle.partitions": "1",
@@ -99,12 +108,13 @@ def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
         }
         environment = {
             **_connections(proxy),
+            **airflow_home.s3_connection("lake", s3.url),
             **spark_env(java),
             **airflow_home.spark_defaults(folder / "spark", conf),
             "FAULTS_TODAY": datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat(),
         }
         with another_airflow(folder / "airflow", environment) as airflow:
-            yield Ground(folder, broker, proxy, airflow, environment)
+            yield Ground(folder, broker, proxy, s3, airflow, environment)
 
 
 @contextmanager
@@ -205,6 +215,7 @@ class Scene:
     runs: list[Run] = field(default_factory=list)
     topic_config: Mapping[str, str] = field(default_factory=dict)
     logs_replaced: bool = False
+    on_s3: bool = False
 
     def __post_init__(self) -> None:
         self.topic = f"orders-{uuid.uuid4().hex[:8]}"
@@ -232,7 +243,15 @@ class Scene:
 
     @property
     def store(self) -> Path:
-        return self.folder / "store"
+        """The row's work store, as who needs no proxy sees it."""
+        if not self.on_s3:
+            return self.folder / "store"
+        where = {"key": KEY, "secret": SECRET, "endpoint_url": self.ground.s3.target, "use_listings_cache": False}
+        return UPath(f"s3://{BUCKET}/{self.topic}", **where)
+
+    @property
+    def store_uri(self) -> str:
+        return f"s3://lake@{BUCKET}/{self.topic}" if self.on_s3 else str(self.store)
 
     @property
     def output(self) -> Path:
@@ -311,7 +330,7 @@ class Scene:
         return {
             "topic": self.topic,
             "group": self.group,
-            "work_store": str(self.store),
+            "work_store": self.store_uri,
             "output": str(self.output),
             "job": str(self.job),
             "splits": splits,
@@ -434,6 +453,7 @@ class Scene:
 
     def close(self) -> None:
         self.proxy.disarm()
+        self.ground.s3.disarm()
         self.watcher.stop()
         self._raw.close()
 

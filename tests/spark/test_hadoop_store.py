@@ -33,6 +33,7 @@ Filled = Callable[..., str]
 def s3(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, which has the server's address and credentials, as people configure them."""
     settings = {name.removeprefix("spark.hadoop."): v for name, v in s3a_conf(s3_server().endpoint).items()}
+    settings |= {"fs.s3a.attempts.maximum": "1", "fs.s3a.impl.disable.cache": "true"}  # each test has its own settings
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
