@@ -103,6 +103,14 @@ def s3a_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "s3a-3.4.1", pinned("s3a"), "Hadoop's S3 file system 3.4.1 (15 MB, once)", say=say)
 
 
+def s3a_committer_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Spark 4.0 needs besides to write through S3's own committers, for `spark.jars`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "s3a-committers-4.0.0", pinned("s3a-committers"), "Spark's cloud committers 4.0.0", say=say)
+
+
 def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
 
