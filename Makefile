@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-faults mutate docs format lock clean
+.PHONY: help setup demo test test-system test-faults bench-store mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -44,11 +44,12 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 	@rm -f .venv/.making
 	@touch .venv/.stamp
 
-demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there
+demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; on S3: make demo STORE=s3
 	@$(BIN)/python -m testbed.demo
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
-SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/faults tests/standalone tests/spark/test_standalone_cluster.py \
+SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/standalone \
+  tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/sinks/test_files_on_s3.py \
   tests/spark/sinks/test_kills.py
 
 # Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
@@ -67,6 +68,9 @@ test-system: setup ## a scheduler, a Spark cluster, one row of each class of the
 
 test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
 	$(BIN)/python -m pytest -q --all-faults tests/faults
+
+bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
+	@$(BIN)/python benchmarks/store_requests.py
 
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations

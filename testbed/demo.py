@@ -224,14 +224,19 @@ def main(folder: Path = ROOT / ".demo") -> int:
             step(f"Java {java.major} at {java.home}")
             kafka, embedded = stack.enter_context(_cluster(java, folder))
             demo = Demo(kafka, embedded, folder)
-            if os.environ.get("STORE") == "s3":
+            if (store := os.environ.get("STORE", "")) not in ("", "s3"):
+                raise DemoFailed(f"STORE is {store!r}; it can be s3, or be left out for a folder")
+            if store == "s3":
                 step("S3: a server on a free port, for work store and output")
                 demo.move_to_s3(stack.enter_context(S3Server(step)), java)
             demo.run(java, stack)
     except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed) as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
         return 1
-    print(f"\nDone in {time.monotonic() - started:.0f} s. Output, plans and logs: {os.path.relpath(folder)}/")
+    left = (
+        "Logs" if os.environ.get("STORE") else "Output, plans and logs"
+    )  # the S3 server has ended, with all that it had
+    print(f"\nDone in {time.monotonic() - started:.0f} s. {left}: {os.path.relpath(folder)}/")
     return 0
 
 

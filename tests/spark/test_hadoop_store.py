@@ -24,6 +24,7 @@ from airflow_kafka_offsets.stores.store import Store
 from testbed.s3_server import SECRET
 from testbed.spark import s3a_conf
 from tests.spark.conftest import Plans
+from tests.stores.guarded import FOLDER, NEEDED, guarded_server
 from tests.stores.kinds import BUCKET, s3_server
 
 Filled = Callable[..., str]
@@ -75,6 +76,24 @@ def test_a_name_of_its_own_is_written_without_a_look(both: tuple[HadoopStore, St
 def test_a_bucket_that_is_not_there_is_unavailable(s3: SparkSession) -> None:
     with pytest.raises(StoreUnavailable, match="tpying-mistake"):
         HadoopStore(s3, location_of("s3://tpying-mistake/x")).list("batches")
+
+
+def test_three_rights_are_enough_for_a_driver(s3: SparkSession) -> None:
+    """As docs/stores.md tells; what the output needs comes on top."""
+    with guarded_server() as server:
+        key, secret = server.new_user(*NEEDED)
+        given = {"endpoint": server.endpoint, "access.key": key, "secret.key": secret}
+        before = {name: s3.conf.get(f"fs.s3a.{name}") for name in given}
+        for name, value in given.items():
+            s3.conf.set(f"fs.s3a.{name}", value)
+        try:
+            store = HadoopStore(s3, location_of(f"s3://{FOLDER}"))
+            assert store.list("a") == []
+            assert store.create("a/1.json", b"x")
+            assert (store.get("a/1.json"), store.get("a/2.json"), store.list("a")) == (b"x", None, ["1.json"])
+        finally:
+            for name, value in before.items():
+                s3.conf.set(f"fs.s3a.{name}", str(value))
 
 
 def test_wrong_credentials_are_said_without_them(s3: SparkSession) -> None:
