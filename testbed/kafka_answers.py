@@ -45,6 +45,27 @@ def offset_fetch_error(code: int) -> Change:
     return change
 
 
+def offset_fetch_partition_error(topic: str, partition: int, code: int) -> Change:
+    """OffsetFetch, version 8 on: one partition of one topic with `code`, and no offset."""
+
+    def change(version: int, answer: bytes) -> bytes:
+        if version < 8:
+            raise ValueError(f"OffsetFetch v{version} is not known here")
+        data, name = bytearray(answer), topic.encode()
+        count, at = _varint(answer, answer.index(name) + len(name))
+        for _ in range(count - 1):
+            (number,) = struct.unpack_from(">i", answer, at)
+            length, error_at = _varint(answer, at + 4 + 8 + 4)  # after index, offset, epoch: the metadata
+            error_at += max(length - 1, 0)
+            if number == partition:
+                struct.pack_into(">q", data, at + 4, -1)
+                struct.pack_into(">h", data, error_at, code)
+            at = error_at + 2 + 1  # and tags
+        return bytes(data)
+
+    return change
+
+
 def end_txn_error(code: int) -> Change:
     """EndTxn, versions 0 to 2: a whole answer, of which only the correlation id was there before."""
 

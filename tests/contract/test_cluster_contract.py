@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from airflow_kafka_offsets.broker.answers import epoch_of
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition
@@ -353,6 +354,10 @@ def test_what_was_committed_is_read_with_metadata_and_epoch(
     commit(cluster.reader, group, commits, fencing)
     assert cluster.reader.committed(group, list(commits)) == commits
     assert cluster.reader.describe_group(group) == GroupDescription("Empty")
+
+
+def test_an_epoch_that_a_broker_does_not_tell_is_none() -> None:
+    assert [epoch_of(told) for told in (None, -1, 0, 7)] == [None, None, 0, 7]
 
 
 def test_what_somebody_else_committed_is_read(cluster: AnyCluster, orders: str, group: str) -> None:

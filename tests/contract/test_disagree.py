@@ -19,7 +19,9 @@ from airflow_kafka_offsets.errors import (
     WorkStoreLost,
 )
 from airflow_kafka_offsets.offsets.batch.mark import Mark
+from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.pipeline.status import look_at_lag
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
@@ -34,6 +36,21 @@ def lose(pipeline: Pipeline) -> None:
     """The work store is gone; Airflow's memory is not."""
     pipeline.store = LocalStore(pipeline.store.root.with_name("a new one"))  # type: ignore[attr-defined]
     pipeline.airflow.succeeded = True
+
+
+def test_the_lag_of_a_lost_store_is_told_by_the_groups_marks(pipeline: Pipeline, cluster: AnyCluster) -> None:
+    pipeline.run("one")
+    produce(cluster, pipeline)
+    scope = pipeline.request().scope
+    description = pipeline.cluster.describe(scope.subscription)
+
+    def records() -> int:
+        limits = parse_limits(1, None)
+        return look_at_lag(scope, limits, pipeline.cluster, description, pipeline.log, pipeline.now_ms).records
+
+    assert records() == 6
+    lose(pipeline)
+    assert records() == 6
 
 
 def marks(pipeline: Pipeline) -> set[Mark | None]:

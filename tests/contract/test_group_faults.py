@@ -232,6 +232,19 @@ def test_what_was_written_beside_a_refused_partition_is_not_written_again(
     assert all(request == {name: [7]} for request in requests[1:]), requests
 
 
+def test_a_refusal_for_good_names_the_partition_that_has_it_and_no_other(
+    broker: KafkaBroker, orders: str, group: str
+) -> None:
+    first, *others = tps(orders)
+    offsets = {**all_at(orders, 3), others[-1]: CommittedOffset(3, 0, "x" * 5_000)}
+    with KafkaCluster(broker.client_config) as cluster:
+        with pytest.raises(ClusterUnavailable, match=r"OFFSET_METADATA_TOO_LARGE|etadata") as unavailable:
+            commit(cluster, group, offsets)
+        assert str(others[-1]) in str(unavailable.value)
+        assert str(first) not in str(unavailable.value)
+        assert cluster.committed(group, tps(orders)) == {tp: offsets[tp] for tp in (first, *others[:-1])}
+
+
 def test_what_arrived_although_it_was_refused_is_not_written_again(
     proxy: KafkaProxy, committer: dict[str, Any], orders: str, group: str
 ) -> None:
@@ -297,6 +310,21 @@ def test_an_error_of_the_whole_answer_names_the_topic_that_has_it(
         assert all(str(tp) in str(unavailable.value) for tp in tps(bad, 2))
         assert good not in str(unavailable.value)
         assert cluster.committed(group, tps(good, 2)) == {}
+
+
+def test_an_error_of_one_partition_is_not_taken_for_nothing_stored(
+    proxy: KafkaProxy, committer: dict[str, Any], orders: str, group: str
+) -> None:
+    deed = kafka_proxy.changed(
+        kafka_answers.offset_fetch_partition_error(orders, 1, kafka_answers.UNKNOWN_SERVER_ERROR)
+    )
+    with KafkaCluster(committer) as cluster:
+        commit(cluster, group, all_at(orders, 3))
+        rule = proxy.arm("spoilt", Moment("committer", OFFSET_FETCH), deed, times=ALWAYS)
+        with pytest.raises(ClusterUnavailable) as unavailable:
+            cluster.committed(group, tps(orders))
+        assert rule.proof()
+        assert str(tps(orders)[1]) in str(unavailable.value)
 
 
 def test_many_partitions_go_out_in_chunks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -124,6 +125,26 @@ def test_many_windows_count_the_records_of_each(cluster: AnyCluster, orders: str
     assert [window.records[orders] for window in found.windows] == [2, 2, 0, 3]
     assert [window.retention for window in found.windows] == ["kept"] * 4
     assert found.timestamp_types == {orders: "CreateTime"}
+
+
+class Busy:
+    """A cluster where records come between the look at the ends and every look by time."""
+
+    def __init__(self, cluster: Any, come: Callable[[], object]) -> None:
+        self._cluster, self._come = cluster, come
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "offsets_for_times":
+            self._come()
+        return getattr(self._cluster, name)
+
+
+def test_what_comes_while_windows_are_counted_is_in_none_of_them(cluster: AnyCluster, orders: str) -> None:
+    cluster.produce(orders, timestamps_ms=[START, START])
+    busy = Busy(cluster.reader, lambda: cluster.produce(orders, timestamps_ms=[START, START + 2 * HOUR]))
+    scope = scope_for({}, ScopeParameters(topics=[orders]))
+    found = estimate_windows(scope, busy, [START, START + HOUR, START + 2 * HOUR], now_ms=NOW_MS)
+    assert [window.records[orders] for window in found.windows] == [2, 0]
 
 
 def test_a_window_is_complete_by_the_rule_of_a_plan(cluster: AnyCluster, orders: str) -> None:

@@ -333,8 +333,8 @@ HOUSE = (
     Mutation("clean: claims", CLEAN, "        removal.pipeline.unclaim(name)", "        pass", "test_clean"),
     Mutation("clean: first entry last", CLEAN, "    for name in removal.names[:-1]:\n", "    for name in removal.names[1:]:\n", "test_clean"),
     Mutation("clean: from the end", CLEAN, 'key=lambda name: -int(name', 'key=lambda name: int(name', "test_clean"),
-    Mutation("status: lost store", STATUS, "    if position is None and pipeline.newest() is None:", "    if False:", "cli/|contract/"),
-    Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/|laws/|cli/"),
+    Mutation("status: lost store", STATUS, "    if position is None and pipeline.newest() is None:", "    if False:", "contract/test_disagree"),
+    Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/test_time_bounds"),
     Mutation("preview: whose", PREVIEW, 'on_another_airflow="take-over"', 'on_another_airflow="fail"', "contract/test_preview|cli/"),
     # the command line
     Mutation("cli: redo", "cli/verifying.py", "    if again is None:\n        return\n", "    if True:\n        return\n", "tests/cli/test_verifying.py"),

@@ -122,6 +122,20 @@ def test_gaps_are_proven_by_the_scan_of_persisted_records_and_by_nothing_less(
     records.unpersist()
 
 
+def test_rows_that_are_counted_from_persisted_records_are_held_against_them(
+    spark: SparkSession, plans: Plans, filled: Filled
+) -> None:
+    """As many as there should be, one of them twice, and one not at all."""
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    job = plans.job(batch)
+    records = read_batch(spark, job).persist()
+    doubled = records.where("offset <> 3").union(records.where("offset = 4"))
+    assert report_batch(job, doubled).proof == "rows"
+    records.unpersist()
+    with pytest.raises(ReadNotVerified, match="twice: 10 rows for 9 different offsets"):
+        require_read(batch)
+
+
 def test_a_compacted_topic_is_proven_by_the_scan(
     spark: SparkSession, broker: KafkaBroker, plans: Plans, compacted: str, tmp_path: Path
 ) -> None:
