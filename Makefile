@@ -49,7 +49,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/faults tests/standalone tests/spark/test_standalone_cluster.py \
-  tests/spark/sinks/test_kills.py
+  tests/spark/sinks/test_kills.py tests/extras
 
 # On servers that Go and npm make: a Go and a Node.js have to be here. `make test` runs the same files without `--clouds`.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
