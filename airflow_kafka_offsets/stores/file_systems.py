@@ -44,8 +44,15 @@ async def _list_container(file_system: Any, path: str) -> Sequence[Mapping[str, 
 
     container, _, folder = path.partition("/")
     client = file_system.service_client.get_container_client(container)
+    listing = client.walk_blobs(name_starts_with=f"{folder}/" if folder else "", include=["metadata"])
     try:
-        found = [entry.name async for entry in client.walk_blobs(name_starts_with=f"{folder}/" if folder else "")]
+        names = [entry.name async for entry in listing if not _is_mark_of_folder(entry)]
     except ResourceNotFoundError as error:
         raise FileNotFoundError(path) from error
-    return [{"name": f"{container}/{name}", "type": "directory" if name.endswith("/") else "file"} for name in found]
+    return [{"name": f"{container}/{name}", "type": "directory" if name.endswith("/") else "file"} for name in names]
+
+
+def _is_mark_of_folder(entry: Any) -> bool:
+    """An empty object that Hadoop's driver leaves for a folder, by the folder's name."""
+    metadata = getattr(entry, "metadata", None) or {}
+    return any(name.lower() == "hdi_isfolder" for name in metadata)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -164,6 +166,31 @@ def test_folders_whose_names_begin_alike_are_not_looked_into(faulty: HttpProxy, 
     faulty.seen.clear()
     assert store.list("a") == ["1.json"]
     assert len(faulty.seen) == 1
+
+
+@pytest.mark.parametrize("kind", [AZURE], ids=["azure"], indirect=True)
+def test_azures_marks_of_folders_are_no_objects(kind: Kind, uri: str) -> None:
+    """Hadoop's driver leaves one for each folder, by its name and without a ``/``."""
+    store = through(kind.server().endpoint, uri)
+    store.create("a/b/1.json", b"x")
+    for folder in ("a/b", "a/empty"):
+        name = f"{store._location.root.partition('/')[2]}/{folder}"
+        client = store._fs.service_client.get_blob_client(BUCKET, name)
+        store._call(client.upload_blob, b"", metadata={"hdi_isfolder": "true"})
+    assert store.list("a") == ["b/"]
+
+
+@pytest.mark.parametrize("kind", [GCS], ids=["gcs"], indirect=True)
+def test_googles_mark_of_a_folder_is_no_object(kind: Kind, uri: str) -> None:
+    """Google's connector for Hadoop leaves one for a folder that it was asked to make."""
+    store = through(kind.server().endpoint, uri)
+    store.create("a/1.json", b"x")
+    name = quote(f"{store._location.root.partition('/')[2]}/a/", safe="")
+    to = f"{kind.server().endpoint}/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={name}"
+    with urlopen(Request(to, data=b"", method="POST"), timeout=30):
+        pass
+    assert store.list("a") == ["1.json"]
+    assert store.list("") == ["a/"]
 
 
 def test_an_object_that_is_deleted_while_it_is_looked_at_can_be_created(faulty: HttpProxy, uri: str) -> None:
