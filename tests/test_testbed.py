@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.cache import whole_folder
+from testbed.http_server import needed_program
 from testbed.jars import Artifact, JarsMissing, fetch, pinned
 from testbed.java import Java, JavaMissing, find_java
 from testbed.leash import Leashed
@@ -203,6 +204,12 @@ def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 
 
 # The cache and the jars
+
+
+def test_a_program_that_is_not_here_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RuntimeError, match=r"no `go` here, and the Google server needs it\. Install Go\."):
+        needed_program("go", "the Google server", "Go")
 
 
 def test_a_half_filled_folder_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.io import has_fs
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.stores.location import Location
@@ -48,13 +49,15 @@ def _airflows_file_system(location: Location) -> Any:
     """fsspec's file system as Airflow's providers open it, with the connection in the URI."""
     if location.account is not None and location.connection is None:
         return machines_file_system(location)
+    if not has_fs(location.kind):
+        raise missing_package(
+            location, ImportError(f"no provider of Airflow's has file systems for {location.kind}://")
+        )
     try:
         if location.connection is not None:
             BaseHook.get_connection(location.connection)  # Amazon's provider goes on without one that is not there
         # The bucket alone: Airflow's path takes what stands before any @ for a connection.
         return ObjectStoragePath(f"{location.kind}://{location.bucket}", conn_id=location.connection).fs
-    except ValueError as error:  # "No filesystem registered for scheme s3"
-        raise missing_package(location, error) from error
     except AirflowNotFoundException:
         raise InvalidRequest(
             (f"The work store {location.uri} names the connection {location.connection!r}, and there is none.",)

@@ -59,7 +59,7 @@ class SplitAttempt:
         """Put on record what was written; once.
 
         :raises LateAttempt: another attempt has begun since, or the batch was planned anew; there is no report then.
-        :raises StoreUnavailable: this attempt has reported already.
+        :raises StoreUnavailable: this attempt has reported something else already.
         """
         names = self.store.list(self._folder)
         rival, replaced = self._overtaken(names)
@@ -67,7 +67,8 @@ class SplitAttempt:
             begin(self.store, self.plan_object, self.plan, self.split, self.output)
             by = f"attempt {rival}" if rival is not None else f"plan {replaced}"
             raise LateAttempt(str(self), by, self.output or "the output", wrote=True)
-        if has_reported(names, self.split, self.number, self.random):
+        reported = has_reported(names, self.split, self.number, self.random)
+        if reported and report_of(self.store, self._folder, self.split, self.number, self.random) != report:
             raise StoreUnavailable(
                 f"Cannot report {self}",
                 "it has reported already",

@@ -33,7 +33,7 @@ _NO_CREDENTIALS = {
     "ClientAuthenticationError",
     "CredentialUnavailableError",
 }
-_SECRET = re.compile(r"((?:sig|signature|token|x-amz-[a-z-]+)=)[^&\s\"']+", re.IGNORECASE)
+_SECRET = re.compile(r"((?:sig|signature|token|x-amz-[a-z-]+|accountkey)=)[^&\s\"']+", re.IGNORECASE)
 
 
 class ObjectStore:
@@ -62,7 +62,10 @@ class ObjectStore:
                 self._call(self._fs._pipe_file, self._path(name), data, mode="create")
             except FileExistsError:
                 # The answer to the request before this one may be lost, and the object its own.
-                return self._read(name) == data
+                try:
+                    return self._read(name) == data
+                except FileNotFoundError:  # deleted meanwhile; or Azure's 409 of another meaning
+                    raise ConnectionError("the object was there, and is not") from None  # whose 412 is final
             return True
 
         try:
@@ -109,7 +112,7 @@ class ObjectStore:
 
     def _ls(self, path: str) -> Sequence[Mapping[str, Any]]:
         self._fs.invalidate_cache()
-        # s3fs's `_ls` lists the folder above of what it does not find, with all that is there.
+        # s3fs's `_ls` lists the folder above of what it does not find, with all that is there. For adlfs: file_systems.
         list_folder = getattr(self._fs, "_lsdir", None) or partial(self._fs._ls, detail=True)
         found: Sequence[Mapping[str, Any]] = self._call(list_folder, path)
         return found
@@ -117,7 +120,12 @@ class ObjectStore:
     def _call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         from fsspec.asyn import sync
 
-        return sync(self._fs.loop, method, *arguments, timeout=self._try_s, **options)
+        try:
+            return sync(self._fs.loop, method, *arguments, timeout=self._try_s, **options)
+        except Exception as error:
+            if _status_of(error) == 404:  # adlfs, which writes to a container that is not there
+                raise FileNotFoundError(str(error)) from error
+            raise
 
     def _ask(self, verb: str, name: str, once: Callable[[], T]) -> T:
         """Ask until there is an answer; ``FileNotFoundError`` is one.
@@ -163,13 +171,17 @@ class ObjectStore:
     def _unavailable(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
         if not _is_final(error):
             return unavailable(self.uri, verb, name, _said(error))
-        connection = self._location.connection
-        who = f"Airflow connection {connection!r}" if connection else "the credentials of this machine"
-        return StoreUnavailable(
-            f"Cannot {verb} {name or '/'} in the work store {self.uri}",
-            _said(error),
-            f"Check {who}: they need the right to read, write, list and remove objects below {self._location.root}.",
-        )
+        return refused(f"{verb} {name or '/'} in", self._location, error)
+
+
+def refused(what: str, location: Location, error: Exception) -> StoreUnavailable:
+    """An answer that stays the same until somebody changes the credentials or their rights."""
+    who = f"Airflow connection {location.connection!r}" if location.connection else "the credentials of this machine"
+    return StoreUnavailable(
+        f"Cannot {what} the work store {location.uri}",
+        _said(error),
+        f"Check {who}: they need the right to read, write, list and remove objects below {location.root}.",
+    )
 
 
 def _pauses() -> Iterator[float]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.stores.file_systems import for_store
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.location import Location, location_of
-from airflow_kafka_offsets.stores.object_store import ObjectStore
+from airflow_kafka_offsets.stores.object_store import ObjectStore, refused
 from airflow_kafka_offsets.stores.store import Store
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure"}
@@ -26,9 +27,12 @@ def open_store(uri: str, file_system: Callable[[Location], Any] | None = None) -
     if location.kind == "file":
         return LocalStore(Path(location.root), uri)
     try:
-        return ObjectStore((file_system or machines_file_system)(location), location)
+        found = (file_system or machines_file_system)(location)
+        return ObjectStore(for_store(location.kind, found), location)
     except ImportError as error:
         raise missing_package(location, error) from error
+    except ValueError as error:  # of the libraries: an account or a key that is missing or has another form
+        raise refused("open", location, error) from None
 
 
 def machines_file_system(location: Location) -> Any:

@@ -216,7 +216,7 @@ HOUSE = (
     Mutation("attempt: its number twice", ATTEMPTS, "if number < self.number or (number, random) == (self.number, self.random):", "if number <= self.number:", _ATTEMPTS),
     Mutation("attempt: rival that wrote", ATTEMPTS, "            if report is None or report.wrote:\n", "            if True:\n", _ATTEMPTS),
     Mutation("attempt: number", ATTEMPTS, "default=0) + 1", "default=0)", _ATTEMPTS),
-    Mutation("attempt: once", ATTEMPTS, "        if has_reported(names, self.split, self.number, self.random):\n", "        if False:\n", _ATTEMPTS),
+    Mutation("attempt: once", ATTEMPTS, "        if reported and report_of", "        if False and report_of", _ATTEMPTS),
     Mutation("attempt: current plan", ATTEMPTS, "    if replaced is not None:\n        raise PlanReplaced(str(plan.batch)", "    if False:\n        raise PlanReplaced(str(plan.batch)", _ATTEMPTS),
     Mutation("reads: deciding", READS, "        if deciding and number < deciding[0].number:\n            break\n", "", _ATTEMPTS),
     Mutation("reads: written", READS, "        if attempt.may_have_written:\n", "        if True:\n", _ATTEMPTS),

@@ -7,21 +7,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
+from testbed.azure_server import AzureServer
+from testbed.gcs_server import GcsServer
+from testbed.http_server import HttpServer
 from testbed.s3_server import S3Server
 from tests.model.store import MemoryStore
 
 BUCKET = "work-stores"
+Server = TypeVar("Server", bound=HttpServer)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """:ivar uri: where a test's own store is; ``None``: it is in this process alone, and nobody else can open it."""
+    """:ivar uri: where a test's own store is; ``None``: it is in this process alone, and nobody else can open it.
+    :ivar server: the server that holds it, if one does.
+    :ivar needs_option: its server is made by Go or npm: with ``--clouds`` (`make test-system`), and only then.
+    """
 
     name: str
     uri: Callable[[Path], str] | None
+    server: Callable[[], HttpServer] | None = None
+    needs_option: bool = False
 
     def open(self, folder: Path) -> Callable[[], Store]:
         """Opens the store that is in ``folder``; every call as another process would, with nothing remembered."""
@@ -35,22 +45,41 @@ class Kind:
 @cache
 def s3_server() -> S3Server:
     """One server for all tests of this process; it ends with it. A folder of its own is enough for a test."""
-    server = S3Server()
+    return _started(S3Server())
+
+
+@cache
+def gcs_server() -> GcsServer:
+    return _started(GcsServer())
+
+
+@cache
+def azure_server() -> AzureServer:
+    return _started(AzureServer())
+
+
+def _started(server: Server) -> Server:
     server.__enter__()
     server.create_bucket(BUCKET)
     os.environ.update(server.environment)  # also for the processes that a test starts
     return server
 
 
-def _s3_uri(folder: Path) -> str:
-    s3_server()
-    return f"s3://{BUCKET}/{folder.name}/store"
+def _served(name: str, scheme: str, server: Callable[[], HttpServer], needs_option: bool = False) -> Kind:
+    def uri(folder: Path) -> str:
+        server()
+        return f"{scheme}://{BUCKET}/{folder.name}/store"
+
+    return Kind(name, uri, server, needs_option)
 
 
 LOCAL = Kind("local", lambda folder: str(folder / "store"))
 LOCAL_URI = Kind("local, by URI", lambda folder: f"file://{folder}/store")
 MEMORY = Kind("memory", None)
-S3 = Kind("s3", _s3_uri)
+S3 = _served("s3", "s3", s3_server)
+GCS = _served("gcs", "gs", gcs_server, needs_option=True)
+AZURE = _served("azure", "abfs", azure_server, needs_option=True)
 
-KINDS = [LOCAL, LOCAL_URI, MEMORY, S3]
+KINDS = [LOCAL, LOCAL_URI, MEMORY, S3, GCS, AZURE]
 SHARED = [kind for kind in KINDS if kind.uri is not None]
+SERVED = [kind for kind in KINDS if kind.server is not None]

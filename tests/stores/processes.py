@@ -36,9 +36,10 @@ def create_each(uri: str, barrier: Barrier, answers: Any, who: int, rounds: int)
 
 
 def create_large(uri: str, barrier: Barrier, count: int) -> None:
+    """Create each as soon as the other process begins to look for it."""
     store = open_store(uri)
-    barrier.wait(TIMEOUT_S)
     for number in range(count):
+        barrier.wait(TIMEOUT_S)
         store.create(f"folder/{number}.json", bytes([number]) * LARGE)
 
 

@@ -199,15 +199,15 @@ def test_an_object_that_is_being_written_is_absent_or_whole(shared: Open) -> Non
     store, count = shared(), 8
     barrier = processes.CONTEXT.Barrier(2)
     writer = processes.start(processes.create_large, store.uri, barrier, count)
-    barrier.wait(processes.TIMEOUT_S)
-    number = looked = 0
-    while number < count:
-        looked += 1
-        assert set(store.list("folder")) <= {f"{n}.json" for n in range(count)}, "nothing but objects is listed"
-        data = store.get(f"folder/{number}.json")
-        if data is not None:
-            assert data == bytes([number]) * processes.LARGE
-            number += 1
+    looked = 0
+    for number in range(count):
+        barrier.wait(processes.TIMEOUT_S)
+        data = None
+        while data is None:
+            looked += 1
+            assert set(store.list("folder")) <= {f"{n}.json" for n in range(count)}, "nothing but objects is listed"
+            data = store.get(f"folder/{number}.json")
+        assert data == bytes([number]) * processes.LARGE
     writer.join(processes.TIMEOUT_S)
     assert writer.exitcode == 0
     assert looked > count, "it was looked for while it was written"
