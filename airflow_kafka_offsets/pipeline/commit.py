@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, PlanReplaced
+from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
@@ -69,11 +69,13 @@ def commit_batch(
     :raises ReadNotVerified: the reports do not show that the batch was read.
     :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
     :raises GroupMoved: somebody else wrote to the group; nothing was committed.
+    :raises StoreUnavailable: this is not the store that the run was planned in.
     """
     if handed.folder is None:
         return CommitOutcome(None, False, mirror(pipeline, cluster, me, dry_run=dry_run))
     batch = pipeline.read(handed.folder)
     if batch is None:
+        _refuse_another_store(pipeline, handed.folder, me)
         raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
     _refuse_another_airflow(batch, me)
     by_this, as_if = False, None
@@ -100,6 +102,20 @@ def commit_batch(
     if batch.log.plan.window:
         return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
     return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, known=batch, dry_run=dry_run, as_if=as_if))
+
+
+def _refuse_another_store(pipeline: PipelineLog, folder: str, me: Actor) -> None:
+    """Which batch a run took is never cleaned away: where that is not known, the run was planned in another place.
+
+    :raises StoreUnavailable: it was.
+    """
+    if me.run is not None and pipeline.batch_of_run(me.run) is None:
+        raise StoreUnavailable(
+            f"Cannot find {folder} of pipeline {pipeline.checkpoint_id!r} in the work store {pipeline.store.uri}",
+            f"what is seen under this name knows nothing of run {me.run}, which its resolve task has planned",
+            "This worker must see the work store that the resolve task wrote. A local folder works on one machine: set "
+            "[kafka_offsets] work_store to a place that all machines reach.",
+        )
 
 
 def _refuse_another_airflow(batch: StoredBatch, me: Actor) -> None:

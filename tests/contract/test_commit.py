@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.reads import begin_attempt
 from tests.cluster.commits import Interrupted
@@ -346,3 +348,22 @@ def test_a_commit_that_dies_after_the_group_was_written_is_one(cluster: AnyClust
     produce(cluster, pipeline)
     assert pipeline.run("two").ranges == [(4, 6)] * 3
     assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
+
+
+def test_a_commit_task_that_sees_another_store_says_so(in_memory: Pipeline, tmp_path: Path) -> None:
+    """Another machine's folder of the same name: the batch was not cleaned away there, it was never there."""
+    run = in_memory.resolve("one").spark()
+    run.pipeline = replace(in_memory, store=LocalStore(tmp_path / "of another machine"))
+    with pytest.raises(
+        StoreUnavailable, match=r"knows nothing of run dag/one.*\n?.*must see the work store that the resolve"
+    ):
+        run.commit()
+    run.pipeline = in_memory
+    assert run.commit().by_this
+
+
+def test_what_a_person_without_airflow_commits_is_signed_as_the_plans_airflow(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one").spark()
+    handed = Handed(run.batch.name, run.plan.plan_id)
+    commit_batch(handed, in_memory.log, in_memory.cluster, Actor(None), now_ms=in_memory.now_ms)
+    assert in_memory.run("two").number is None, "it is no other Airflow's, and there is nothing new"

@@ -302,7 +302,8 @@ HOUSE = (
     Mutation("rule 4: for others", COMMIT, "again.attempts if again and again.by.run == me.run else None", "again.attempts if again else None", "contract/test_commit"),
     Mutation("rule 4: looks again", COMMIT, "        batch = batch.again()\n", "        break\n", "contract/test_commit"),
     Mutation("rule 4: dry run", COMMIT, "        if dry_run:\n            as_if", "        if False:\n            as_if", "contract/test_commit"),
-    Mutation("rule 4: gone", COMMIT, "    if batch is None:\n        raise BatchGone(", "    if batch is None:\n        return CommitOutcome(None, False, Mirrored())\n        raise BatchGone(", "contract/"),
+    Mutation("rule 4: gone", COMMIT, "    if batch is None:\n        _refuse_another_store(", "    if batch is None:\n        return CommitOutcome(None, False, Mirrored())\n        _refuse_another_store(", "contract/"),
+    Mutation("rule 4: another store", COMMIT, "        _refuse_another_store(pipeline, handed.folder, me)\n", "", "contract/test_commit"),
     Mutation("rule 5: before rule 4", COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "", "test_mirror"),
     Mutation("rule 5: windows", COMMIT, "    if batch.log.plan.window:\n        return", "    if False:\n        return", "test_windows"),
     # the group
