@@ -249,7 +249,7 @@ def log_of_batches(bench: Bench, numbers: list[int]) -> None:
         pipeline = on_s3(bench, memory, pipeline)
         found[number] = measure(bench, pipeline, f"run {number}")
         show(bench, f"run {number}", found[number])
-        if number == numbers[-1]:
+        if number == numbers[0]:  # the testbed's server looks through all that it holds to list a folder; S3 does not
             measure_delay(bench, pipeline)
     for place, what in enumerate(("resolve", "driver", "commit")):
         flat = [costs[place] for costs in found.values()]
