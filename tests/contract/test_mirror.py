@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +28,7 @@ from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Lake, Pipeline, Run, entries
 from tests.contract.troubles import Killed, Meanwhile, die, produce
+from tests.stores.watched import Watched
 
 
 def somebody(cluster: AnyCluster, pipeline: Pipeline, metadata: str = "", **at: int) -> None:
@@ -558,3 +559,35 @@ def test_a_group_whose_name_is_not_ascii_is_committed_to_or_refused_before_anyth
         pipeline.resolve("one", fencing="transaction")
     pipeline.run("one")
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+def test_the_work_store_is_not_asked_while_a_transaction_is_open(pipeline: Pipeline) -> None:
+    """A transaction that waits for a slow store would run into its timeout, and be aborted."""
+    cluster, store, is_open, asked = pipeline.cluster, pipeline.store, [], []
+
+    class Opened:
+        def __init__(self, opened: Any) -> None:
+            self.opened = opened
+
+        def send(self, offsets: Any) -> None:
+            is_open.append(True)
+            self.opened.send(offsets)
+
+        def commit(self) -> None:
+            self.opened.commit()
+            is_open.clear()
+
+    class Transacting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cluster, name)
+
+        @contextmanager
+        def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[Opened]:
+            with cluster.open_commit(group_id, fencing) as opened:
+                yield Opened(opened)
+
+    pipeline.cluster = Transacting()
+    pipeline.store = Watched(store, lambda verb, name: asked.append((verb, name, bool(is_open))))
+    pipeline.run("one", fencing="transaction", splits=3)
+    assert len(asked) > 20
+    assert not [question for question in asked if question[2]]
