@@ -99,11 +99,12 @@ class Driver:
             read = None if written is None else _rows(written)
         except Exception as raised:
             error = raised
-        steps = {} if nested else self.steps.end()
         if not nested:
-            for thread in self._threads:
+            for thread in self._threads:  # before the end, which closes every connection that is open
                 thread.join()
             self._threads.clear()
+        steps = {} if nested else self.steps.end()
+        if not nested:
             answers, self._later = batch.answers + self._later, []
         else:
             answers = batch.answers
