@@ -49,7 +49,7 @@ def test_a_run_that_found_nothing_new_still_renews_its_group(orders: Orders, pur
 
 def test_where_the_run_has_taken_nothing_the_commit_says_so_and_what_to_clear(orders: Orders, said: Said) -> None:
     """Its resolve task was marked as successful by hand."""
-    orders.dag_id = "batch_retried"
+    orders.dag_id = "batch_marked"
     result = orders.run(startup_mode="no such mode")
     for task_id in ("orders.resolve", "orders.read", "check"):
         set_task_state(result, task_id, "success")
@@ -58,7 +58,7 @@ def test_where_the_run_has_taken_nothing_the_commit_says_so_and_what_to_clear(or
     again = orders.clear(result, "orders.commit")
 
     assert [(t.state, t.tries) for t in again.tasks if t.task_id == "orders.commit"] == [("failed", 1)]
-    pipeline = f"pipeline '{orders.group}/batch_retried/orders.resolve' in work store file://{STORE}"
+    pipeline = f"pipeline '{orders.group}/batch_marked/orders.resolve' in work store file://{STORE}"
     assert (
         f"There is no XCom 'plan' of task orders.resolve, and {pipeline} has no batch of this run: there is nothing to "
         "commit. Clear task orders.resolve."
