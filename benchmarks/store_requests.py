@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned
+from airflow_kafka_offsets.offsets.batch.log import Planned
 from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import BatchName
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
@@ -179,9 +179,7 @@ def batches_up_to(pipeline: Pipeline, first: StoredBatch, number: int) -> None:
         batch = log.begin(n, Planned(plan, committed.position))
         assert batch is not None
         log.bind(run, batch)
-        for at in first.entries():
-            if isinstance(at[1], Committed):
-                batch.append(replace(at[1], plan_id=plan.plan_id))
+        batch.append(replace(committed, plan_id=plan.plan_id))
         before = name.key
 
 

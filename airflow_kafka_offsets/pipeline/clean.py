@@ -51,7 +51,9 @@ def remove(removal: Removal) -> None:
 
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
-    if not any(_is_old(oldest, before_ms) for oldest in _oldest(pipeline)):
+    folder = next(pipeline.oldest_first(), None)
+    oldest = read_batch(pipeline.store, folder) if folder is not None else None
+    if oldest is None or not _is_old(oldest, before_ms):
         return  # which most pipelines are told by their oldest batch alone
     kept: set[str] = set()
     commits = 0
@@ -65,15 +67,6 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         if found is None or not _is_old(found, before_ms):
             return  # younger ones follow
         yield Removal(pipeline, found, _names(found))
-
-
-def _oldest(pipeline: PipelineLog) -> Iterator[StoredBatch]:
-    """The oldest batch, if there is one."""
-    for folder in pipeline.oldest_first():
-        found = read_batch(pipeline.store, folder)
-        if found is not None:
-            yield found
-        return
 
 
 def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
