@@ -102,6 +102,11 @@ class Site:
         with sqlite3.connect(f"file:{self.airflow.home / 'airflow.db'}?mode=ro", uri=True, timeout=30) as database:
             return sorted(database.execute(both, {"dag": dag_id}))
 
+    def trigger_log(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """What a task's trigger has logged."""
+        folder = self.airflow.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
+        return "".join(file.read_text() for file in folder.glob("attempt=1.log.trigger.*"))
+
     def log_of_resolve(self, dag_id: str, run_id: str) -> str:
         return self.log_of(dag_id, run_id, "resolve")
 

@@ -168,6 +168,15 @@ def test_a_deferred_sensor_survives_a_restart_of_the_triggerer(site: Site) -> No
     dag_id, topic = "waits_in_the_triggerer", f"later-{uuid.uuid4().hex[:8]}"
     run_id = site.airflow.trigger(dag_id, {"topic": topic})
     site.airflow.wait_for_task(dag_id, run_id, "wait", lambda task: task.state == "deferred")
+    said = f"Waiting: topic {topic} does not exist"
+    site.wait_for(
+        "the triggerer says what is missing, too, where the task's log is",
+        lambda: (
+            site.airflow.task_log(dag_id, run_id, "wait").count(said) == 1
+            and site.trigger_log(dag_id, run_id, "wait").count(said) >= 2
+        ),
+        60,
+    )
     site.airflow.kill_part("triggerer")
     site.airflow.start_part("triggerer")
     site.broker.create_topic(topic, 1)
