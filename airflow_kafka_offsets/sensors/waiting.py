@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import (
     AirflowSensorTimeout,
     AirflowSkipException,
     AirflowTaskTimeout,
+    TaskDeferralTimeout,
 )
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RequestError, UnavailableError
@@ -95,17 +96,18 @@ class WaitingSensor(BaseSensorOperator):
         self._missing = ""
         try:
             found = self._trigger(context).look()
-            report = None if isinstance(found, NotYet) else self._report(context, found)
+            if not isinstance(found, NotYet):
+                return PokeReturnValue(is_done=True, xcom_value=self._report(context, found))
         except UnavailableError as error:
             if not error.retriable:
                 raise
-            found = report = NotYet(str(error))
+            self._missing = str(error)
+            self.log.warning("Waiting: %s", error)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
-        if not isinstance(found, NotYet):
-            return PokeReturnValue(is_done=True, xcom_value=report)
-        self._missing = found.missing
-        self.log.warning("Waiting: %s", found.missing)
+        else:
+            self._missing = found.missing
+            self.log.info("Waiting: %s", found.missing)
         return PokeReturnValue(is_done=False)
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
@@ -119,6 +121,18 @@ class WaitingSensor(BaseSensorOperator):
                 return self._report(context, event)
             except RequestError as error:
                 raise AirflowFailException(str(error)) from None
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """As of every sensor, and with what it means that the trigger itself has not ended the wait."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except AirflowSensorTimeout as error:
+            if not isinstance(error.__cause__, TaskDeferralTimeout):
+                raise
+            raise AirflowSensorTimeout(
+                f"Sensor has timed out: it has waited for {self.timeout:g} seconds, and no triggerer has told what is "
+                "missing. Is one running? Without a triggerer, give mode='reschedule'."
+            ) from error
 
     def _look_and_defer(self, context: Any) -> Any:
         """What the first look has found; else it ends here, and :meth:`execute_complete` goes on."""

@@ -75,11 +75,13 @@ class WaitingTrigger(BaseTrigger):
             except KafkaOffsetsError as error:
                 if not goes_on(error, self.silent_fail):
                     return error_to_dict(error)
-                found = NotYet(str(error))
+                self._missing = str(error)
+                self.log.warning("Waiting: %s", error)
+                continue
             if not isinstance(found, NotYet):
                 return found
             self._missing = found.missing
-            self.log.warning("Waiting: %s", found.missing)
+            self.log.info("Waiting: %s", found.missing)
 
     async def look_again(self) -> dict[str, Any] | NotYet:
         """One look, without blocking the triggerer."""

@@ -111,7 +111,7 @@ class KafkaWindowEventTrigger(WatchingTrigger):
             )
         report = self._waiting.look()
         if isinstance(report, NotYet):
-            self.log.warning("Waiting: %s", report.missing)
+            self.log.info("Waiting: %s", report.missing)
             return None, told
         window = {"window_start_ms": told, "window_end_ms": end_ms, "low_watermark_ms": report["low_watermark_ms"]}
         return window, end_ms

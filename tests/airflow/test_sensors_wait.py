@@ -183,6 +183,17 @@ def test_what_is_deferred_waits_as_long_as_the_sensor_says(airflow: Path) -> Non
     assert timedelta(minutes=11) < (deferred.value.timeout or timedelta()) <= timedelta(minutes=12)
 
 
+def test_where_no_triggerer_is_there_the_end_says_so(airflow: Path) -> None:
+    from airflow.models.trigger import TriggerFailureReason
+    from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
+
+    asked = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+    with pytest.raises(AirflowSensorTimeout, match="no triggerer has told what is missing"):
+        sensor().resume_execution("__fail__", asked, {})
+    with pytest.raises(AirflowSkipException):
+        sensor(soft_fail=True).resume_execution("__fail__", asked, {})
+
+
 # ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 ERRORS: dict[str, KafkaOffsetsError | None] = {
