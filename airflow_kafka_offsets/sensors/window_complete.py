@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_offsets.hooks.surroundings import occasion_of
+from airflow_kafka_offsets.offsets.request.early import BEST_OCCASION
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
-from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_window_end
+from airflow_kafka_offsets.offsets.request.parse import parse_window_end
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
 from airflow_kafka_offsets.offsets.request.widths import parse_width
@@ -17,8 +18,6 @@ from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
-
-_END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
 
 
 class WindowCompleteSensor(WaitingSensor):
@@ -136,7 +135,7 @@ def _parse(settled: Settled) -> None:
     parse_window_end(
         settled.scope,
         settled.end,
-        Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled"),
+        BEST_OCCASION,
         partition_width=settled.partition_width,
         idle_timeout=settled.idle_timeout,
         clock_skew=settled.clock_skew,
