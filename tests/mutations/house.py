@@ -376,7 +376,7 @@ HOUSE = (
     Mutation("task: said once", "operators/batch.py", "        if not unknown:\n            continue\n", "        if True:\n            continue\n", "tests/airflow/test_parsing.py"),
     Mutation("spark: java", "hooks/spark_installation.py", "    if not _has_java(environ):\n", "    if False:\n", "tests/airflow/test_spark_installation.py"),
     Mutation("spark: configured", "hooks/spark_installation.py", "if name not in there]", "if True]", "tests/airflow/test_spark_installation.py"),
-    Mutation("sink: every word", "spark/sinks/choice.py", "    unknown = sorted(map(str, words.keys() - needed - allowed", "    unknown = sorted(map(str, words.keys() - words.keys()", "spark/sinks/test_choice"),
+    Mutation("sink: every word", "spark/sinks/choice.py", "    unknown = sorted(map(str, words.keys() - needed - allowed", "    unknown = sorted(map(str, words.keys() - words.keys()", "tests/spark/sinks/test_choice.py"),
     Mutation("task: past", COMMIT_TASK, "    if waiting:\n        raise ValueError(", "    if False:\n        raise ValueError(", "tests/airflow/test_parsing.py"),
     Mutation("task: purged", COMMIT_TASK, "    if batch is not None and not require_report and batch.log.holder.run != run:\n", "    if False:\n", "tests/airflow/test_purged_xcoms.py"),
 )  # fmt: skip
