@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.cli.options import _HELP, COMMANDS, OF_FIELD, request_of
+from airflow_kafka_offsets.cli.commands import COMMANDS
+from airflow_kafka_offsets.cli.options import _HELP, OF_FIELD, request_of
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline

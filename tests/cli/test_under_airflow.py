@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.cli.options import COMMANDS
+from airflow_kafka_offsets.cli.commands import COMMANDS
 from testbed.broker import KafkaBroker
 from tests.cli.conftest import of
 from tests.cli.pipeline import Pipeline
