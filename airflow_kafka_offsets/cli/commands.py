@@ -252,6 +252,6 @@ COMMANDS = (
         "cleaning",
         "Let another pipeline write to an output; a dry run unless --execute",
         "release-output --output-name /lake/orders",
-        (_STORE, replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _EXECUTE, _OUTPUT),
+        (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),
     ),
 )

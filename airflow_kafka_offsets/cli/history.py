@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import islice
 
-from airflow_kafka_offsets.cli.batches import by_whom, entries_of, facts_of, is_verified, name_of, since_when, splits_of
+from airflow_kafka_offsets.cli.batches import (
+    by_whom,
+    entries_of,
+    facts_of,
+    is_verified,
+    name_of,
+    ranges_of,
+    since_when,
+    splits_of,
+)
 from airflow_kafka_offsets.cli.inputs import Options, find_batch, pipeline_asked_for, work_store
-from airflow_kafka_offsets.cli.planning import ranges_of
 from airflow_kafka_offsets.cli.render import Page, Table, say
 from airflow_kafka_offsets.cli.render import show as show_page
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
