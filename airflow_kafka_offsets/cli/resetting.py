@@ -38,9 +38,9 @@ _TARGETS = (
 def reset(options: Options) -> int:
     """Each partition's position before and after, and what the move leaves out or reads again."""
     clock_ms = now_ms()
-    asked = _asked(options, clock_ms)
     config = client_config(options)
     pipeline = pipeline_asked_for(options)
+    asked = _asked(options, pipeline, clock_ms)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
         done = reset_position(pipeline, cluster, me(options), asked, now_ms=clock_ms, dry_run=dry_run)
@@ -51,7 +51,7 @@ def reset(options: Options) -> int:
     return 0
 
 
-def _asked(options: Options, clock_ms: int) -> Reset:
+def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
     """:raises InvalidRequest: it is not clear where to, or a value is not what it should be."""
     given = [name for name in _TARGETS if options.get(name) is not None]
     if len(given) != 1:
@@ -61,7 +61,7 @@ def _asked(options: Options, clock_ms: int) -> Reset:
         raise InvalidRequest(("Give --topics or --partitions, not both.",))
     flag = "--" + given[0].replace("_", "-")
     try:
-        target = _target(given[0], options, clock_ms)
+        target = _target(given[0], options, pipeline, clock_ms)
     except ValueError as error:
         raise InvalidRequest((f"{flag} {error}.",)) from None
     scope = _scope(options)
@@ -80,7 +80,7 @@ def _scope(options: Options) -> Scope | None:
     return parse_scope(ScopeParameters(**named)) if named else None
 
 
-def _target(name: str, options: Options, clock_ms: int) -> Target | OfGroup:
+def _target(name: str, options: Options, pipeline: PipelineLog, clock_ms: int) -> Target | OfGroup:
     """:raises ValueError: what is wrong, in a sentence that can follow the option's name."""
     value = options[name]
     match name:
@@ -104,7 +104,9 @@ def _target(name: str, options: Options, clock_ms: int) -> Target | OfGroup:
             if not value.strip():
                 raise ValueError("is empty; name a consumer group")
             return OfGroup(value)
-    offsets = parse_partition_offsets(text_of(Path(value), option="--from-file"))
+    newest = pipeline.newest()
+    group_id = newest.log.plan.group_id if newest else None  # whose lines are taken of a file of several groups
+    offsets = parse_partition_offsets(text_of(Path(value), option="--from-file"), group_id=group_id)
     if not offsets:
         raise ValueError(f"{value} has no offset")
     return ToOffsets({tp: KeptOffset(offset) for tp, offset in offsets.items()}, f"file {Path(value).name}")

@@ -87,6 +87,8 @@ def test_every_scenario_of_kafka_consumer_groups(
     RealHands(broker).commit_as_somebody_else(other, {tp: CommittedOffset(6)})
     file = tmp_path / "offsets.csv"
     file.write_text(f"{pipeline.topic},0,5\n")
+    of_groups = tmp_path / "groups.csv"
+    of_groups.write_text(f"another,{pipeline.topic},0,9\n{pipeline.group},{pipeline.topic},0,1\n")
     json_file = tmp_path / "offsets.json"
     json_file.write_text(json.dumps({pipeline.topic: {"0": 8}}))
     tomorrow = datetime.fromtimestamp(2_000_000_000, UTC).isoformat()
@@ -100,6 +102,7 @@ def test_every_scenario_of_kafka_consumer_groups(
         (("--to-datetime", tomorrow), 10),
         (("--by-duration", "P1D"), 0),
         (("--from-file", str(file)), 5),
+        (("--from-file", str(of_groups)), 1),
         (("--from-file", str(json_file)), 8),
         (("--to-group", other), 6),
         (("--to-current",), 6),

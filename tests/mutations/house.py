@@ -350,9 +350,9 @@ HOUSE = (
     Mutation("reset: planned anew", RESET_PLAN, "position=offset,", "position=one.goes_on_at,", "contract/test_reset"),
     Mutation("reset: into the log", RESET_PLAN, "min(max(asked, log.log_start_offset), log.high_watermark)", "min(max(asked, 0), log.high_watermark)", "contract/test_reset"),
     Mutation("reset: lost", RESET_PLAN, "forward - lost, lost, again", "forward, lost, again", "contract/test_reset"),
-    Mutation("redo: attempts", "pipeline/redo.py", "Taken(me, now_ms, highest_attempts(found.batch, found.splits))", "Taken(me, now_ms)", "cli/test_redoing"),
-    Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "cli/test_redoing"),
-    Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "cli/test_redoing"),
+    Mutation("redo: attempts", "pipeline/redo.py", "Taken(me, now_ms, highest_attempts(found.batch, found.splits))", "Taken(me, now_ms)", "tests/cli/test_redoing.py"),
+    Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "tests/cli/test_redoing.py"),
+    Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "tests/cli/test_redoing.py"),
     # the command line
     Mutation("cli: redo", "cli/verifying.py", "    if again is None:\n        return\n", "    if True:\n        return\n", "tests/cli/test_verifying.py"),
     Mutation("cli: not verified", "cli/verifying.py", "        return ReadNotVerified.exit_status\n", "        return 0\n", "cli/test_verifying"),
