@@ -43,7 +43,8 @@ def pipelines(options: Options) -> int:
     hidden = ("goes on after", "windows", "key", "number", "group id")
     columns = ("pipeline", "newest", "committed", "last run", "at", "position", "unfinished", *hidden)
     table = Table(columns, rows, "pipelines", hidden=hidden)
-    show_page(Page([table], {"work_store": store.uri}, f"{len(names)} pipelines in {store.uri}"), output)
+    summary = f"{len(names)} pipeline{'s' * (len(names) != 1)} in {store.uri}"
+    show_page(Page([table], {"work_store": store.uri}, summary), output)
     say(*(f"kafka-offsets: {error}" for error in damaged))
     return StoreDamaged.exit_status if damaged else 0
 
