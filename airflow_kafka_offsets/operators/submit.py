@@ -1,4 +1,4 @@
-"""The Spark task of a batch: which driver it may re-attach to.
+"""The Spark task of a batch: what it submits, and which driver it may re-attach to.
 
 In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store, which a clear leaves as
 it is. It then finds its driver finished and succeeds without submitting anything, whatever the new arguments are and
@@ -12,12 +12,27 @@ whether or not the output is still there. What must stay true here:
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.spark_installation import (
+    find_spark,
+    packages_for,
+    settings_for,
+    settings_of,
+    variables_for,
+)
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
+from airflow_kafka_offsets.spark import jobs
+from airflow_kafka_offsets.spark.sinks.choice import format_of_arguments
 
+PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
 _LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
 _CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded
 
@@ -26,7 +41,73 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     """``SparkSubmitOperator`` that re-attaches to a driver of the same plan, unless the task was cleared since.
 
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns.
+
+    :param application: the PySpark job; default: the one that is in this package, which writes to the sink that the
+        resolve task was told.
+    :param packages: Maven coordinates. Default: Spark's Kafka source, and what the sink needs, for the Spark whose
+        ``spark-submit`` is found here, as far as nothing else configures it. Give a list of your own, or ``""`` where
+        the cluster has all of it.
+    :raises AirflowFailException: this worker has no ``spark-submit`` or no Java; nothing was submitted.
     """
+
+    def __init__(
+        self,
+        *,
+        application: str = "",
+        conf: dict[str, Any] | None = None,
+        packages: str | None = None,
+        spark_binary: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=application or str(PACKAGED_JOB),
+            conf=conf,
+            packages=packages,
+            spark_binary=spark_binary,
+            **kwargs,
+        )
+
+    def execute(self, context: Any) -> None:
+        try:
+            self._complete()
+        except InvalidRequest as error:
+            raise AirflowFailException(str(error)) from None
+        super().execute(context)
+
+    def _complete(self) -> None:
+        """Fill in what the Spark of this worker needs, and nobody has said.
+
+        :raises InvalidRequest: no driver could be started here.
+        """
+        spark = find_spark(self._binary(), os.environ)
+        os.environ.update(variables_for(spark, os.environ))  # of this task's own process
+        sink = format_of_arguments([str(argument) for argument in self.application_args or ()])
+        configured = settings_of(spark, self.properties_file, self.conf, os.environ)
+        self.conf = {**(self.conf or {}), **settings_for(sink, configured)}
+        if self.packages is None:
+            missing = packages_for(spark, sink, configured, f"{self.jars} {self.driver_class_path}")
+            if missing:
+                self.packages = ",".join(filter(None, [configured.get("spark.jars.packages"), *missing]))
+                self.log.info(
+                    'Spark %s in %s has no %s: packages=%s. (If your cluster has them, give packages="".)',
+                    spark.version,
+                    spark.home,
+                    " and no ".join(coordinate.split(":")[1] for coordinate in missing),
+                    self.packages,
+                )
+
+    def _binary(self) -> str:
+        """:raises InvalidRequest: there is no such connection: the provider would submit to YARN."""
+        try:
+            connection = BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            raise InvalidRequest(
+                (
+                    f"There is no connection {self._conn_id!r}: create one of type 'spark' whose host is the master "
+                    '(local[*], spark://host:7077, yarn, k8s://…), or name another with spark={"conn_id": …}.',
+                )
+            ) from None
+        return str(self._spark_binary or connection.extra_dejson.get("spark-binary") or "spark-submit")
 
     @property
     def external_id_key(self) -> str:
