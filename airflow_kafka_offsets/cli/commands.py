@@ -20,6 +20,8 @@ from airflow_kafka_offsets.cli.options import (
     Option,
 )
 
+PROGRAM = "kafka-offsets"
+
 
 @dataclass(frozen=True)
 class Command:
@@ -255,3 +257,8 @@ COMMANDS = (
         (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),
     ),
 )
+
+COMPLETION = Command(
+    "completion", "completing", "Print what makes your shell complete this command's words", "completion bash", ()
+)
+"""Of the console script alone: Airflow's own completion knows Airflow's commands."""

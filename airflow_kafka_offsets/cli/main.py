@@ -16,12 +16,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from airflow_kafka_offsets.cli.commands import COMMANDS, Command
-from airflow_kafka_offsets.cli.completing import SHELLS, script_for
+from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command
 from airflow_kafka_offsets.cli.options import add_option
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
-
-PROGRAM = "kafka-offsets"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,14 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(parser, always_complete_options=False)
     arguments = vars(parser.parse_args(argv))
-    command = arguments.pop("command")
-    if command is None:
-        print(script_for(arguments["shell"], PROGRAM))
-        return 0
     import logging
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    return run(command, arguments)
+    return run(arguments.pop("command"), arguments)
 
 
 def run(command: Command, options: Mapping[str, Any]) -> int:
@@ -102,16 +95,15 @@ def _parser() -> argparse.ArgumentParser:
         subparser.set_defaults(command=command)
         for option in command.options:
             add_option(subparser, option)
-    help_of_completion = "Print what makes your shell complete this command's words"
     completion = commands.add_parser(
-        "completion",
-        help=help_of_completion,
-        description=help_of_completion,
-        epilog=f'example, for ~/.bashrc:\n  eval "$({PROGRAM} completion bash)"\n'
+        COMPLETION.name,
+        help=COMPLETION.help,
+        description=COMPLETION.help,
+        epilog=f'example, for ~/.bashrc:\n  eval "$({PROGRAM} {COMPLETION.example})"\n'
         f'for ~/.zshrc, after compinit:\n  eval "$({PROGRAM} completion zsh)"\n'
         f"for ~/.config/fish/config.fish:\n  {PROGRAM} completion fish | source",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    completion.set_defaults(command=None)
-    completion.add_argument("shell", choices=SHELLS, help="which shell")
+    completion.set_defaults(command=COMPLETION)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
     return parser

@@ -48,7 +48,8 @@ def _say_what_now(found: Redo, dry_run: bool) -> None:
         return
     key = found.batch.log.plan.batch.key if found.batch.log.plan.batch else ""
     say(
-        "The batch is yours now. Submit the pipeline's Spark job once for each split, with these arguments. Then "
+        "The batch is yours now. Submit the pipeline's Spark job once for each split, with these arguments beside its "
+        "own. Then "
         f"kafka-offsets commit --batch {key} says whether all of it was written again."
     )
 

@@ -123,6 +123,18 @@ def test_bash_completes_a_line_with_the_script_that_is_printed(says: Say, tmp_pa
     assert done.stdout.split() == ["--to-earliest"], done.stderr
 
 
+def test_a_script_that_nobody_reads_to_its_end_gives_no_traceback() -> None:
+    code = "import sys; from airflow_kafka_offsets.cli.main import main; sys.exit(main())"
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        call = [sys.executable, "-c", code, "completion", "bash"]
+        done = subprocess.run(call, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_a_shell_that_is_not_known_is_status_2(says: Say) -> None:
     assert says("completion", "tcsh")[0] == 2
 

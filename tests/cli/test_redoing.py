@@ -10,11 +10,12 @@ from airflow_kafka_offsets.offsets.batch.log import Actor, Taken
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
+from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.stores.attempts import begin
 from airflow_kafka_offsets.stores.pipeline_log import read_plan
 from testbed.broker import KafkaBroker
 from tests.cli.conftest import Say, of
-from tests.cli.pipeline import Pipeline
+from tests.cli.pipeline import Pipeline, key_of
 from tests.cluster.real import RealHands
 
 At = tuple[str, ...]
@@ -101,6 +102,20 @@ def test_a_batch_whose_records_are_gone_is_status_1_and_left(
     assert (status, output) == (1, "")
     assert "its output stays as it is" in messages
     assert pipeline.objects() == before
+
+
+def test_a_window_is_done_again_too(says: Say, pipeline: Pipeline, at: At) -> None:
+    now = now_ms()
+    bounds = {"startup_timestamp": now - 3_600_000, "bounded_timestamp": now}
+    key = key_of(pipeline.run("w", startup_mode="timestamp", bounded_mode="timestamp", **bounds).plan)
+    status, output, _ = says("redo", *at, *of(pipeline), "--batch", key, "--execute", "--output", "json")
+    found = json.loads(output)
+    assert (status, found["key"], list(found["arguments"])) == (0, key, ["0"])
+    assert found["airflow"] == "airflow dags clear dag --run-id w"
+    window = pipeline.log.window(found["stored_as"].rpartition("/")[2])
+    assert window is not None
+    assert window.log.redone is not None
+    assert window.log.redone.attempts == {0: 1}
 
 
 def test_an_unfinished_batch_is_the_next_runs(says: Say, pipeline: Pipeline, at: At) -> None:
