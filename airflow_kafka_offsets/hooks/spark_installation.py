@@ -121,7 +121,7 @@ def packages_for(
             *_paths(configured),
         ]
     )
-    return [coordinate for name, coordinate in wanted.items() if f"{name}" not in there]
+    return [coordinate for name, coordinate in wanted.items() if name not in there]
 
 
 def settings_for(sink_format: str | None, configured: Mapping[str, str]) -> dict[str, str]:
