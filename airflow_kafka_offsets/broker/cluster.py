@@ -6,7 +6,7 @@ out in chunks: see ``discovery``, ``lookups``, ``topic_configs`` and ``group``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka.admin import OffsetSpec
@@ -59,7 +59,12 @@ class KafkaCluster:
 
     def discover(self, subscription: Subscription) -> ClusterDescription:
         """What there is of the subscription, by one metadata call, without topic ids. What is missing is absent."""
-        return discover(self._connection, subscription)
+        (found,) = self.discover_each([subscription])
+        return found
+
+    def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
+        """The same of each, by one metadata call for all of them."""
+        return discover(self._connection, subscriptions)
 
     def cluster_id(self) -> str:
         return self.discover(TopicList(())).cluster_id

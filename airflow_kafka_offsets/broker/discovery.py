@@ -21,10 +21,10 @@ INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_s
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
-def discover(connection: Connection, subscription: Subscription) -> ClusterDescription:
-    """What there is of the subscription, without topic ids. What is missing is absent."""
+def discover(connection: Connection, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
+    """What there is of each subscription, without topic ids, by one call for all. What is missing is absent."""
 
-    def look(client: AdminClient) -> ClusterDescription:
+    def look(client: AdminClient) -> list[ClusterDescription]:
         # All topics at once: asked for one by name, a producer-like client could create it (G11).
         metadata = client.list_topics(timeout=connection.attempt_s)
         topics = {
@@ -36,13 +36,13 @@ def discover(connection: Connection, subscription: Subscription) -> ClusterDescr
             for name, topic in metadata.topics.items()
             if topic.error is None and topic.partitions
         }
-        return ClusterDescription(str(metadata.cluster_id), _matching(subscription, topics))
+        return [ClusterDescription(str(metadata.cluster_id), _matching(one, topics)) for one in subscriptions]
 
     return connection.ask("list the topics", look)
 
 
 def describe(connection: Connection, subscription: Subscription) -> ClusterDescription:
-    found = discover(connection, subscription)
+    (found,) = discover(connection, [subscription])
     named = _named(subscription)
     described = _describe_topics(connection, sorted({*named, *found.topics}))
     topics = _matching(subscription, described)

@@ -110,6 +110,7 @@ class Lag:
     """A pipeline's lag over its subscription at one moment.
 
     :ivar position: what tells one position of the pipeline from another; says nothing else.
+    :ivar missing: what of the subscription does not exist, or has no leader: a phrase each.
     """
 
     group_id: str
@@ -118,6 +119,10 @@ class Lag:
     looked_at_ms: int
     partitions: tuple[PartitionLag, ...]
     position: str
+    missing: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join((*self.missing, f"group {self.group_id} has up to {self.records} unread records"))
 
     @property
     def records(self) -> int:

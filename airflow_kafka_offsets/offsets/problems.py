@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from airflow_kafka_offsets.errors import InvalidRequest
+
 T = TypeVar("T")
 
 
@@ -17,3 +19,10 @@ class Problems(list[str]):
         except ValueError as error:
             self.append(f"{parameter} {error}.")
             return default
+
+    def take_all(self, parse: Callable[[], object]) -> None:
+        """The sentences of an :class:`InvalidRequest`."""
+        try:
+            parse()
+        except InvalidRequest as error:
+            self.extend(problem for problem in error.problems if problem not in self)

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.lag import parse_limits
+from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
 from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
 
@@ -47,7 +49,11 @@ class OffsetLagSensor(WaitingSensor):
     :param checkpoint_id: of that task, if it has one of its own.
     :param work_store: of that task.
     :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's.
-    :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
+    :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
+        has set ``[operators] default_deferrable`` to no.
+    :param timeout: how long to wait: seconds or a ``timedelta``. Default: ten minutes, unless somebody has set
+        ``[sensors] default_timeout``.
+    :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     """
 
     template_fields: Sequence[str] = (
@@ -56,6 +62,7 @@ class OffsetLagSensor(WaitingSensor):
         "topic_pattern",
         "partitions",
         "group_id",
+        "isolation_level",
         "min_records",
         "max_age",
         "checkpoint_id",
@@ -89,6 +96,10 @@ class OffsetLagSensor(WaitingSensor):
         super().__init__(**kwargs)
         for name in (*_WATCHED, "resolve_task_id", "checkpoint_id"):
             setattr(self, name, given[name])
+        settled = Settled(self, (*_WATCHED, "checkpoint_id"))
+        settled.check_what_all_have()
+        settled.check(lambda: parse_limits(settled.min_records, settled.max_age))
+        self.refuse_what_is_wrong(settled.problems)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
         hook = KafkaOffsetsHook(self.kafka_config_id)

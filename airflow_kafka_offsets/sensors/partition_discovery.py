@@ -11,6 +11,7 @@ from airflow_kafka_offsets.offsets.plan.discovery import new_since
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.pipeline.status import position_of
+from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
@@ -31,7 +32,11 @@ class PartitionDiscoverySensor(WaitingSensor):
     :param group_id: of that task; default: the connection's ``group.id``.
     :param checkpoint_id: of that task, if it has one of its own.
     :param work_store: of that task.
-    :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
+    :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
+        has set ``[operators] default_deferrable`` to no.
+    :param timeout: how long to wait: seconds or a ``timedelta``. Default: ten minutes, unless somebody has set
+        ``[sensors] default_timeout``.
+    :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     """
 
     template_fields: Sequence[str] = (
@@ -70,6 +75,10 @@ class PartitionDiscoverySensor(WaitingSensor):
         super().__init__(**kwargs)
         for name in (*self.template_fields, "include_internal_topics", "min_partitions", "resolve_task_id"):
             setattr(self, name, given[name])
+        settled = Settled(self, (*self.template_fields, "include_internal_topics"))
+        settled.check_what_all_have()
+        settled.take("min_partitions", lambda: _count(min_partitions))
+        self.refuse_what_is_wrong(settled.problems)
 
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         return PartitionDiscoveryTrigger(
@@ -93,3 +102,9 @@ class PartitionDiscoverySensor(WaitingSensor):
         checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
         position = position_of(PipelineLog(configured_work_store(self.work_store), str(checkpoint_id)))
         return new_since(position, topics) if position else {}
+
+
+def _count(min_partitions: Any) -> int:
+    if isinstance(min_partitions, bool) or not isinstance(min_partitions, int) or min_partitions < 1:
+        raise ValueError(f"is {min_partitions!r}; it must be a number of partitions, at least 1")
+    return min_partitions

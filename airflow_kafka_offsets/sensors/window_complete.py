@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_offsets.hooks.surroundings import occasion_of
+from airflow_kafka_offsets.offsets.request.early import BEST_OCCASION
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
+from airflow_kafka_offsets.offsets.request.parse import parse_window_end
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
+from airflow_kafka_offsets.offsets.request.widths import parse_width
+from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S
+from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
@@ -36,7 +43,12 @@ class WindowCompleteSensor(WaitingSensor):
         Kafka's producers try to deliver a record. A reschedule between pokes forgets what was watched.
     :param clock_skew: how far the brokers' clocks may be behind the workers', for LogAppendTime. Default: ten seconds.
     :param partition_width: as of the resolve task.
-    :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
+    :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
+        has set ``[operators] default_deferrable`` to no.
+    :param timeout: how long to wait: seconds or a ``timedelta``. Default: ten minutes more than
+        ``idle_timeout``, which a partition without new records is waited for in any case; or what somebody has set as
+        ``[sensors] default_timeout``.
+    :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
 
@@ -77,7 +89,24 @@ class WindowCompleteSensor(WaitingSensor):
         super().__init__(**kwargs)
         for name in (*self.template_fields, "include_internal_topics"):
             setattr(self, name, given[name])
+        settled = Settled(self, (*self.template_fields, "include_internal_topics"))
+        settled.check(lambda: _parse(settled))
+        if settled.partition_width is not None:
+            settled.take("partition_width", lambda: parse_width(settled.partition_width))
+        self.refuse_what_is_wrong(settled.problems)
+        self._make_timeout(settled.idle_timeout)
         self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
+
+    def execute(self, context: Any) -> Any:
+        with suppress(ValueError):  # of a template: the look says what is wrong with it, and with all else
+            self._make_timeout(self.idle_timeout)
+        return super().execute(context)
+
+    def _make_timeout(self, idle_timeout: timedelta | float | str | None) -> None:
+        """Ten minutes are too few where the window's rule itself waits for longer."""
+        if not self._has_own_timeout:
+            idle_ms = DEFAULT_IDLE_TIMEOUT_MS if idle_timeout is None else parse_wait_ms(idle_timeout)
+            self.timeout = TIMEOUT_S + idle_ms / 1000
 
     def _trigger(self, context: Any) -> WindowCompleteTrigger:
         if self._watching is None:
@@ -96,3 +125,18 @@ class WindowCompleteSensor(WaitingSensor):
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         self.log.info("The window is complete; the low watermark is %s", found["low_watermark_ms"])
         return dict(found)
+
+
+def _parse(settled: Settled) -> None:
+    """The request as a run would read it, whose interval is the best that there can be.
+
+    :raises InvalidRequest: with every problem.
+    """
+    parse_window_end(
+        settled.scope,
+        settled.end,
+        BEST_OCCASION,
+        partition_width=settled.partition_width,
+        idle_timeout=settled.idle_timeout,
+        clock_skew=settled.clock_skew,
+    )

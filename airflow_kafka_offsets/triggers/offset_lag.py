@@ -1,27 +1,34 @@
 """Waiting for a backlog: once, for a deferred ``OffsetLagSensor``, and again and again, for an ``AssetWatcher``.
 
-Neither joins the group, so neither is in a consumer's way, and a live group can be watched too.
+Neither joins the group, so neither is in a consumer's way, and a live group can be watched too. All of them that watch
+one Kafka connection at one interval share a client and its questions: ``triggers/poller.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow.triggers.base import TriggerEvent
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
+from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
 from airflow_kafka_offsets.pipeline.request import scope_for
-from airflow_kafka_offsets.pipeline.status import look_at_lag
+from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
-from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
-from airflow_kafka_offsets.triggers.watching import WatchingTrigger
+from airflow_kafka_offsets.triggers.poller import Asked, next_moment, shared_poller
+from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
+from airflow_kafka_offsets.triggers.watching import WatchingTrigger, refuse_to_watch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,41 +64,59 @@ class LagWatch:
         age = self.max_age
         return {**asdict(self), "max_age": age.total_seconds() if isinstance(age, timedelta) else age}
 
+    def ask(self) -> Asked:
+        """What has to be asked of the cluster, after a look at the connection and the pipeline's log.
+
+        :raises InvalidRequest: the request is wrong, whatever the cluster holds.
+        """
+        limits = parse_limits(self.min_records, self.max_age)
+        config = KafkaOffsetsHook(self.kafka_config_id).client_config
+        scope = scope_for(config, parameters_of(ScopeParameters, self))
+        named = scope.checkpoint_id
+        pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None
+        return Asked(config, lag_question(scope, limits, pipeline))
+
     def look(self) -> Lag:
-        """One look at the cluster: six batch questions or fewer, however many partitions there are.
+        """One look at the cluster by a client of its own: six batch questions or fewer, however many partitions.
 
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
         """
-        limits = parse_limits(self.min_records, self.max_age)
-        hook = KafkaOffsetsHook(self.kafka_config_id)
-        scope = scope_for(hook.client_config, parameters_of(ScopeParameters, self))
-        named = scope.checkpoint_id
-        pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None
-        with hook.open_cluster() as cluster:
-            description = cluster.discover(scope.subscription)
-            return look_at_lag(scope, limits, cluster, description, pipeline, now_ms())
+        asked = self.ask()
+        with KafkaCluster(asked.client_config) as cluster:
+            description = cluster.discover(asked.question.scope.subscription)
+            return look_at_lag(asked.question, cluster, description, now_ms())
 
 
 class OffsetLagTrigger(WaitingTrigger):
     """Fires the lag once it is enough; the parameters are those of :class:`LagWatch`."""
 
-    def __init__(self, *, poke_interval: float, **watch: Any) -> None:
-        super().__init__(poke_interval)
+    def __init__(
+        self, *, poke_interval: float, until_ms: int | None = None, silent_fail: bool = False, **watch: Any
+    ) -> None:
         self.watch = LagWatch(**watch)
+        super().__init__(self.watch.kafka_config_id, poke_interval, until_ms, silent_fail)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            "airflow_kafka_offsets.triggers.offset_lag.OffsetLagTrigger",
-            {**self.watch.to_dict(), "poke_interval": self.poke_interval},
-        )
+        return ("airflow_kafka_offsets.triggers.offset_lag.OffsetLagTrigger", {**self.watch.to_dict(), **self.pace})
 
-    def look(self) -> dict[str, Any] | None:
-        lag = self.watch.look()
-        if lag.is_enough:
-            return lag.to_dict()
-        self.log.info("Waiting: group %s has up to %d unread records", lag.group_id, lag.records)
-        return None
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        with shared_poller(self.kafka_config_id, self.poke_interval) as self._poller:
+            async for event in super().run():
+                yield event
+
+    def look(self) -> dict[str, Any] | NotYet:
+        return _judged(self.watch.look())
+
+    async def look_again(self) -> dict[str, Any] | NotYet:
+        return _judged(await self._poller.ask(self.watch.ask))
+
+    async def pause(self) -> None:
+        await next_moment(self.poke_interval)
+
+
+def _judged(lag: Lag) -> dict[str, Any] | NotYet:
+    return lag.to_dict() if lag.is_enough else NotYet(str(lag))
 
 
 class KafkaLagEventTrigger(WatchingTrigger):
@@ -114,13 +139,16 @@ class KafkaLagEventTrigger(WatchingTrigger):
         super().__init__(poke_interval)
         self.watch = LagWatch(**watch)
         self.remind_after = remind_after.total_seconds() if isinstance(remind_after, timedelta) else remind_after
-        try:
-            self._remind_after_ms = None if self.remind_after is None else parse_age_ms(self.remind_after)
-            parse_limits(self.watch.min_records, self.watch.max_age)
-            parse_scope(parameters_of(ScopeParameters, self.watch))
-        except (ValueError, InvalidRequest) as error:
-            # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
-            raise TypeError(f"KafkaLagEventTrigger: {error}") from error
+        problems = Problems()
+        problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
+        self._remind_after_ms = problems.take(
+            "remind_after", lambda: None if self.remind_after is None else parse_age_ms(self.remind_after), None
+        )
+        problems.take_all(lambda: parse_limits(self.watch.min_records, self.watch.max_age))
+        problems.take_all(lambda: parse_scope(parameters_of(ScopeParameters, self.watch)))
+        if self.watch.work_store is not None:
+            problems.take_all(lambda: location_of(str(self.watch.work_store)))
+        refuse_to_watch("KafkaLagEventTrigger", problems)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -131,8 +159,18 @@ class KafkaLagEventTrigger(WatchingTrigger):
     def watched(self) -> dict[str, Any]:
         return self.watch.to_dict()
 
-    def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
-        lag = self.watch.look()
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        with shared_poller(self.watch.kafka_config_id, self.poke_interval) as self._poller:
+            async for event in super().run():
+                yield event
+
+    async def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
+        lag = await self._poller.ask(self.watch.ask)
+        if lag.missing:
+            self.log.warning("Waiting: %s", lag)
         if not is_new_backlog(lag, Announced.from_dict(told), self._remind_after_ms):
             return None, told
         return lag.to_dict(), Announced(lag.position, lag.looked_at_ms).to_dict()
+
+    async def pause(self) -> None:
+        await next_moment(self.poke_interval)

@@ -1,51 +1,120 @@
-"""How a deferred sensor waits in the triggerer: one look after another, each in a thread of its own."""
+"""How a deferred sensor waits in the triggerer: one look after another, until there is something, or it is too late.
+
+The trigger knows its own deadline, and not only Airflow's scheduler: so what ends a wait can say what was missing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError, UnavailableError
+from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.triggers.threads import in_thread
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """What a look has not found, in words: ``topic orders does not exist``."""
+
+    missing: str
 
 
 class WaitingTrigger(BaseTrigger):
-    """Fires what :meth:`look` finds, once it finds something, or ``{"error": …}`` where waiting cannot help.
+    """Fires what :meth:`look` finds, or ``{"error": …}`` where waiting cannot help, or ``{"timeout": …}``.
 
-    A cluster that does not answer for a while is waited for: a broker's restart must not fail a sensor. The thread is
-    not the one that ``sync_to_async`` shares between all triggers: one broker that hangs must not hold up the rest.
+    Each look says what is missing. A cluster that does not answer for a while is waited for: a broker's restart must
+    not fail a sensor.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param poke_interval: seconds between two looks.
+    :param until_ms: when to give up, in epoch milliseconds; ``None``: never.
+    :param silent_fail: whether to go on looking after an error that is not the request's, as a sensor's parameter says.
     """
 
-    def __init__(self, poke_interval: float) -> None:
+    def __init__(
+        self, kafka_config_id: str, poke_interval: float, until_ms: int | None = None, silent_fail: bool = False
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow
+        self.kafka_config_id = kafka_config_id
         self.poke_interval = poke_interval
+        self.until_ms = until_ms
+        self.silent_fail = silent_fail
+        self._missing = "nothing was looked at in the triggerer"
+
+    @property
+    def pace(self) -> dict[str, Any]:
+        """How it waits, as keyword arguments: a trigger is stored as such."""
+        return {name: getattr(self, name) for name in ("poke_interval", "until_ms", "silent_fail")}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        left_s = None if self.until_ms is None else max(0.0, (self.until_ms - now_ms()) / 1000)
+        try:
+            async with asyncio.timeout(left_s) as limit:
+                event = await self._until_found()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            event = {"timeout": self._missing}
+        yield TriggerEvent(event)
+
+    async def _until_found(self) -> dict[str, Any]:
+        """The worker has just looked. And a trigger that fires at once may have its task failed by the scheduler, which
+        learns late that the task was deferred: apache/airflow#72716.
+        """
         while True:
+            await self.pause()
             try:
-                found = await sync_to_async(self.look, thread_sensitive=False)()
-            except UnavailableError as error:
-                if not error.retriable:
-                    yield TriggerEvent({"error": str(error)})
-                    return
-                self.log.warning("Waiting: %s", error)
+                found = await self.look_again()
             except KafkaOffsetsError as error:
-                yield TriggerEvent({"error": str(error)})
-                return
-            else:
-                if found is not None:
-                    yield TriggerEvent(found)
-                    return
-            await asyncio.sleep(self.poke_interval)
+                if not goes_on(error, self.silent_fail):
+                    return error_to_dict(error)
+                self._missing = str(error)
+                self.log.warning("Waiting: %s", error)
+                continue
+            if not isinstance(found, NotYet):
+                return found
+            self._missing = found.missing
+            self.log.info("Waiting: %s", found.missing)
+
+    async def look_again(self) -> dict[str, Any] | NotYet:
+        """One look, without blocking the triggerer."""
+        return await in_thread(self.kafka_config_id, self.look)
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.poke_interval)
 
     @abstractmethod
-    def look(self) -> dict[str, Any] | None:
-        """One poke: what was waited for, or ``None`` while it is not there.
+    def look(self) -> dict[str, Any] | NotYet:
+        """One poke: what was waited for, or what is missing.
 
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
         """
+
+
+def goes_on(error: KafkaOffsetsError, silent_fail: bool) -> bool:
+    """Whether looking again may help: time may heal it, or the author wants it so."""
+    if isinstance(error, RequestError):
+        return False
+    return silent_fail or (isinstance(error, UnavailableError) and error.retriable)
+
+
+def error_to_dict(error: KafkaOffsetsError) -> dict[str, Any]:
+    """An error as JSON, for the way from the triggerer to the worker."""
+    kind, facts = error.__reduce__()
+    return {"error": str(error), "kind": kind.__name__, "facts": list(facts)}
+
+
+def error_from_dict(event: Mapping[str, Any]) -> Exception:
+    """The error that :func:`error_to_dict` was given, as if it had been raised here."""
+    kind = getattr(errors, event.get("kind", ""), None)
+    if not (isinstance(kind, type) and issubclass(kind, KafkaOffsetsError)):
+        return RuntimeError(event["error"])
+    return kind(*event["facts"])

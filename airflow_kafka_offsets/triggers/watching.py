@@ -10,13 +10,12 @@ import asyncio
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 
 
 class WatchingTrigger(BaseEventTrigger):
@@ -36,16 +35,19 @@ class WatchingTrigger(BaseEventTrigger):
                 await self._keep(told)
                 kept = told
             try:
-                payload, told = await sync_to_async(self.look_past, thread_sensitive=False)(told)
+                payload, told = await self.look_past(told)
             except KafkaOffsetsError as error:
                 self.log.warning("Looking again in %s s: %s", self.poke_interval, error)
             else:
                 if payload is not None:
                     yield TriggerEvent(payload)
-            await asyncio.sleep(self.poke_interval)
+            await self.pause()
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.poke_interval)
 
     @abstractmethod
-    def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
+    async def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
         """One look: the payload of an event, if there is something that was not told yet, and what has been told then.
 
         :param told: what this gave before, as JSON; ``None`` at the first look of all.
@@ -76,3 +78,12 @@ class WatchingTrigger(BaseEventTrigger):
             await self.asset_state_store.aset(self._state_key, told)
         except Exception as error:  # as above; several assets with this one trigger are such a case
             self.log.warning("What was told cannot be kept, so a restart may tell it again: %s", error)
+
+
+def refuse_to_watch(kind: str, problems: Sequence[str]) -> None:
+    """Where there are any: so that a DAG with a wrong watcher is not imported.
+
+    :raises TypeError: with every problem. It is the one kind of error that a triggerer survives, too.
+    """
+    if problems:
+        raise TypeError(f"{kind}: {InvalidRequest(tuple(problems))}")

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.window.complete import Arrived, Completeness,
 from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import with_connection
-from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
+from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class WindowCompleteTrigger(WaitingTrigger):
     again.
 
     :param scope: the fields of :class:`ScopeParameters`.
+    :param pace: ``poke_interval``, ``until_ms``, ``silent_fail``: those of :class:`WaitingTrigger`.
     """
 
     def __init__(
@@ -44,11 +45,10 @@ class WindowCompleteTrigger(WaitingTrigger):
         end_ms: int,
         idle_timeout_ms: int,
         clock_skew_ms: int,
-        poke_interval: float,
         ends_by_topic: Mapping[str, int] | None = None,
+        **pace: Any,
     ) -> None:
-        super().__init__(poke_interval)
-        self.kafka_config_id = kafka_config_id
+        super().__init__(kafka_config_id, **pace)
         self.scope = dict(scope)
         self.isolation_level = isolation_level
         self.end_ms = end_ms
@@ -68,19 +68,19 @@ class WindowCompleteTrigger(WaitingTrigger):
             "end_ms",
             "idle_timeout_ms",
             "clock_skew_ms",
-            "poke_interval",
             "ends_by_topic",
         )
         return (
             "airflow_kafka_offsets.triggers.window_complete.WindowCompleteTrigger",
-            {name: getattr(self, name) for name in names},
+            {**{name: getattr(self, name) for name in names}, **self.pace},
         )
 
-    def look(self) -> dict[str, Any] | None:
-        """The report on a window that is complete, or ``None`` while it is not."""
+    def look(self) -> dict[str, Any] | NotYet:
+        """The report on a window that is complete, or what is missing."""
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
-            if not self._found and not self._discover(cluster):
-                return None
+            missing = [] if self._found else self._discover(cluster)
+            if missing:
+                return NotYet("; ".join(missing))
             ends_ms = {tp: self.ends_by_topic.get(tp.topic, self.end_ms) for tp in self._found}
             arrived = look_for_arrivals(cluster, ends_ms, self.isolation_level)
         now = now_ms()
@@ -97,22 +97,21 @@ class WindowCompleteTrigger(WaitingTrigger):
             by_topic=self.ends_by_topic,
         )
         if not judged.complete:
-            self.log.info("Waiting: %s", judged)
-            return None
+            return NotYet(str(judged))
         self.log.info("The window is %s", judged)
         return _report(judged, self._found)
 
-    def _discover(self, cluster: KafkaCluster) -> bool:
+    def _discover(self, cluster: KafkaCluster) -> list[str]:
+        """Which partitions there are, and who stamps their records; or what is missing."""
         subscription = parse_scope(ScopeParameters(**self.scope)).subscription
         topics = cluster.discover(subscription).topics
         missing = missing_for(subscription, topics, 1)
         if missing:
-            self.log.info("Waiting: %s", "; ".join(missing))
-            return False
+            return missing
         types = cluster.timestamp_types(topics)
         self._append_time_topics = {name for name, stamped_by in types.items() if stamped_by == "LogAppendTime"}
         self._found = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.leaders]
-        return True
+        return []
 
 
 def _report(judged: Completeness, partitions: Collection[TopicPartition]) -> dict[str, Any]:
@@ -133,14 +132,15 @@ def wait_until(
     kafka_config_id: str,
     scope: ScopeParameters,
     occasion: Occasion,
-    poke_interval: float,
     partition_width: str | timedelta | None = None,
     idle_timeout: timedelta | float | str | None = None,
     clock_skew: timedelta | float | str | None = None,
+    **pace: Any,
 ) -> WindowCompleteTrigger:
     """The trigger that waits for ``end``, read by the same parser as the resolve task's request.
 
     :param occasion: of the run, whose window it is where ``end`` is not given.
+    :param pace: as of the trigger.
     :raises InvalidRequest: with every problem.
     """
     asked = with_connection(KafkaOffsetsHook(kafka_config_id).client_config, scope)
@@ -161,6 +161,6 @@ def wait_until(
         end_ms=window.until.timestamp_ms,
         idle_timeout_ms=window.idle_timeout_ms,
         clock_skew_ms=window.clock_skew_ms,
-        poke_interval=poke_interval,
         ends_by_topic=window.until.by_topic,
+        **pace,
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.lag import parse_age_ms
+from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
-from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
+from airflow_kafka_offsets.offsets.request.times import parse_seconds, parse_wait_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.triggers.watching import WatchingTrigger
+from airflow_kafka_offsets.triggers.threads import in_thread
+from airflow_kafka_offsets.triggers.waiting import NotYet
+from airflow_kafka_offsets.triggers.watching import WatchingTrigger, refuse_to_watch
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
 
@@ -66,14 +69,13 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         )
         self.idle_timeout = _plain(idle_timeout)
         self.clock_skew = _plain(clock_skew)
-        try:
-            self._width_ms = parse_age_ms(width)
-            for wait in (clock_skew, idle_timeout):
-                parse_wait_ms(0 if wait is None else wait)
-            parse_scope(self._scope)
-        except (ValueError, InvalidRequest) as error:
-            # So that a DAG with a wrong watcher is not imported. The one kind of error that a triggerer survives, too.
-            raise TypeError(f"KafkaWindowEventTrigger: {error}") from error
+        problems = Problems()
+        self._width_ms = problems.take("width", lambda: parse_age_ms(width), 1)
+        problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
+        for name, wait in (("idle_timeout", idle_timeout), ("clock_skew", clock_skew)):
+            problems.take(name, lambda wait=wait: parse_wait_ms(0 if wait is None else wait), 0)  # type: ignore[misc]
+        problems.take_all(lambda: parse_scope(self._scope))
+        refuse_to_watch("KafkaWindowEventTrigger", problems)
         self._waiting: WindowCompleteTrigger | None = None  # it remembers which partitions move
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -87,8 +89,11 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         others = ("width", "kafka_config_id", "idle_timeout", "clock_skew")
         return {name: getattr(self, name) for name in (*names, *others)}
 
-    def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
+    async def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
         """:param told: the end of the last window that was told, or of the last one before the watcher was started."""
+        return await in_thread(self.kafka_config_id, partial(self._look_past, told))
+
+    def _look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
         if not isinstance(told, int):
             return None, now_ms() // self._width_ms * self._width_ms
         end_ms = told + self._width_ms
@@ -105,7 +110,8 @@ class KafkaWindowEventTrigger(WatchingTrigger):
                 idle_timeout=self.idle_timeout,
             )
         report = self._waiting.look()
-        if report is None:
+        if isinstance(report, NotYet):
+            self.log.info("Waiting: %s", report.missing)
             return None, told
         window = {"window_start_ms": told, "window_end_ms": end_ms, "low_watermark_ms": report["low_watermark_ms"]}
         return window, end_ms

@@ -136,9 +136,11 @@ def test_the_sensor_waits_until_enough_records_are_unread(
 
 @pytest.mark.parametrize("deferrable", [True, False])
 def test_a_wrong_request_fails_at_once_with_every_problem(airflow: Path, deferrable: bool) -> None:
+    """As far as a template has hidden it until then."""
     from airflow.sdk.exceptions import AirflowFailException
 
-    sensor = OffsetLagSensor(task_id="wait", topics=["a"], min_records=0, max_age="soon", deferrable=deferrable)
+    sensor = OffsetLagSensor(task_id="wait", topics=["a"], deferrable=deferrable)
+    sensor.min_records, sensor.max_age = 0, "soon"  # type: ignore[attr-defined]  # as rendered
     with pytest.raises(AirflowFailException, match=r"(?s)min_records is 0.*max_age is 'soon'"):
         sensor.execute({})
 
@@ -162,9 +164,9 @@ class Watcher:
         self.looks = 0
         real_look = trigger.look_past
 
-        def look_past(told: Any) -> Any:
+        async def look_past(told: Any) -> Any:
             try:
-                return real_look(told)
+                return await real_look(told)
             finally:
                 self.looks += 1
 
@@ -403,6 +405,11 @@ def test_a_watchers_hash_is_the_same_before_and_after_it_was_stored(airflow: Pat
         ({"topics": "a", "topic_pattern": "a.*"}, "exactly one of topics"),
         ({}, "exactly one of topics"),
         ({"topics": "a", "min_record": 5}, "min_record"),
+        ({"topics": "a", "poke_interval": "often"}, "poke_interval is 'often'"),
+        ({"topics": "a b"}, "Kafka's topic names have"),
+        ({"topics": "a", "isolation_level": "serializable"}, "isolation_level is 'serializable'"),
+        ({"topics": "a", "work_store": "ftp://lake"}, "work store ftp://lake"),
+        ({"topics": "a", "max_age": "abc", "min_records": -1}, r"(?s)2 problems.*min_records.*max_age is 'abc'"),
     ],
 )
 def test_a_watcher_that_could_never_fire_is_refused_when_the_dag_is_parsed(
@@ -410,6 +417,23 @@ def test_a_watcher_that_could_never_fire_is_refused_when_the_dag_is_parsed(
 ) -> None:
     with pytest.raises(TypeError, match=problem):
         KafkaLagEventTrigger(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"width": "wide"}, "width is 'wide'"),
+        ({"idle_timeout": "soon", "clock_skew": -1}, r"(?s)idle_timeout is 'soon'.*clock_skew is -1"),
+        ({"poke_interval": -5}, "poke_interval is -5"),
+        ({"topics": None}, "exactly one of topics"),
+        ({"isolation_level": "none"}, "isolation_level is 'none'"),
+    ],
+)
+def test_a_window_watcher_that_could_never_fire_is_refused_when_the_dag_is_parsed(
+    parameters: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(TypeError, match=problem):
+        KafkaWindowEventTrigger(**{"width": "PT1H", "topics": "a", **parameters})
 
 
 # Windows
@@ -480,11 +504,11 @@ def test_an_idle_partition_holds_no_window_back(
 
 def test_a_new_watcher_begins_with_the_window_that_is_open(airflow: Path) -> None:
     trigger = KafkaWindowEventTrigger(width="PT1H", topics="orders")
-    payload, told = trigger.look_past(None)
+    payload, told = asyncio.run(trigger.look_past(None))
     assert payload is None
     assert told % HOUR_MS == 0
     assert 0 <= now_ms() - told < HOUR_MS + MINUTE_MS
-    assert trigger.look_past(told) == (None, told)  # its end has not come
+    assert asyncio.run(trigger.look_past(told)) == (None, told)  # its end has not come
 
 
 def test_a_run_that_several_windows_have_started_takes_all_of_them(airflow: Path) -> None:

@@ -160,7 +160,9 @@ def test_a_wait_that_cannot_end_well_fails_in_the_triggerer_too(airflow: Any) ->
 
     from airflow.sdk.exceptions import AirflowFailException
 
-    trigger = WindowCompleteTrigger(**{**SERIALIZED, "kafka_config_id": "no_such_connection"})
+    trigger = WindowCompleteTrigger(
+        **{**SERIALIZED, "kafka_config_id": "no_such_connection", "poke_interval": 0, "until_ms": None}
+    )
     event = asyncio.run(anext(trigger.run()))
     with pytest.raises(AirflowFailException, match="no_such_connection"):
         WindowCompleteSensor(task_id="wait", topics=["a"]).execute_complete({}, event.payload)
@@ -173,8 +175,10 @@ SERIALIZED: dict[str, Any] = {
     "end_ms": 5,
     "idle_timeout_ms": 6,
     "clock_skew_ms": 7,
-    "poke_interval": 1.5,
     "ends_by_topic": {"a": 4},
+    "poke_interval": 1.5,
+    "until_ms": 8,
+    "silent_fail": False,
 }
 
 

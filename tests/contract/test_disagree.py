@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.pipeline.status import look_at_lag
+from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
@@ -46,7 +46,8 @@ def test_the_lag_of_a_lost_store_is_told_by_the_groups_marks(pipeline: Pipeline,
 
     def records() -> int:
         limits = parse_limits(1, None)
-        return look_at_lag(scope, limits, pipeline.cluster, description, pipeline.log, pipeline.now_ms).records
+        question = lag_question(scope, limits, pipeline.log)
+        return look_at_lag(question, pipeline.cluster, description, pipeline.now_ms).records
 
     assert records() == 6
     lose(pipeline)

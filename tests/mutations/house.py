@@ -28,8 +28,8 @@ ATTEMPTS, READS, PIPELINE_LOG = "stores/attempts.py", "stores/reads.py", "stores
 PLANNING, DRAFT, WINDOW, COMMIT = "pipeline/plan.py", "pipeline/draft.py", "pipeline/window.py", "pipeline/commit.py"
 RESET, RESET_PLAN = "pipeline/reset.py", "offsets/plan/reset.py"
 GROUP, RECORDS, SKIP, CLEAN = "pipeline/group.py", "pipeline/records.py", "pipeline/skip.py", "pipeline/clean.py"
-STATUS, ARRIVALS, ESTIMATE, PREVIEW = (
-    "pipeline/status.py",
+LAGS, ARRIVALS, ESTIMATE, PREVIEW = (
+    "pipeline/lag.py",
     "pipeline/arrivals.py",
     "pipeline/estimate.py",
     "pipeline/preview.py",
@@ -43,6 +43,7 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
 )
 OFFSETS, FENCE, LOOKUPS, ANSWERS = "broker/group.py", "broker/fence.py", "broker/lookups.py", "broker/answers.py"
 RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
+BATCH_FREE = "triggers/batch_free.py"
 
 _STEP = "offsets/batch/test_next_step"
 _LOGS = "offsets/batch/test_log"
@@ -335,7 +336,14 @@ HOUSE = (
     Mutation("clean: claims", CLEAN, "        removal.pipeline.unclaim(name)", "        pass", "test_clean"),
     Mutation("clean: first entry last", CLEAN, "    for name in removal.names[:-1]:\n", "    for name in removal.names[1:]:\n", "test_clean"),
     Mutation("clean: from the end", CLEAN, 'key=lambda name: -int(name', 'key=lambda name: int(name', "test_clean"),
-    Mutation("status: lost store", STATUS, "    if position is None and pipeline.newest() is None:", "    if False:", "contract/test_disagree"),
+    Mutation("lag: lost store", LAGS, "    is_lost = position is None and pipeline.newest() is None\n", "    is_lost = False\n", "contract/test_disagree"),
+    Mutation("lag: a group's error", LAGS, "    except KafkaOffsetsError as error:\n        return error\n", "    except ZeroDivisionError as error:\n        return error\n", "contract/test_many_lags"),
+    Mutation("lag: one by one", LAGS, "        return _one_by_one(questions, cluster, descriptions, error)\n", "        return [error] * len(questions)\n", "contract/test_many_lags"),
+    Mutation("lag: whose age", LAGS, "if of != level or together[tp] != oldest_ms]", "if of != level]", "contract/test_many_lags"),
+    Mutation("wait: a sensor, at once", "triggers/waiting.py", "            await self.pause()\n            try:\n", "            try:\n", "contract/test_waking"),
+    Mutation("wait: third run", BATCH_FREE, "        return isinstance(step, Wait)\n", "        return False\n", "contract/test_waking"),
+    Mutation("wait: own batch", BATCH_FREE, "        if log.batch_of_run(run) is not None:", "        if False:", "contract/test_waking"),
+    Mutation("wait: at once", BATCH_FREE, "            await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))\n            is_held = await in_thread(self.work_store, self._is_held)\n", "            is_held = await in_thread(self.work_store, self._is_held)\n            await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))\n", "contract/test_waking"),
     Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/test_time_bounds"),
     Mutation("preview: whose", PREVIEW, 'on_another_airflow="take-over"', 'on_another_airflow="fail"', "contract/test_preview|cli/"),
     # a reset, and a redo by a person

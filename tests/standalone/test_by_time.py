@@ -6,123 +6,13 @@ Records carry their hour as value, so an output shows whether it holds its own w
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog
-from airflow_kafka_offsets.stores.reads import attempt_numbers
-from testbed import airflow_home
-from testbed.broker import KafkaBroker
-from testbed.checks import committed_offsets
-from testbed.standalone import StandaloneAirflow
-from tests.airflow.reader import rows_of
-
-ROOT = Path(__file__).resolve().parents[2]
-HOUR = timedelta(hours=1)
-DAGS = Path(__file__).resolve().parent / "dags"
-RECORDS = 5  # an hour and partition
-PARTITIONS = 2
-NOW = datetime.now(UTC)
-LAST = NOW.replace(minute=0, second=0, microsecond=0)  # the end of the last interval that is over
-DAY = LAST - 30 * HOUR  # where the day that is backfilled begins
-START = LAST - 4 * HOUR
-SECRET = "hunter2-password"
-
-
-@dataclass
-class Site:
-    """An Airflow, and what the tests know of it."""
-
-    airflow: StandaloneAirflow
-    broker: KafkaBroker
-    output: Path
-    store: Path
-
-    def wait_for(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
-        """Asks twice a second: the scheduler that is waited for needs the processors itself."""
-        end = time.monotonic() + deadline_s
-        while not is_so():
-            assert time.monotonic() < end, f"after {deadline_s:.0f} s still not so: {what}"
-            time.sleep(0.5)
-            self.airflow.revive()
-
-    def hours(self, count: int, first: datetime) -> str:
-        """A topic with records in each of ``count`` hours from ``first``; a value names its hour and is unique."""
-        topic = f"hours-{uuid.uuid4().hex[:8]}"
-        self.broker.create_topic(topic, PARTITIONS, {"retention.ms": "-1"})
-        for number in range(count):
-            begin = first + number * HOUR
-            self.produce(topic, begin)
-        return topic
-
-    def produce(self, topic: str, hour: datetime) -> None:
-        step = HOUR / RECORDS
-        self.broker.produce(
-            topic,
-            [
-                (partition, None, f"{hour.isoformat()} {partition} {n}", int((hour + n * step).timestamp() * 1000))
-                for partition in range(PARTITIONS)
-                for n in range(RECORDS)
-            ],
-        )
-
-    def run(self, dag_id: str, expected: str = "success", **more: Any) -> str:
-        run_id = self.airflow.trigger(dag_id, **more)
-        assert self.airflow.wait_for_run(dag_id, run_id) == expected, self.airflow.tasks(dag_id, run_id)
-        return run_id
-
-    def log(self, dag_id: str, topic: str) -> PipelineLog:
-        return PipelineLog(open_store(str(self.store)), f"{topic}-{dag_id}/{dag_id}/resolve")
-
-    def batch_of(self, dag_id: str, topic: str, run_id: str) -> BatchOfRun | None:
-        return self.log(dag_id, topic).batch_of_run(RunKey(dag_id, run_id, "resolve"))
-
-    def read(self, dag_id: str, topic: str, run_id: str) -> list[str]:
-        """The values under the key of the batch that the run did."""
-        batch = self.batch_of(dag_id, topic, run_id)
-        return self.rows(dag_id, topic).get(batch.key or "", []) if batch else []
-
-    def rows(self, dag_id: str, topic: str) -> dict[str, list[str]]:
-        return rows_of(self.output / dag_id / topic)
-
-    def attempts(self, dag_id: str, topic: str, run_id: str) -> int:
-        log, batch = self.log(dag_id, topic), self.batch_of(dag_id, topic, run_id)
-        assert batch is not None
-        return len(attempt_numbers(log.store.list(f"{log.root}/{batch.folder}"), 0))
-
-    def committed(self, dag_id: str, topic: str) -> dict[int, int]:
-        return committed_offsets(self.broker, f"{topic}-{dag_id}", topic)
-
-    def log_of_resolve(self, dag_id: str, run_id: str) -> str:
-        return self.airflow.task_log(dag_id, run_id, "resolve").replace('\\"', '"')
-
-
-def of_hour(hour: datetime) -> list[str]:
-    return sorted(f"{hour.isoformat()} {partition} {n}" for partition in range(PARTITIONS) for n in range(RECORDS))
-
-
-@pytest.fixture(scope="module")
-def site(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("standalone")
-    output = folder / "output"
-    environment = {
-        **airflow_home.connections({**broker.client_config, "sasl.password": SECRET}),
-        "PYTHONPATH": str(ROOT),
-        "BY_TIME_START": START.isoformat(),
-        "BY_TIME_OUTPUT": str(output),
-    }
-    with StandaloneAirflow(folder / "airflow", [DAGS], environment, triggerer=True) as airflow:
-        airflow.wait_for_dag("waits_in_the_triggerer")
-        yield Site(airflow, broker, output, folder / "airflow" / "kafka_offsets")
+from tests.standalone.conftest import SECRET
+from tests.standalone.site import DAY, HOUR, LAST, PARTITIONS, RECORDS, START, Site, of_hour
 
 
 @pytest.fixture(autouse=True)
@@ -278,6 +168,15 @@ def test_a_deferred_sensor_survives_a_restart_of_the_triggerer(site: Site) -> No
     dag_id, topic = "waits_in_the_triggerer", f"later-{uuid.uuid4().hex[:8]}"
     run_id = site.airflow.trigger(dag_id, {"topic": topic})
     site.airflow.wait_for_task(dag_id, run_id, "wait", lambda task: task.state == "deferred")
+    said = f"Waiting: topic {topic} does not exist"
+    site.wait_for(
+        "the triggerer says what is missing, too, where the task's log is",
+        lambda: (
+            site.airflow.task_log(dag_id, run_id, "wait").count(said) == 1
+            and site.trigger_log(dag_id, run_id, "wait").count(said) >= 2
+        ),
+        60,
+    )
     site.airflow.kill_part("triggerer")
     site.airflow.start_part("triggerer")
     site.broker.create_topic(topic, 1)

@@ -21,6 +21,9 @@ from airflow_kafka_offsets.offsets.request.widths import parse_width
 
 _END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
 
+BEST_OCCASION = Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled")
+"""A run at which nothing lies in the future, with an interval that has a length."""
+
 
 def problems_before_a_run(
     asked: RequestParameters, undecided: Collection[str], *, empty_intervals: bool = False
@@ -40,7 +43,7 @@ def problems_before_a_run(
     try:
         parse_request(
             replace(decided, group_id="any" if decided.group_id is None else decided.group_id),
-            Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled"),
+            BEST_OCCASION,
         )
     except InvalidRequest as error:
         problems += [problem for problem in error.problems if problem not in problems]

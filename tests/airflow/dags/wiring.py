@@ -241,7 +241,7 @@ with DAG(
     WindowCompleteSensor(task_id="wait", **AWAITED)
 
 with DAG("no_window_to_await", schedule=None, params=NAMES, **COMMON):
-    WindowCompleteSensor(task_id="wait", idle_timeout="soon", **AWAITED)
+    WindowCompleteSensor(task_id="wait", idle_timeout="{{ 'soon' }}", **AWAITED)
 
 # ── mapped ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

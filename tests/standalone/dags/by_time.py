@@ -11,13 +11,19 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, task
 
-from airflow_kafka_offsets import CommitOffsetsOperator, PartitionDiscoverySensor, ResolveStartupOffsetsOperator
+from airflow_kafka_offsets import (
+    CommitOffsetsOperator,
+    PartitionDiscoverySensor,
+    ResolveStartupOffsetsOperator,
+    kafka_spark_batch,
+)
 from tests.airflow.reader import read_split
 
 TOPIC = "{{ params.topic or var.value.get('by_time_topic', '') }}"
 GROUP = TOPIC + "-{{ dag.dag_id }}"  # one group is one pipeline's
 HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
 START = datetime.fromisoformat(os.environ["BY_TIME_START"])
+DAY = datetime.fromisoformat(os.environ["BY_TIME_DAY"])
 OUTPUT = Path(os.environ["BY_TIME_OUTPUT"])
 UPSTREAM = Asset("by-time-upstream")
 
@@ -85,3 +91,24 @@ with DAG("produces_the_asset", schedule=None, start_date=START, catchup=False):
 
 with DAG("waits_in_the_triggerer", schedule=None, start_date=START, catchup=False, params={"topic": ""}):
     PartitionDiscoverySensor(task_id="wait", topics=TOPIC, deferrable=True, poke_interval=0.5, timeout=120)
+
+for runs in (3, 16):
+    with DAG(
+        f"catching_up_{runs}",
+        schedule=HOURLY,
+        start_date=DAY,
+        end_date=DAY + timedelta(hours=15),
+        catchup=True,
+        is_paused_upon_creation=True,
+        max_active_runs=runs,
+        params={"topic": ""},
+        default_args={"retries": 0},
+    ):
+        kafka_spark_batch(
+            "orders",
+            topics=TOPIC,
+            group_id=GROUP,
+            output=f"{OUTPUT}/catching_up_{runs}/{TOPIC}",
+            submit=lambda arguments: read.partial(go="").expand(arguments=arguments),
+            **LIVE,
+        )

@@ -1,0 +1,36 @@
+"""What a sensor does where its author says nothing: it waits deferred, for ten minutes.
+
+Airflow's own defaults are a worker's slot and seven days: that is what a typing mistake in a topic's name then costs.
+What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+
+from airflow.providers.common.compat.sdk import conf
+
+TIMEOUT_S = 600.0
+
+
+def is_deferrable(mode: str | None) -> bool:
+    """Whether a sensor without ``deferrable`` waits in the triggerer; one with a ``mode`` waits in that mode."""
+    if mode is not None:
+        return False
+    return conf.getboolean("operators", "default_deferrable") if _is_set("operators", "default_deferrable") else True
+
+
+def configured_timeout_s() -> float | None:
+    """``[sensors] default_timeout``, where somebody has set it."""
+    return conf.getfloat("sensors", "default_timeout") if _is_set("sensors", "default_timeout") else None
+
+
+def _is_set(section: str, key: str) -> bool:
+    """Whether the environment or ``airflow.cfg`` has it: ``conf.get`` gives Airflow's default without saying so."""
+    if f"AIRFLOW__{section}__{key}".upper() in os.environ:
+        return True
+    told = conf.as_dict(
+        display_source=True, display_sensitive=True, include_env=False, include_cmds=False, include_secret=False
+    )
+    option = told.get(section, {}).get(key)
+    return isinstance(option, tuple) and option[1] != "default"
