@@ -14,6 +14,7 @@
     │   ├── TopicRecreated                    a topic has another id than the one that the position is of
     │   ├── ClusterChanged                    another cluster answers than the one that the position is of
     │   ├── NoPosition                        a pipeline has no position yet
+    │   ├── ResetRefused                      a position cannot be set now, or not without a further word
     │   ├── GroupMoved                        somebody else wrote offsets to the group
     │   ├── GroupActive                       the group has live members
     │   ├── AnotherPipeline                   the group is the one of another pipeline
@@ -115,6 +116,10 @@ class NoCommittedOffset(PartitionsRefused):
 
 class NoPosition(PartitionsRefused):
     """A pipeline has no position yet, or its position lacks a partition."""
+
+
+class ResetRefused(PartitionsRefused):
+    """A person sets a position while a batch is unfinished, or back over records without saying that this is meant."""
 
 
 class GroupMoved(PartitionsRefused):

@@ -8,7 +8,8 @@ from functools import partial
 
 from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
 
-from airflow_kafka_offsets.cli.options import COMMANDS, Command
+from airflow_kafka_offsets.cli.commands import COMMANDS, Command
+from airflow_kafka_offsets.cli.options import Option, add_option
 
 
 def get_cli_commands() -> list[GroupCommand]:
@@ -20,11 +21,25 @@ def get_cli_commands() -> list[GroupCommand]:
     ]
 
 
+class _GroupedArg(Arg):
+    """An argument under a heading, which Airflow's own arguments do not have."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__((option.flag,), dest=option.name, help=option.help, **option.arguments)  # type: ignore[no-untyped-call]
+        self._option = option
+
+    def add_to_parser(self, parser: argparse.ArgumentParser) -> None:
+        add_option(parser, self._option)
+
+
 def _action(command: Command) -> ActionCommand:
-    arguments = [
-        Arg((option.flag,), dest=option.name, help=option.help, **option.arguments) for option in command.options
-    ]
-    return ActionCommand(name=command.name, help=command.help, func=partial(_run, command), args=tuple(arguments))
+    return ActionCommand(
+        name=command.name,
+        help=command.help,
+        func=partial(_run, command),
+        args=tuple(map(_GroupedArg, command.options)),
+        epilog=f"example: airflow kafka-offsets {command.example}",
+    )
 
 
 def _run(command: Command, arguments: argparse.Namespace) -> None:

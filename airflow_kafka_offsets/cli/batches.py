@@ -110,3 +110,25 @@ def splits_of(batch: StoredBatch) -> Table:
 
 def is_verified(splits: Table) -> bool:
     return all(row["verified"] for row in splits.to_dicts())
+
+
+def ranges_of(plan: OffsetPlan) -> Table:
+    """The plan's partitions, each with its range and the reasons."""
+    columns = "topic,partition,log start,committed,start,end,records,lost,skipped,start reason,end reason"
+    rows = [
+        (
+            p.topic_partition.topic,
+            p.topic_partition.partition,
+            p.log_start_offset,
+            p.committed_offset,
+            p.start_offset,
+            p.end_offset,
+            p.range.size,
+            p.lost,
+            p.skipped,
+            p.start_reason,
+            p.end_reason,
+        )
+        for p in plan.partitions
+    ]
+    return Table(columns.split(","), rows, absent={"committed": ""})

@@ -2,49 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 
-from airflow_kafka_offsets.cli.batches import by_whom, entries_of, facts_of, is_verified, name_of, since_when, splits_of
+from airflow_kafka_offsets.cli.batches import (
+    by_whom,
+    entries_of,
+    facts_of,
+    is_verified,
+    name_of,
+    ranges_of,
+    since_when,
+    splits_of,
+)
 from airflow_kafka_offsets.cli.inputs import Options, find_batch, pipeline_asked_for, work_store
-from airflow_kafka_offsets.cli.planning import ranges_of
 from airflow_kafka_offsets.cli.render import Page, Table, say
 from airflow_kafka_offsets.cli.render import show as show_page
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
+from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids
+from airflow_kafka_offsets.stores.store import together
 
 
 def pipelines(options: Options) -> int:
     """A line for each pipeline's log, and one for its windows; 3 where one cannot be read."""
     store = work_store(options)
+    output = options.get("output")
     rows: list[tuple[object, ...]] = []
     damaged = []
     names = checkpoint_ids(store)
     for name in names:
         try:
-            rows += _rows_of(PipelineLog(store, name))
+            rows += _rows_of(PipelineLog(store, name), for_programs=output == "json")
         except StoreDamaged as error:
             damaged.append(error)
-            rows.append((name, "damaged", *[None] * 8))
-    columns = ("pipeline", "newest", "committed", "by", "at", "goes on after", "windows", "key", "number", "group id")
-    table = Table(columns, rows, "pipelines", hidden=("key", "number", "group id"))
-    show_page(Page([table], {"work_store": store.uri}, f"{len(names)} pipelines in {store.uri}"), options.get("output"))
+            rows.append((name, "damaged", *[None] * 10))
+    hidden = ("goes on after", "windows", "key", "number", "group id")
+    columns = ("pipeline", "newest", "committed", "last run", "at", "position", "unfinished", *hidden)
+    table = Table(columns, rows, "pipelines", hidden=hidden)
+    summary = f"{len(names)} pipeline{'s' * (len(names) != 1)} in {store.uri}"
+    show_page(Page([table], {"work_store": store.uri}, summary), output)
     say(*(f"kafka-offsets: {error}" for error in damaged))
     return StoreDamaged.exit_status if damaged else 0
 
 
-def _rows_of(pipeline: PipelineLog) -> list[tuple[object, ...]]:
-    windows = pipeline.windows()
-    by_time = [name for name in windows if time_claim_of_name(name)]
-    newest, commit = pipeline.newest(), pipeline.newest_commit()
-    last = pipeline.window((by_time or windows)[-1]) if windows else None
+def _rows_of(pipeline: PipelineLog, *, for_programs: bool) -> list[tuple[object, ...]]:
+    found = []
+    newest = pipeline.newest()
+    if newest is not None:
+        found.append(_row_of_log(pipeline, newest, for_programs))
+    names = pipeline.windows()
+    if names:
+        found.append(_row_of_windows(pipeline, names, for_programs))
+    return found
+
+
+def _row_of_log(pipeline: PipelineLog, newest: StoredBatch, for_programs: bool) -> tuple[object, ...]:
+    commit = pipeline.newest_commit(newest)
+    position = commit.log.committed.position if commit and commit.log.committed else None
+    offsets = {tp: kept.offset for tp, kept in position.offsets.items()} if position else {}
+    told: object = _nested(offsets) if for_programs else _in_words(offsets)
+    unfinished = [] if newest.log.committed else [newest]
     after = str(commit.log.plan.batch) if commit else None
-    found = [(newest, after, None), (last, None, len(windows))]  # windows stand alone
-    return [_row(pipeline, batch, after, count) for batch, after, count in found if batch is not None]
+    return _row(pipeline, newest, told, _unfinished(unfinished, for_programs), after, None)
 
 
-def _row(pipeline: PipelineLog, batch: StoredBatch, after: str | None, windows: int | None) -> tuple[object, ...]:
+def _row_of_windows(pipeline: PipelineLog, names: list[str], for_programs: bool) -> tuple[object, ...]:
+    """Windows stand alone: they have no position, and any of them may be unfinished."""
+    found = together(pipeline.store, *(partial(pipeline.window, name) for name in names))
+    windows = {name: window for name, window in zip(names, found, strict=True) if window is not None}
+    by_time = [name for name in windows if time_claim_of_name(name)]
+    last = windows[(by_time or list(windows))[-1]]
+    unfinished = [window for window in windows.values() if not window.log.committed]
+    return _row(pipeline, last, None, _unfinished(unfinished, for_programs), None, len(names))
+
+
+def _row(
+    pipeline: PipelineLog,
+    batch: StoredBatch,
+    position: object,
+    unfinished: object,
+    after: str | None,
+    windows: int | None,
+) -> tuple[object, ...]:
     log, plan = batch.log, batch.log.plan
     return (
         pipeline.checkpoint_id,
@@ -52,12 +95,39 @@ def _row(pipeline: PipelineLog, batch: StoredBatch, after: str | None, windows: 
         log.committed is not None,
         by_whom(log),
         iso(since_when(log)),
+        position,
+        unfinished,
         after,
         windows,
         plan.batch.key if plan.batch else None,
         plan.batch.number if plan.batch else None,
         plan.group_id,
     )
+
+
+def _unfinished(batches: list[StoredBatch], for_programs: bool) -> object:
+    """Their keys; for people the first few of their names."""
+    plans = [batch.log.plan for batch in batches]
+    if for_programs:
+        return [plan.batch.key for plan in plans if plan.batch]
+    return _first([name_of(plan) for plan in plans], 2) or None
+
+
+def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """``{"orders": {"0": 4}}``."""
+    found: dict[str, dict[str, int]] = {}
+    for tp in sorted(offsets):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return found
+
+
+def _in_words(offsets: Mapping[TopicPartition, int]) -> str | None:
+    return _first([f"{tp}:{offsets[tp]}" for tp in sorted(offsets)], 3) or None
+
+
+def _first(words: list[str], shown: int) -> str:
+    more = [f"and {len(words) - shown} more"] if len(words) > shown else []
+    return " ".join([*words[:shown], *more])
 
 
 def show(options: Options) -> int:

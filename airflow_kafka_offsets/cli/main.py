@@ -2,12 +2,13 @@
 
 0 done; 1 refused because of the data or the group; 2 the request is wrong; 3 the cluster or the store could not be
 asked. What was asked for goes to standard output and nothing else does; messages go to standard error.
+
+Light, for ``--help`` and the shell's completion: what a command needs is imported when it is run.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import signal
 import sys
@@ -15,15 +16,22 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from airflow_kafka_offsets.cli.options import COMMANDS, Command
-from airflow_kafka_offsets.cli.typed import error_as_typed
+from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command
+from airflow_kafka_offsets.cli.options import add_option
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script."""
+    parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next; it does not come back
+        import argcomplete
+
+        argcomplete.autocomplete(parser, always_complete_options=False)
+    arguments = vars(parser.parse_args(argv))
+    import logging
+
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    arguments = vars(_parser().parse_args(argv))
     return run(arguments.pop("command"), arguments)
 
 
@@ -36,7 +44,9 @@ def run(command: Command, options: Mapping[str, Any]) -> int:
         sys.stdout.flush()
         return status
     except KafkaOffsetsError as error:
-        print(f"kafka-offsets: {error_as_typed(error, command)}", file=sys.stderr)
+        from airflow_kafka_offsets.cli.typed import error_as_typed
+
+        print(f"{PROGRAM}: {error_as_typed(error, command)}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -54,15 +64,46 @@ def _refuse_what_is_no_text(command: Command, options: Mapping[str, Any]) -> Non
         raise InvalidRequest(tuple(f"{flag} is no text in UTF-8." for flag in wrong))
 
 
+class _Version(argparse.Action):
+    """``--version``: looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"{PROGRAM} {version('airflow-kafka-offsets')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="kafka-offsets",
+        prog=PROGRAM,
         description="Kafka offsets for Spark batches: what a run would read and why, how far it is, and the way on.",
+        epilog=f"example:\n  {PROGRAM} {COMMANDS[0].example}\n\n{PROGRAM} COMMAND --help tells more, with an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
-        subparser = commands.add_parser(command.name, help=command.help, description=command.help)
+        subparser = commands.add_parser(
+            command.name,
+            usage=f"{PROGRAM} {command.name} [OPTION …]",
+            help=command.help,
+            description=command.help,
+            epilog=f"example:\n  {PROGRAM} {command.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         subparser.set_defaults(command=command)
         for option in command.options:
-            subparser.add_argument(option.flag, dest=option.name, help=option.help, **option.arguments)
+            add_option(subparser, option)
+    completion = commands.add_parser(
+        COMPLETION.name,
+        help=COMPLETION.help,
+        description=COMPLETION.help,
+        epilog=f'example, for ~/.bashrc:\n  eval "$({PROGRAM} {COMPLETION.example})"\n'
+        f'for ~/.zshrc, after compinit:\n  eval "$({PROGRAM} completion zsh)"\n'
+        f"for ~/.config/fish/config.fish:\n  {PROGRAM} completion fish | source",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    completion.set_defaults(command=COMPLETION)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
     return parser

@@ -1,15 +1,16 @@
 """The options, once for both command lines: every field of ``RequestParameters`` by its name in kebab case.
 
-Light: ``airflow`` reads this on each of its calls.
+Light: ``airflow`` reads this on each of its calls. Which command has which options is in ``commands``.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
+from airflow_kafka_offsets.offsets.model import IsolationLevel
 from airflow_kafka_offsets.offsets.request.modes import BOUNDED_MODES, STARTUP_MODES
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import SplitBy
@@ -25,22 +26,43 @@ from airflow_kafka_offsets.offsets.request.policies import (
     ResetStrategy,
 )
 
+# ── the headings of --help ────────────────────────────────────────────────────────────────────────────────────────────
+
+CLUSTER = "which cluster"
+ABOUT = "which topics, group and pipeline"
+START = "where the batch starts"
+END = "where the batch ends"
+SIZE = "how much, and by how many Spark jobs"
+WRITTEN = "what is written"
+POLICIES = "what to do if something has changed"
+ORDERS = "orders for one run"
+WINDOWS = "many windows at once"
+WHICH_BATCH = "which batch"
+TARGET = "where the position goes (give exactly one)"
+OTHER = "how"
+
 
 @dataclass(frozen=True)
 class Option:
-    """One option as ``argparse`` takes it: ``--name`` and keyword arguments."""
+    """One option as ``argparse`` takes it: ``--name`` and keyword arguments.
+
+    :ivar group: the heading that ``--help`` shows it under.
+    :ivar words: what it may be, for the shell's completion, where ``choices`` would be refused without its reason.
+    """
 
     name: str
     help: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    group: str = OTHER
+    words: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 
 
-_NUMBER = {"type": int, "metavar": "N"}
-_FLAG = {"action": "store_true", "default": None}
+NUMBER = {"type": int, "metavar": "N"}
+FLAG = {"action": "store_true", "default": None}
 _TIME = 'epoch milliseconds, ISO 8601, now-2h, or one for each topic: {"orders": "now-2h"}'
 
 # ── the request ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,14 +118,53 @@ _HELP: Mapping[str, tuple[str, str]] = {
 }
 
 
+_GROUPS: Mapping[str, str] = {
+    **dict.fromkeys(("startup_mode", "startup_timestamp", "specific_offsets", "auto_offset_reset"), START),
+    **dict.fromkeys(
+        (
+            "bounded_mode",
+            "bounded_timestamp",
+            "bounded_offsets",
+            "partition_width",
+            "require_complete_window",
+            "idle_timeout",
+        ),
+        END,
+    ),
+    **dict.fromkeys(("max_records", "max_records_per_partition", "splits", "split_by"), SIZE),
+    **dict.fromkeys(("output_name", "commit_mode", "fencing"), WRITTEN),
+    **dict.fromkeys(("restart", "re_plan", "redo", "skip"), ORDERS),
+    "filter_restored_partitions": POLICIES,
+}  # what begins with on_ is a policy, and the rest is what the question is about
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "isolation_level": get_args(IsolationLevel),
+    "startup_mode": tuple(STARTUP_MODES),
+    "auto_offset_reset": get_args(ResetStrategy),
+    "bounded_mode": tuple(BOUNDED_MODES),
+    "split_by": get_args(SplitBy),
+    "commit_mode": get_args(CommitMode),
+    "fencing": get_args(Fencing),
+    "on_data_loss": get_args(OnDataLoss),
+    "on_recreated": get_args(OnRecreated),
+    "on_cluster_changed": get_args(OnClusterChanged),
+    "on_group_moved": get_args(OnGroupMoved),
+    "on_topic_vanished": get_args(OnTopicVanished),
+    "on_another_airflow": get_args(OnAnotherAirflow),
+}
+
+
 def _option_of(name: str, default: object) -> Option:
     metavar, words = _HELP.get(name, (None, "see ResolveStartupOffsetsOperator"))
+    group = _GROUPS.get(name, POLICIES if name.startswith("on_") else ABOUT)
     if isinstance(default, bool):
         shown = "; default: yes" if default else ""
-        return Option(name, words + shown, {"action": argparse.BooleanOptionalAction, "default": None})
+        return Option(name, words + shown, {"action": argparse.BooleanOptionalAction, "default": None}, group)
     shown = "" if default is None else f"; default: {default}"
-    return Option(name, words + shown, {"metavar": metavar})
+    return Option(name, words + shown, {"metavar": metavar}, group, _WORDS.get(name, ()))
 
+
+SUBSCRIPTION = ("topics", "topic_pattern", "partitions", "include_internal_topics")
+"""The fields of a request that say which topics."""
 
 OF_FIELD: Mapping[str, Option] = {f.name: _option_of(f.name, f.default) for f in fields(RequestParameters)}
 """The option of each field of a request."""
@@ -114,158 +175,10 @@ def request_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in OF_FIELD if options.get(name) is not None}
 
 
-# ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_CLUSTER = (
-    Option("bootstrap_servers", "the cluster, as host:port[,host:port]"),
-    Option("client_config", "a file of librdkafka settings, JSON or key=value lines", {"metavar": "FILE"}),
-    Option("kafka_config_id", "an Airflow connection of type kafka (needs Airflow)"),
-)
-SUBSCRIPTION = ("topics", "topic_pattern", "partitions", "include_internal_topics")
-_SUBSCRIPTION = tuple(OF_FIELD[name] for name in SUBSCRIPTION)
-_ISOLATION = OF_FIELD["isolation_level"]
-_WINDOWS = (
-    Option("windows", "many windows at once: hourly, daily, or ISO 8601 such as PT15M", {"metavar": "WIDTH"}),
-    Option("from", "where the first window starts; with --windows", {"metavar": "TIME"}),
-    Option("to", "where the last window ends, exclusive; with --windows", {"metavar": "TIME"}),
-    Option("timezone", "of the days of --windows, and of times without a zone; default: UTC", {"metavar": "ZONE"}),
-)
-_OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table", "json", "csv")})
-_PLAN_OUTPUT = Option(
-    "output",
-    "table (default), json (the plan), csv; or the start offsets for kafka-consumer-groups --from-file "
-    "(offsets-csv) or Flink's SQL (offsets-flink)",
-    {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink")},
-)
-_STORE = Option("work_store", "the work store's URI or folder; default: [kafka_offsets] work_store of Airflow")
-_PIPELINE = replace(OF_FIELD["checkpoint_id"], help="the pipeline; kafka-offsets pipelines lists them")
-_BATCH_OF_RUN = (
-    replace(_PIPELINE, help="the pipeline; default: group_id/dag_id/task_id"),
-    Option("batch", "the batch: its number, its key, or a window's name", {"metavar": "KEY"}),
-    Option("dag_id", "in the place of --batch: the run that did it, with --run-id and --task-id"),
-    Option("run_id", "the run"),
-    Option("task_id", "the resolve task, with its task group: orders.resolve"),
-    Option("map_index", "of a mapped resolve task", _NUMBER),
-    replace(OF_FIELD["group_id"], help="the pipeline's group, in the place of --checkpoint-id"),
-    _STORE,
-)
-_EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", _FLAG)
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command.
-
-    :ivar module: below ``cli/``; it has a function of the command's name.
-    :ivar help: what it does, in a line.
-    """
-
-    name: str
-    module: str
-    help: str
-    options: tuple[Option, ...]
-
-
-COMMANDS = (
-    Command(
-        "plan",
-        "planning",
-        "What the next run would read, and why; nothing is written",
-        (*_CLUSTER, *OF_FIELD.values(), *_WINDOWS, _STORE, _PLAN_OUTPUT),
-    ),
-    Command(
-        "partitions",
-        "standing",
-        "Each partition of topics: its leader and both ends of its log",
-        (*_CLUSTER, *_SUBSCRIPTION, _ISOLATION, _OUTPUT),
-    ),
-    Command(
-        "lag",
-        "standing",
-        "How far a group is, in each partition, and who wrote its commits; of all its topics where none are named",
-        (
-            *_CLUSTER,
-            OF_FIELD["group_id"],
-            *_SUBSCRIPTION,
-            _ISOLATION,
-            replace(_PIPELINE, help="count from this pipeline's position, and not from the group's commits"),
-            _STORE,
-            _OUTPUT,
-        ),
-    ),
-    Command(
-        "pipelines",
-        "history",
-        "Every pipeline of a work store: its newest batch, who did it, and whether it is committed",
-        (_STORE, _OUTPUT),
-    ),
-    Command(
-        "show",
-        "history",
-        "A batch and its log in words: the newest, the one that is named, or the last few",
-        (
-            _PIPELINE,
-            Option("batch", "its number, its key, or a window's name; default: the newest", {"metavar": "KEY"}),
-            Option("history", "the last N in a line each", _NUMBER),
-            Option("windows", "the pipeline's windows in a line each, in the place of its batches", _FLAG),
-            _STORE,
-            _OUTPUT,
-        ),
-    ),
-    Command(
-        "verify",
-        "verifying",
-        "Whether a batch was read, by its read reports; nothing is written",
-        (*_BATCH_OF_RUN, _OUTPUT),
-    ),
-    Command(
-        "commit",
-        "verifying",
-        "Commit a batch as its commit task does; a dry run unless --execute",
-        (
-            *_CLUSTER,
-            *_BATCH_OF_RUN,
-            Option("no_require_report", "for jobs that make no read report: you vouch for the read", _FLAG),
-            _EXECUTE,
-            _OUTPUT,
-        ),
-    ),
-    Command(
-        "skip",
-        "skipping",
-        "Leave out records that cannot be processed: of the unfinished batch, or a window; a dry run unless --execute",
-        (
-            _PIPELINE,
-            Option("batch", "the key of the unfinished batch", {"metavar": "KEY"}),
-            Option("window", "the name or the key of a window, in the place of --batch", {"metavar": "NAME"}),
-            Option(
-                "past", "only up to this offset, inclusive: orders-3:4711,…; default: all", {"metavar": "T-P:OFFSET"}
-            ),
-            Option("reason", "why; the plan and kafka-offsets show say it", {"metavar": "TEXT"}),
-            _STORE,
-            _EXECUTE,
-            _OUTPUT,
-        ),
-    ),
-    Command(
-        "clean",
-        "cleaning",
-        "Remove old batches and windows from the work store; a dry run unless --execute",
-        (
-            _STORE,
-            Option(
-                "keep",
-                "90d, or ISO 8601 such as P90D; default: [kafka_offsets] retention_days",
-                {"metavar": "DURATION"},
-            ),
-            _EXECUTE,
-            _OUTPUT,
-        ),
-    ),
-    Command(
-        "release-output",
-        "cleaning",
-        "Let another pipeline write to an output; a dry run unless --execute",
-        (_STORE, replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _EXECUTE, _OUTPUT),
-    ),
-)
+def add_option(parser: argparse.ArgumentParser, option: Option) -> None:
+    """Add it under its heading."""
+    groups = {group.title: group for group in parser._action_groups}  # argparse has no other way to ask for them
+    group = groups.get(option.group) or parser.add_argument_group(option.group)
+    action = group.add_argument(option.flag, dest=option.name, help=option.help, **option.arguments)
+    if option.words:
+        action.completer = lambda **_: option.words  # type: ignore[attr-defined]  # argcomplete's, here and in Airflow

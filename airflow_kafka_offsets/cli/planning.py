@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.batches import ranges_of
+from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.inputs import Options, client_config, pipeline_asked_for, text_or_file
-from airflow_kafka_offsets.cli.options import COMMANDS, OF_FIELD, request_of
-from airflow_kafka_offsets.cli.render import Page, Table, render, say
+from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
+from airflow_kafka_offsets.cli.render import Page, say, show
 from airflow_kafka_offsets.cli.typed import text_as_typed
-from airflow_kafka_offsets.cli.windows import plan_windows
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
@@ -30,6 +31,8 @@ _WORDS = ("restart", "re_plan", "redo", "skip")  # they speak of batches, which 
 def plan(options: Options) -> int:
     """Make a plan and print it; with ``--windows``, a table of them."""
     if options.get("windows") is not None:
+        from airflow_kafka_offsets.cli.windows import plan_windows  # one plan does not wait for it
+
         return plan_windows(options)
     stray = [f"--{name} goes with --windows only." for name in ("from", "to", "timezone") if options.get(name)]
     if options.get("work_store") and options.get("checkpoint_id") is None:
@@ -51,7 +54,7 @@ def plan(options: Options) -> int:
     with KafkaCluster(config) as cluster:
         made = preview(request, cluster, pipeline)
     say(*(f"warning: {text_as_typed(warning, _PLAN)}" for warning in made.warnings))
-    print(_render(made, options.get("output") or "table"))
+    _show(made, options.get("output") or "table")
     return 0
 
 
@@ -69,36 +72,15 @@ def _skip(text: str) -> Mapping[str, Any]:
         raise InvalidRequest((f"--skip {error}.",)) from None
 
 
-def _render(plan: OffsetPlan, output: str) -> str:
-    """One of the forms of ``plan --output``, ``json`` being exactly the plan's; without a final newline."""
+def _show(plan: OffsetPlan, output: str) -> None:
+    """Print it in one of the forms of ``plan --output``, ``json`` being exactly the plan's."""
     if output == "json":
-        return json.dumps(plan_to_dict(plan))
-    if output in ("offsets-csv", "offsets-flink"):
+        print(json.dumps(plan_to_dict(plan)))
+    elif output in ("offsets-csv", "offsets-flink"):
         starts = {p.topic_partition: p.start_offset for p in plan.partitions}
-        return to_csv(starts) if output == "offsets-csv" else to_flink(starts)
-    return render(Page([ranges_of(plan)], summary=_summary(plan)), output)
-
-
-def ranges_of(plan: OffsetPlan) -> Table:
-    """The plan's partitions, each with its range and the reasons."""
-    columns = "topic,partition,log start,committed,start,end,records,lost,skipped,start reason,end reason"
-    rows = [
-        (
-            p.topic_partition.topic,
-            p.topic_partition.partition,
-            p.log_start_offset,
-            p.committed_offset,
-            p.start_offset,
-            p.end_offset,
-            p.range.size,
-            p.lost,
-            p.skipped,
-            p.start_reason,
-            p.end_reason,
-        )
-        for p in plan.partitions
-    ]
-    return Table(columns.split(","), rows, absent={"committed": ""})
+        print(to_csv(starts) if output == "offsets-csv" else to_flink(starts))
+    else:
+        show(Page([ranges_of(plan)], summary=_summary(plan)), output)
 
 
 def _summary(plan: OffsetPlan) -> str:

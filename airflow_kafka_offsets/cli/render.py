@@ -1,4 +1,7 @@
-"""What a command found, as tables for people, JSON for programs, CSV for spreadsheets."""
+"""What a command found, as tables for people, JSON for programs, CSV for spreadsheets.
+
+A table fits ``WIDTH`` columns: on a terminal ``rich`` draws it, elsewhere ``layout`` lays it out as plain text.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from airflow_kafka_offsets.cli.layout import WIDTH, Cells, laid_out
 
 VERSION = 1
 
@@ -53,7 +58,10 @@ class Page:
 
 def show(page: Page, output: str | None) -> None:
     """Print it in one of the forms of ``--output``."""
-    print(render(page, output))
+    if output in (None, "table") and sys.stdout.isatty():
+        _draw(page)
+    else:
+        print(render(page, output))
 
 
 def say(*messages: str) -> None:
@@ -77,25 +85,39 @@ def render(page: Page, output: str | None) -> str:
         rows = [[_yes_or_no(cell) for cell in row] for row in first.rows]
         csv.writer(buffer, lineterminator="\n").writerows([first.columns, *rows])
         return buffer.getvalue().rstrip("\n")
-    parts = [page.head, *("\n".join(_aligned(table)) for table in page.tables if table.rows), page.summary]
+    parts = [page.head, *("\n".join(laid_out(_cells(table))) for table in page.tables if table.rows), page.summary]
     return "\n\n".join(part for part in parts if part)
 
 
-def _aligned(table: Table) -> list[str]:
-    """Numbers to the right, texts to the left."""
+def _draw(page: Page) -> None:
+    """The same on a terminal; ``rich`` is imported nowhere else."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    console = Console()
+    console.width = min(console.width, WIDTH)
+    if page.head:
+        print(page.head)
+    for cells in (_cells(table) for table in page.tables if table.rows):
+        drawn = Drawn(box=box.ROUNDED)
+        for heading, is_left in zip(cells.headings, cells.left, strict=True):
+            drawn.add_column(Text(heading), justify="left" if is_left else "right", overflow="fold")
+        for row in cells.rows:
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
+    if page.summary:
+        print(page.summary)
+
+
+def _cells(table: Table) -> Cells:
+    """What people see of it."""
     shown = [number for number, column in enumerate(table.columns) if column not in table.hidden]
     words = [table.absent.get(column, "-") for column in table.columns]
     rows = [[words[n] if row[n] is None else str(_yes_or_no(row[n])) for n in shown] for row in table.rows]
-    cells = [[table.columns[n] for n in shown], *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     left = [any(isinstance(row[n], str | bool) for row in table.rows) for n in shown]
-    return [
-        "  ".join(
-            cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(row, widths, left, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
+    return Cells([table.columns[n] for n in shown], rows, left)
 
 
 def _yes_or_no(cell: object) -> object:

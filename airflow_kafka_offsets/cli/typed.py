@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from airflow_kafka_offsets.cli.options import OF_FIELD, Command
+from airflow_kafka_offsets.cli.commands import Command
+from airflow_kafka_offsets.cli.options import OF_FIELD
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RefusedError
 from airflow_kafka_offsets.offsets.request.parameters import names_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters

@@ -77,7 +77,7 @@ def commit_batch(
     if batch is None:
         _refuse_another_store(pipeline, handed.folder, me)
         raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
-    _refuse_another_airflow(batch, me)
+    refuse_another_airflows_batch(batch, me)
     by_this, as_if = False, None
     while True:
         if batch.log.plan.plan_id != handed.plan_id:
@@ -118,7 +118,7 @@ def _refuse_another_store(pipeline: PipelineLog, folder: str, me: Actor) -> None
         )
 
 
-def _refuse_another_airflow(batch: StoredBatch, me: Actor) -> None:
+def refuse_another_airflows_batch(batch: StoredBatch, me: Actor) -> None:
     """:raises AnotherAirflow: the batch is in the hands of one; a person without Airflow commits for whoever has it."""
     holder = batch.log.holder.instance
     if me.instance is not None and holder not in (None, me.instance):

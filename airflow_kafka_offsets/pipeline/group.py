@@ -134,7 +134,7 @@ def sign(
     unsigned = signature.unsigned(held)
     if not unsigned:
         if not held:  # there is nothing to write yet, which would find them out
-            _refuse_live_group(cluster, request.scope.group_id or "")
+            refuse_live_group(cluster, request.scope.group_id or "")
         return
     known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
     marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in kept}
@@ -217,12 +217,13 @@ def _send(
     fencing: Fencing,
 ) -> None:
     if fencing == "transaction":  # which the broker takes although the group has live members
-        _refuse_live_group(cluster, group_id)
+        refuse_live_group(cluster, group_id)
     commit.send(offsets)
     commit.commit()
 
 
-def _refuse_live_group(cluster: OffsetCommitter, group_id: str) -> None:
+def refuse_live_group(cluster: OffsetCommitter, group_id: str) -> None:
+    """:raises GroupActive: the group has live members."""
     group = cluster.describe_group(group_id)
     # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members (PEERS, section 3).
     if group.members or group.state not in ("Empty", "Dead"):

@@ -108,7 +108,7 @@ def _is_in_the_way(batch: Batch, key: str) -> bool:
     if found is None or not claim_of(batch.plan).overlaps(found[0]):
         return False
     window = read_batch_log(batch.store, f"{batch.folder.rpartition('/')[0]}/{found[1]}")
-    return window is None or window.log.plan.withdrawn
+    return window is None or window.log.plan.withdrawn or not splits_to_start(window.log.plan)
 
 
 def _is_committed(batch: Batch) -> bool:

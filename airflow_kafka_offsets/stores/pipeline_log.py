@@ -139,6 +139,10 @@ class PipelineLog:
         """The new batch ``number``; ``None`` where somebody was faster."""
         return self._begin(self._folder(number), planned)
 
+    def as_if_begun(self, number: int, planned: Planned) -> StoredBatch:
+        """What :meth:`begin` would make; for a dry run."""
+        return StoredBatch(self.store, self._folder(number), BatchLog(planned))
+
     def is_newest(self, batch: StoredBatch) -> bool:
         """Whether no batch has a higher number: who slept while the log was cleaned takes one that was passed."""
         above, hundreds, own = batch.folder.rsplit("/", 2)
@@ -221,8 +225,18 @@ class PipelineLog:
 
 
 def checkpoint_ids(store: Store) -> list[str]:
-    """Every pipeline that the store has; one whose name was too long for a folder is absent."""
-    return [unquote(name[:-1]) for name in store.list("pipelines") if name.endswith("/") and "%2D" not in name]
+    """Every pipeline that the store has."""
+    folders = [name[:-1] for name in store.list("pipelines") if name.endswith("/")]
+    names = [_name_in_plans(store, folder) if "%2D" in folder else unquote(folder) for folder in folders]
+    return [name for name in names if name is not None]
+
+
+def _name_in_plans(store: Store, folder: str) -> str | None:
+    """Of a pipeline whose name was too long for a folder; ``None`` where it has no plan yet."""
+    pipeline = PipelineLog(store, "")
+    pipeline.root = f"pipelines/{folder}"
+    newest = pipeline.newest() or next(filter(None, map(pipeline.window, pipeline.windows())), None)
+    return newest.log.plan.pipeline if newest else None
 
 
 def read_batch(store: Store, folder: str, known: StoredBatch | None = None) -> StoredBatch | None:

@@ -40,16 +40,43 @@ def test_every_pipeline_has_its_newest_batch_and_who_did_it(says: Say, stored: P
     other.run("first")
     stored.plan("two")
     rows = shown(says, "pipelines", "--work-store", stored.store.uri)["pipelines"]
-    facts = [(row["pipeline"], row["newest"], row["committed"], row["by"], row["goes_on_after"]) for row in rows]
+    facts = [(row["pipeline"], row["newest"], row["committed"], row["last_run"], row["goes_on_after"]) for row in rows]
     assert facts == [
         ("g/dag/resolve", "batch 2", False, "run dag/two/resolve", "batch 1"),
         ("h/other/resolve", "batch 1", True, "run other/first/resolve", "batch 1"),
+    ]
+    assert [(row["position"], row["unfinished"]) for row in rows] == [
+        ({"orders": {"0": 4, "1": 0}}, [stored.newest_key]),
+        ({"orders": {"0": 10, "1": 0}}, []),
     ]
     assert rows[0]["key"] == stored.newest_key
     assert rows[0]["at"].endswith("Z")
     _, table, _ = says("pipelines", "--work-store", stored.store.uri)
     assert table.splitlines()[0].split("  ")[0] == "pipeline"
     assert "2 pipelines in" in table
+    assert [word for word in table.split() if word.startswith("orders[")] == [
+        *("orders[0]:4", "orders[1]:0"),
+        *("orders[0]:10", "orders[1]:0"),
+    ]
+    assert table.count("batch 2") == 2, "it is the newest, and it is unfinished"
+
+
+def test_every_window_that_is_not_committed_is_named(says: Say, stored: Pipeline) -> None:
+    keys = [window(stored, f"w{hour}", hour) for hour in (0, 1, 2)]
+    for hour in (0, 2):
+        says("skip", *of(stored), "--window", keys[hour], "--execute")  # which plans them anew, not committed yet
+    row = shown(says, "pipelines", "--work-store", stored.store.uri)["pipelines"][1]
+    assert (row["windows"], row["unfinished"], row["position"]) == (3, [keys[0], keys[2]], None)
+
+
+def test_a_position_of_many_partitions_is_cut_for_people_and_whole_for_programs(says: Say, stored: Pipeline) -> None:
+    stored.cluster.create_topic("wide", 12)
+    wide = Pipeline(stored.cluster, stored.store, "wide", "w")
+    wide.run("one")
+    _, table, _ = says("pipelines", "--work-store", stored.store.uri)
+    assert "and 9 more" in " ".join(table.split())
+    row = shown(says, "pipelines", "--work-store", stored.store.uri)["pipelines"][1]
+    assert len(row["position"]["wide"]) == 12
 
 
 def test_a_pipeline_of_windows_has_a_line_for_them(says: Say, stored: Pipeline) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.cli.options import _HELP, COMMANDS, OF_FIELD, request_of
+from airflow_kafka_offsets.cli.commands import COMMANDS
+from airflow_kafka_offsets.cli.options import _HELP, OF_FIELD, request_of
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline
@@ -60,7 +61,8 @@ def test_every_command_has_its_function_and_its_help(says: Say, command) -> None
 def test_the_commands_are_those_of_the_design() -> None:
     names = {command.name for command in COMMANDS}
     assert names == {
-        *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "clean", "release-output")
+        *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "redo", "reset"),
+        *("clean", "release-output"),
     }
 
 

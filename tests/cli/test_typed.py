@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.cli.options import COMMANDS, Command
+from airflow_kafka_offsets.cli.commands import COMMANDS, Command
 from airflow_kafka_offsets.cli.typed import error_as_typed, text_as_typed
 from airflow_kafka_offsets.errors import DataLoss, GroupActive, InvalidRequest, KafkaOffsetsError, StoreUnavailable
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.cli.options import COMMANDS
+from airflow_kafka_offsets.cli.commands import COMMANDS
 from testbed.broker import KafkaBroker
 from tests.cli.conftest import of
 from tests.cli.pipeline import Pipeline
@@ -66,3 +67,29 @@ def test_who_commits_is_a_person_of_that_airflow(
     assert newest is not None
     assert newest.log.committed is not None
     assert (newest.log.committed.by.run, newest.log.committed.by.instance) == (None, "no-airflow")
+
+
+def test_the_help_is_grouped_and_has_an_example(airflow: Path) -> None:
+    done = inside("reset", "--help")
+    assert done.returncode == 0, done.stderr
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    groups = {option.group for command in COMMANDS if command.name == "reset" for option in command.options}
+    headings = {line.rstrip(":").lower() for line in shown.splitlines() if not line.startswith(" ")}
+    assert groups - headings == set()
+    assert "example: airflow kafka-offsets reset --kafka-config-id" in " ".join(shown.split())
+
+
+def test_a_reset_is_by_a_person_of_that_airflow(
+    airflow: Path, pipeline: Pipeline, at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("reset", *at, *of(pipeline), "--to-latest", "--execute")
+    refused = inside(*call)  # the pipeline's runs are those of another Airflow
+    assert refused.returncode == 1
+    assert "is the one of Airflow no-airflow" in refused.stderr
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE", "no-airflow")
+    done = inside(*call)
+    assert done.returncode == 0, done.stderr
+    newest = pipeline.log.newest()
+    assert newest is not None
+    assert newest.log.committed is not None
+    assert (newest.log.plan.instance, newest.log.committed.by.instance) == ("no-airflow", "no-airflow")

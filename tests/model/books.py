@@ -299,7 +299,7 @@ class Books:
         assert plan.batch is not None
         assert entry.plan_id == plan.plan_id
         assert self.committed(folder) is None, f"{plan.batch} is committed twice"
-        if plan.withdrawn:
+        if plan.withdrawn or (plan.window and not splits_to_start(plan)):
             self._excuse_what_was_there(folder, plan)
         self._require_whole(step, plan)
         if plan.window:

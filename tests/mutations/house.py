@@ -26,6 +26,7 @@ BOUNDS, SCOPE, PARAMETERS = "offsets/request/bounds.py", "offsets/request/scope.
 LOCAL, OBJECTS, OPEN, OUTPUTS = "stores/local.py", "stores/objects.py", "stores/open.py", "stores/outputs.py"
 ATTEMPTS, READS, PIPELINE_LOG = "stores/attempts.py", "stores/reads.py", "stores/pipeline_log.py"
 PLANNING, DRAFT, WINDOW, COMMIT = "pipeline/plan.py", "pipeline/draft.py", "pipeline/window.py", "pipeline/commit.py"
+RESET, RESET_PLAN = "pipeline/reset.py", "offsets/plan/reset.py"
 GROUP, RECORDS, SKIP, CLEAN = "pipeline/group.py", "pipeline/records.py", "pipeline/skip.py", "pipeline/clean.py"
 LAGS, ARRIVALS, ESTIMATE, PREVIEW = (
     "pipeline/lag.py",
@@ -345,6 +346,21 @@ HOUSE = (
     Mutation("wait: at once", BATCH_FREE, "            await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))\n            is_held = await in_thread(self.work_store, self._is_held)\n", "            is_held = await in_thread(self.work_store, self._is_held)\n            await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))\n", "contract/test_waking"),
     Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/test_time_bounds"),
     Mutation("preview: whose", PREVIEW, 'on_another_airflow="take-over"', 'on_another_airflow="fail"', "contract/test_preview|cli/"),
+    # a reset, and a redo by a person
+    Mutation("reset: unfinished", RESET, "    if committed is None:\n        raise _unfinished(newest)\n", "", "contract/test_reset"),
+    Mutation("reset: somebody's", RESET, "    if foreign:\n        raise group_moved(plan.group_id, foreign, seen.position)\n", "", "contract/test_reset"),
+    Mutation("reset: live members", RESET, '    refuse_live_group(cluster, plan.group_id or "")\n', "", "contract/test_reset"),
+    Mutation("reset: older copy", RESET, "        raise StoreBehindGroup(", "        StoreBehindGroup(", "contract/test_reset"),
+    Mutation("reset: log after group", RESET, "return seen if again is not None and again.folder == newest.folder else None", "return seen", "contract/test_reset"),
+    Mutation("reset: further word", RESET, "        if not dry_run and not asked.allow_duplicates:\n", "        if False:\n", "contract/test_reset"),
+    Mutation("reset: dry run", RESET, "        if dry_run:\n", "        if False:\n", "contract/test_reset"),
+    Mutation("reset: nothing to do", RESET, "        if not any(one.changes for one in decided.moves):\n", "        if False:\n", "contract/test_reset"),
+    Mutation("reset: planned anew", RESET_PLAN, "position=offset,", "position=one.goes_on_at,", "contract/test_reset"),
+    Mutation("reset: into the log", RESET_PLAN, "min(max(asked, log.log_start_offset), log.high_watermark)", "min(max(asked, 0), log.high_watermark)", "contract/test_reset"),
+    Mutation("reset: lost", RESET_PLAN, "forward - lost, lost, again", "forward, lost, again", "contract/test_reset"),
+    Mutation("redo: attempts", "pipeline/redo.py", "Taken(me, now_ms, highest_attempts(found.batch, found.splits))", "Taken(me, now_ms)", "tests/cli/test_redoing.py"),
+    Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "tests/cli/test_redoing.py"),
+    Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "tests/cli/test_redoing.py"),
     # the command line
     Mutation("cli: redo", "cli/verifying.py", "    if again is None:\n        return\n", "    if True:\n        return\n", "tests/cli/test_verifying.py"),
     Mutation("cli: not verified", "cli/verifying.py", "        return ReadNotVerified.exit_status\n", "        return 0\n", "cli/test_verifying"),
@@ -384,7 +400,7 @@ HOUSE = (
     Mutation("task: said once", "operators/batch.py", "        if not unknown:\n            continue\n", "        if True:\n            continue\n", "tests/airflow/test_parsing.py"),
     Mutation("spark: java", "hooks/spark_installation.py", "    if not _has_java(environ):\n", "    if False:\n", "tests/airflow/test_spark_installation.py"),
     Mutation("spark: configured", "hooks/spark_installation.py", "if name not in there]", "if True]", "tests/airflow/test_spark_installation.py"),
-    Mutation("sink: every word", "spark/sinks/choice.py", "    unknown = sorted(map(str, words.keys() - needed - allowed", "    unknown = sorted(map(str, words.keys() - words.keys()", "spark/sinks/test_choice"),
+    Mutation("sink: every word", "spark/sinks/choice.py", "    unknown = sorted(map(str, words.keys() - needed - allowed", "    unknown = sorted(map(str, words.keys() - words.keys()", "tests/spark/sinks/test_choice.py"),
     Mutation("task: past", COMMIT_TASK, "    if waiting:\n        raise ValueError(", "    if False:\n        raise ValueError(", "tests/airflow/test_parsing.py"),
     Mutation("task: purged", COMMIT_TASK, "    if batch is not None and not require_report and batch.log.holder.run != run:\n", "    if False:\n", "tests/airflow/test_purged_xcoms.py"),
 )  # fmt: skip

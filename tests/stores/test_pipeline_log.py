@@ -97,9 +97,12 @@ def test_who_knows_structured_streamings_checkpoint_folder_can_say_what_each_run
 
 def test_pipelines_are_found_by_their_names(store: MemoryStore) -> None:
     for name in ("g/dag/resolve", "über", "..", "x" * 300):
-        begin(PipelineLog(store, name), 1)
+        begin(PipelineLog(store, name), 1, pipeline=name)
+    begin_window(PipelineLog(store, "y" * 300), DAY_1, pipeline="y" * 300)
+    PipelineLog(store, "z" * 300).bind(run("one"), None)
     store.create("pipelines/readme.txt", b"x")
-    assert sorted(checkpoint_ids(store)) == ["..", "g/dag/resolve", "über"], "one too long for a folder is absent"
+    found = ["..", "g/dag/resolve", "x" * 300, "y" * 300, "über"]
+    assert sorted(checkpoint_ids(store)) == found, "one too long for a folder, and without a plan, is absent"
 
 
 def test_two_pipelines_share_nothing(store: MemoryStore, log: PipelineLog) -> None:

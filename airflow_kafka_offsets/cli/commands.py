@@ -1,0 +1,264 @@
+"""The commands, once for both command lines: what each is for, an example, and its options.
+
+Light: ``airflow`` reads this on each of its calls. A command's module is imported when the command is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from airflow_kafka_offsets.cli.options import (
+    ABOUT,
+    CLUSTER,
+    FLAG,
+    NUMBER,
+    OF_FIELD,
+    SUBSCRIPTION,
+    TARGET,
+    WHICH_BATCH,
+    WINDOWS,
+    Option,
+)
+
+PROGRAM = "kafka-offsets"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    :ivar module: below ``cli/``; it has a function of the command's name.
+    :ivar help: what it does, in a line.
+    :ivar example: a line to copy, without the name of the command line itself.
+    """
+
+    name: str
+    module: str
+    help: str
+    example: str
+    options: tuple[Option, ...]
+
+
+_CLUSTER = (
+    Option("bootstrap_servers", "the cluster, as host:port[,host:port]", {"metavar": "SERVERS"}, CLUSTER),
+    Option("client_config", "a file of librdkafka settings, JSON or key=value lines", {"metavar": "FILE"}, CLUSTER),
+    Option("kafka_config_id", "an Airflow connection of type kafka (needs Airflow)", {"metavar": "ID"}, CLUSTER),
+)
+_SUBSCRIPTION = tuple(OF_FIELD[name] for name in SUBSCRIPTION)
+_ISOLATION = OF_FIELD["isolation_level"]
+_WINDOWS = (
+    Option("windows", "many windows at once: hourly, daily, or ISO 8601 such as PT15M", {"metavar": "WIDTH"}, WINDOWS),
+    Option("from", "where the first window starts; with --windows", {"metavar": "TIME"}, WINDOWS),
+    Option("to", "where the last window ends, exclusive; with --windows", {"metavar": "TIME"}, WINDOWS),
+    Option(
+        "timezone",
+        "of the days of --windows, and of times without a zone; default: UTC",
+        {"metavar": "ZONE"},
+        WINDOWS,
+    ),
+)
+_OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table", "json", "csv")})
+_PLAN_OUTPUT = Option(
+    "output",
+    "table (default), json (the plan), csv; or the start offsets for kafka-consumer-groups --from-file "
+    "(offsets-csv) or Flink's SQL (offsets-flink)",
+    {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink")},
+)
+_STORE = Option(
+    "work_store",
+    "the work store's URI or folder; default: [kafka_offsets] work_store of Airflow",
+    {"metavar": "URI"},
+)
+_PIPELINE = replace(OF_FIELD["checkpoint_id"], help="the pipeline; kafka-offsets pipelines lists them")
+_BATCH_OF_RUN = (
+    replace(_PIPELINE, help="the pipeline; default: group_id/dag_id/task_id"),
+    Option("batch", "the batch: its number, its key, or a window's name", {"metavar": "KEY"}, WHICH_BATCH),
+    Option("dag_id", "in the place of --batch: the run that did it, with --run-id and --task-id", group=WHICH_BATCH),
+    Option("run_id", "the run", group=WHICH_BATCH),
+    Option("task_id", "the resolve task, with its task group: orders.resolve", group=WHICH_BATCH),
+    Option("map_index", "of a mapped resolve task", NUMBER, WHICH_BATCH),
+    replace(OF_FIELD["group_id"], help="the pipeline's group, in the place of --checkpoint-id"),
+    _STORE,
+)
+_EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", FLAG)
+_REASON = Option("reason", "why; the plan and kafka-offsets show say it", {"metavar": "TEXT"})
+_TARGETS = (
+    Option("to_earliest", "the oldest record that Kafka still has", FLAG, TARGET),
+    Option("to_latest", "the end: what is there now is left out", FLAG, TARGET),
+    Option("to_current", "where it is; a position whose records are gone is brought to the oldest one", FLAG, TARGET),
+    Option(
+        "to_datetime",
+        "the first record at or after this time, else the end: ISO 8601 (UTC unless it says otherwise) or epoch ms",
+        {"metavar": "TIME"},
+        TARGET,
+    ),
+    Option("by_duration", "the same, so long ago: PT2H, P1D or 1d", {"metavar": "DURATION"}, TARGET),
+    Option("shift_by", "so many offsets forward, or back with a minus: --shift-by -100", NUMBER, TARGET),
+    Option("to_offset", "this offset, in every partition", NUMBER, TARGET),
+    Option(
+        "from_file",
+        "offsets from a file: topic,partition,offset a line, as kafka-consumer-groups --export writes, or JSON",
+        {"metavar": "FILE"},
+        TARGET,
+    ),
+    Option("to_group", "the offsets of another consumer group", {"metavar": "GROUP"}, TARGET),
+)
+
+COMMANDS = (
+    Command(
+        "plan",
+        "planning",
+        "What the next run would read, and why; nothing is written",
+        "plan --bootstrap-servers localhost:9092 --topics orders --startup-mode earliest-offset",
+        (*_CLUSTER, *OF_FIELD.values(), *_WINDOWS, _STORE, _PLAN_OUTPUT),
+    ),
+    Command(
+        "partitions",
+        "standing",
+        "Each partition of topics: its leader and both ends of its log",
+        "partitions --bootstrap-servers localhost:9092 --topics orders,payments",
+        (*_CLUSTER, *_SUBSCRIPTION, _ISOLATION, _OUTPUT),
+    ),
+    Command(
+        "lag",
+        "standing",
+        "How far a group is, in each partition, and who wrote its commits; of all its topics where none are named",
+        "lag --kafka-config-id kafka_default --group-id orders-to-lake",
+        (
+            *_CLUSTER,
+            OF_FIELD["group_id"],
+            *_SUBSCRIPTION,
+            _ISOLATION,
+            replace(
+                _PIPELINE, help="count from this pipeline's position, and not from the group's commits", group=ABOUT
+            ),
+            _STORE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "pipelines",
+        "history",
+        "Every pipeline of a work store: its position, its last run, and which batches are not committed",
+        "pipelines --work-store s3://aws_default@lake/offsets",
+        (_STORE, _OUTPUT),
+    ),
+    Command(
+        "show",
+        "history",
+        "A batch and its log in words: the newest, the one that is named, or the last few",
+        "show --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --history 5",
+        (
+            _PIPELINE,
+            Option(
+                "batch",
+                "its number, its key, or a window's name; default: the newest",
+                {"metavar": "KEY"},
+                WHICH_BATCH,
+            ),
+            Option("history", "the last N in a line each", NUMBER, WHICH_BATCH),
+            Option("windows", "the pipeline's windows in a line each, in the place of its batches", FLAG, WHICH_BATCH),
+            _STORE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "verify",
+        "verifying",
+        "Whether a batch was read, by its read reports; nothing is written",
+        "verify --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
+        (*_BATCH_OF_RUN, _OUTPUT),
+    ),
+    Command(
+        "commit",
+        "verifying",
+        "Commit a batch as its commit task does; a dry run unless --execute",
+        "commit --kafka-config-id kafka_default --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
+        (
+            *_CLUSTER,
+            *_BATCH_OF_RUN,
+            Option("no_require_report", "for jobs that make no read report: you vouch for the read", FLAG),
+            _EXECUTE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "skip",
+        "skipping",
+        "Leave out records that cannot be processed: of the unfinished batch, or a window; a dry run unless --execute",
+        "skip --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve "
+        '--batch 0000000007-20261122T022057-k3f9 --past orders-3:4711 --reason "cannot be parsed"',
+        (
+            _PIPELINE,
+            Option("batch", "the key of the unfinished batch", {"metavar": "KEY"}, WHICH_BATCH),
+            Option(
+                "window", "the name or the key of a window, in the place of --batch", {"metavar": "NAME"}, WHICH_BATCH
+            ),
+            Option(
+                "past", "only up to this offset, inclusive: orders-3:4711,…; default: all", {"metavar": "T-P:OFFSET"}
+            ),
+            _REASON,
+            _STORE,
+            _EXECUTE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "redo",
+        "redoing",
+        "How to write a committed batch again, into the same place; a dry run unless --execute",
+        "redo --kafka-config-id kafka_default --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
+        (*_CLUSTER, *_BATCH_OF_RUN, _EXECUTE, _OUTPUT),
+    ),
+    Command(
+        "reset",
+        "resetting",
+        "Set a pipeline's position, as a batch of its log, and its group with it; a dry run unless --execute",
+        "reset --kafka-config-id kafka_default --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve "
+        '--to-datetime 2026-11-20T00:00Z --reason "start over after the migration"',
+        (
+            *_CLUSTER,
+            _PIPELINE,
+            *_TARGETS,
+            replace(OF_FIELD["topics"], help="only these topics, separated by commas; default: all of the position"),
+            replace(OF_FIELD["partitions"], help='only these partitions, such as {"orders": [0, 2]}'),
+            _REASON,
+            Option(
+                "allow_duplicates",
+                "with --execute, for a position that goes back: those records are read and written again",
+                FLAG,
+            ),
+            _STORE,
+            _EXECUTE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "clean",
+        "cleaning",
+        "Remove old batches and windows from the work store; a dry run unless --execute",
+        "clean --keep 90d",
+        (
+            _STORE,
+            Option(
+                "keep",
+                "90d, or ISO 8601 such as P90D; default: [kafka_offsets] retention_days",
+                {"metavar": "DURATION"},
+            ),
+            _EXECUTE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "release-output",
+        "cleaning",
+        "Let another pipeline write to an output; a dry run unless --execute",
+        "release-output --output-name /lake/orders",
+        (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),
+    ),
+)
+
+COMPLETION = Command(
+    "completion", "completing", "Print what makes your shell complete this command's words", "completion bash", ()
+)
+"""Of the console script alone: Airflow's own completion knows Airflow's commands."""

@@ -1,0 +1,99 @@
+"""A table as plain text that fits ``WIDTH`` columns, whatever is in it.
+
+Numbers to the right, texts to the left. If a table is too wide, its texts are wrapped between words, the widest first;
+if that is not enough, inside of words. Numbers are never cut: a table of too many of them has a line for each cell.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 120
+_GAP = "  "
+_NARROWEST = 12  # a text that is wrapped inside of words keeps so many of its characters on a line
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table's words.
+
+    :ivar left: of each column, whether it holds texts, which may be wrapped.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Sequence[bool]
+
+
+def laid_out(cells: Cells, width: int = WIDTH) -> list[str]:
+    """Its lines, none of them longer than ``width``."""
+    columns = list(zip(cells.headings, *cells.rows, strict=True))
+    natural = [max(map(len, column)) for column in columns]
+    for narrowest in (_longest_words(cells, columns), _broken_words(cells, columns)):
+        widths = _narrowed(natural, narrowest, width - len(_GAP) * (len(columns) - 1))
+        if widths is not None:
+            return [line for row in (cells.headings, *cells.rows) for line in _lines(row, widths, cells.left)]
+    return _one_cell_a_line(cells, width)
+
+
+def _longest_words(cells: Cells, columns: Sequence[Sequence[str]]) -> list[int]:
+    """The narrowest that each column can be without breaking a word, or a number."""
+    return [
+        max(_longest_word(heading), *map(_longest_word if left else len, texts))
+        for (heading, *texts), left in zip(columns, cells.left, strict=True)
+    ]
+
+
+def _broken_words(cells: Cells, columns: Sequence[Sequence[str]]) -> list[int]:
+    """The same with broken words; numbers, and the words of headings, stay whole."""
+    return [
+        min(whole, max(_NARROWEST, _longest_word(column[0]))) if left else whole
+        for whole, column, left in zip(_longest_words(cells, columns), columns, cells.left, strict=True)
+    ]
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
+
+
+def _narrowed(natural: Sequence[int], narrowest: Sequence[int], space: int) -> list[int] | None:
+    """The widths that together take at most ``space``, the widest column giving first; ``None`` where none do."""
+    widths = list(natural)
+    if sum(narrowest) > space:
+        return None
+    while sum(widths) > space:
+        able = [n for n, width in enumerate(widths) if width > narrowest[n]]
+        widest = max(able, key=lambda n: widths[n])
+        widths[widest] -= 1
+    return widths
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> list[str]:
+    wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+    height = max(map(len, wrapped))
+    padded = [[*lines, *[""] * (height - len(lines))] for lines in wrapped]
+    return [
+        _GAP.join(
+            part.ljust(width) if is_left else part.rjust(width)
+            for part, width, is_left in zip(parts, widths, left, strict=True)
+        ).rstrip()
+        for parts in zip(*padded, strict=True)
+    ]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return [text] if len(text) <= width else textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def _one_cell_a_line(cells: Cells, width: int) -> list[str]:
+    label = max(map(len, cells.headings))
+    lines: list[str] = []
+    for row in cells.rows:
+        lines += [""] if lines else []
+        for heading, cell in zip(cells.headings, row, strict=True):
+            parts = _wrapped(cell, width - label - len(_GAP))
+            names = [heading, *[""] * (len(parts) - 1)]
+            lines += [f"{name:<{label}}{_GAP}{part}".rstrip() for name, part in zip(names, parts, strict=True)]
+    return lines
