@@ -38,6 +38,8 @@ class Rounds:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
         self.opened = self.closed = 0
+        self._threads: list[ThreadPoolExecutor] = []
+        real_leave = poller.Poller.close
         real_look, real_init, real_close = poller._Client.look, KafkaCluster.__init__, KafkaCluster.close
 
         def look(client: Any, asked: list[Any]) -> Any:
@@ -52,33 +54,26 @@ class Rounds:
             self.closed += 1
             real_close(cluster)
 
+        def leave(shared: poller.Poller) -> None:
+            self._threads.append(shared._thread)
+            real_leave(shared)
+
+        monkeypatch.setattr(poller.Poller, "close", leave)
         monkeypatch.setattr(poller._Client, "look", look)
         monkeypatch.setattr(KafkaCluster, "__init__", init)
         monkeypatch.setattr(KafkaCluster, "close", close)
 
-
-@pytest.fixture
-def rounds(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> Rounds:
-    return Rounds(monkeypatch)
-
-
-@pytest.fixture
-def closing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """`closing()` returns when all pollers that nobody needs any more have closed their clients."""
-    threads: list[ThreadPoolExecutor] = []
-    real_close = poller.Poller.close
-
-    def close(self: poller.Poller) -> None:
-        threads.append(self._thread)
-        real_close(self)
-
-    monkeypatch.setattr(poller.Poller, "close", close)
-
-    def wait() -> None:
-        for thread in threads:
+    def wait_until_closed(self) -> None:
+        """Returns when all pollers that nobody needs any more have closed their clients."""
+        for thread in self._threads:
             thread.shutdown(wait=True)
 
-    return wait
+
+@pytest.fixture
+def rounds(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rounds]:
+    found = Rounds(monkeypatch)
+    yield found
+    found.wait_until_closed()
 
 
 @pytest.fixture
@@ -145,9 +140,7 @@ def test_twenty_watches_of_a_cluster_ask_as_much_as_one(
     assert all(per_round[what] <= count for what, count in one.items()), (one, twenty, rounds.sizes)
 
 
-def test_triggers_that_were_started_at_different_times_look_together(
-    rounds: Rounds, closing: Callable[[], None], topic: Any, group: str
-) -> None:
+def test_triggers_that_were_started_at_different_times_look_together(rounds: Rounds, topic: Any, group: str) -> None:
     name = topic(1)
 
     async def run() -> None:
@@ -167,7 +160,7 @@ def test_triggers_that_were_started_at_different_times_look_together(
             assert bool(poller._OF_LOOP[asyncio.get_running_loop()]) == (number < 2)
 
     asyncio.run(asyncio.wait_for(run(), 60))
-    closing()
+    rounds.wait_until_closed()
     assert (rounds.opened, rounds.closed) == (1, 1), "the last one that has left has closed the client"
 
 
