@@ -21,9 +21,7 @@ def get_cli_commands() -> list[GroupCommand]:
 
 
 def _action(command: Command) -> ActionCommand:
-    arguments = [
-        Arg((option.flag,), dest=option.name, help=option.help, **option.arguments) for option in command.options
-    ]
+    arguments = [Arg((option.flag,), **option.keywords) for option in command.options]
     return ActionCommand(name=command.name, help=command.help, func=partial(_run, command), args=tuple(arguments))
 
 

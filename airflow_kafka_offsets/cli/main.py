@@ -36,7 +36,7 @@ def run(command: Command, options: Mapping[str, Any]) -> int:
         sys.stdout.flush()
         return status
     except KafkaOffsetsError as error:
-        print(f"kafka-offsets: {error_as_typed(error, command)}", file=sys.stderr)
+        print(f"kafka-offsets: {error_as_typed(error, command, options)}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -64,5 +64,5 @@ def _parser() -> argparse.ArgumentParser:
         subparser = commands.add_parser(command.name, help=command.help, description=command.help)
         subparser.set_defaults(command=command)
         for option in command.options:
-            subparser.add_argument(option.flag, dest=option.name, help=option.help, **option.arguments)
+            subparser.add_argument(option.flag, **option.keywords)
     return parser

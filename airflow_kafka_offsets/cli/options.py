@@ -33,10 +33,16 @@ class Option:
     name: str
     help: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    positional: bool = False
 
     @property
     def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return self.name if self.positional else "--" + self.name.replace("_", "-")
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What ``argparse`` is told beside the flag; it refuses ``dest`` for an argument without one."""
+        return {"help": self.help, **self.arguments, **({} if self.positional else {"dest": self.name})}
 
 
 _NUMBER = {"type": int, "metavar": "N"}
@@ -267,5 +273,11 @@ COMMANDS = (
         "cleaning",
         "Let another pipeline write to an output; a dry run unless --execute",
         (_STORE, replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _EXECUTE, _OUTPUT),
+    ),
+    Command(
+        "explain",
+        "explaining",
+        "The page of an error: what it means, how to look, each way out; without a code, all of them in a line each",
+        (Option("code", "AKO-101, or TopicRecreated", {"nargs": "?"}, positional=True),),
     ),
 )

@@ -198,7 +198,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
     """
     resolve = next((operator for operator, _ in reference.iter_references()), None)
     if not isinstance(resolve, ResolveStartupOffsetsOperator):
-        raise AirflowFailException(
+        raise _no_plan(
             f"There is no XCom 'plan' of task {getattr(resolve, 'task_id', '?')}, and only for a "
             "ResolveStartupOffsetsOperator that is not mapped the work store can be asked instead. Clear that task."
         )
@@ -212,13 +212,13 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         raise AirflowFailException(str(error)) from None
     taken = pipeline.batch_of_run(run)
     if taken is None:
-        raise AirflowFailException(
+        raise _no_plan(
             f"There is no XCom 'plan' of task {resolve.task_id}, and pipeline {pipeline.checkpoint_id!r} in work store "
             f"{pipeline.store.uri} has no batch of this run: there is nothing to commit. Clear task {resolve.task_id}."
         )
     batch = pipeline.read(taken.folder) if taken.folder else None
     if batch is not None and not require_report and batch.log.holder.run != run:
-        raise AirflowFailException(
+        raise _no_plan(
             f"There is no XCom 'plan' of task {resolve.task_id}, {batch.log.holder} has taken {batch.log.plan.batch} "
             f"since, and there are no reports that show which plan Spark has read. Clear task {resolve.task_id}."
         )
@@ -229,6 +229,10 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         "plan_id": batch.log.plan.plan_id if batch else None,
         "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
     }
+
+
+def _no_plan(problem: str) -> AirflowFailException:
+    return AirflowFailException(str(InvalidRequest((problem,))))
 
 
 def _ranges(plan: OffsetPlan) -> dict[str, dict[str, list[int]]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_kafka_offsets.errors import FormerDriverRuns
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 
 _LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
@@ -53,7 +54,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver, and remember it with its plan and the number of clears so far.
 
-        :raises RuntimeError: a driver of the plan that this one replaces is still running.
+        :raises FormerDriverRuns: a driver of the plan that this one replaces is still running.
         """
         states = context.get("task_state_store")
         if states is None:
@@ -90,10 +91,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             return None
         if last["job"] == self._job:
             return driver
-        raise RuntimeError(
-            f"Driver {driver} of this run's former plan is {status}, and would overwrite what the driver of the plan "
-            "now would write. Let the retries wait until it has ended, or kill it."
-        )
+        raise FormerDriverRuns(driver, status)
 
 
 def _clears(context: Any) -> int:

@@ -157,7 +157,7 @@ def _found_now(asker: Asker, plan: OffsetPlan) -> str:
     try:
         more = _draft(asker).record_count_upper_bound - plan.record_count_upper_bound
     except RefusedError as error:
-        log.info("What the same look-up would find now is not known: %s", error)
+        log.info("What the same look-up would find now is not known: %s", error.message)
         return ""
     return f"; the same look-up would find {more:+d} records now (re_plan takes them)" if more else ""
 

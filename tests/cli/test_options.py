@@ -60,7 +60,8 @@ def test_every_command_has_its_function_and_its_help(says: Say, command) -> None
 def test_the_commands_are_those_of_the_design() -> None:
     names = {command.name for command in COMMANDS}
     assert names == {
-        *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "clean", "release-output")
+        *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "clean", "release-output"),
+        "explain",
     }
 
 
