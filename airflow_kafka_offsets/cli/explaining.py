@@ -17,6 +17,6 @@ def explain(options: Options) -> int:
         return 0
     kind = find_explained(asked)
     if kind is None:
-        raise InvalidRequest((f"code is {asked!r}; use one of those that kafka-offsets explain lists.",))
+        raise InvalidRequest((f"{asked!r} is no code of an error; use one of those that kafka-offsets explain lists.",))
     print(page_of(kind), end="")
     return 0

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 _NAME = re.compile(r"""(?<![\w"'-])(\w+)(?:=(True|False))?(?![\w"'])""")
 _FIRST_WORD = re.compile(r"\w+")
 _ABOUT_ALL = "Give exactly one of "
+_ABOUT = frozenset({"kafka_config_id", "work_store"})  # options too, of which only whole sentences speak
 _OF_THE_SCOPE = frozenset(names_of(ScopeParameters))
 
 
@@ -81,7 +82,7 @@ def _problem(problem: str, names: Collection[str]) -> str:
     if problem.startswith(_ABOUT_ALL):
         return _replaced(problem, names)
     first = _FIRST_WORD.match(problem)
-    about = first[0] if first and first[0] in names else ""
+    about = first[0] if first and first[0] in {*names, *_ABOUT} else ""
     rest = _replaced(problem[len(about) :], {name for name in names if "_" in name})
     return _flag(about) + rest if about else rest
 

@@ -75,7 +75,9 @@ def test_a_setting_that_librdkafka_refuses_is_named_without_its_value(
 
 
 def test_a_connection_that_does_not_exist_is_named(airflow: Path) -> None:
-    with pytest.raises(InvalidRequest, match="There is no connection 'no-such-connection'"):
+    with pytest.raises(
+        InvalidRequest, match="kafka_config_id is 'no-such-connection', and there is no such connection"
+    ):
         _ = KafkaOffsetsHook("no-such-connection").client_config
 
 

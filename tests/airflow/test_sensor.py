@@ -71,9 +71,9 @@ def test_a_work_store_that_is_none_fails_at_once(airflow: Any, topic: Any, defer
     sensor = PartitionDiscoverySensor(
         task_id="wait", topics=name, checkpoint_id="p", work_store="ftp://lake", deferrable=deferrable
     )
-    with pytest.raises(AirflowFailException, match="work store ftp://lake cannot be used"):
+    with pytest.raises(AirflowFailException, match="work_store ftp://lake cannot be used"):
         sensor.execute({})
-    with pytest.raises(AirflowFailException, match="work store ftp://lake cannot be used"):
+    with pytest.raises(AirflowFailException, match="work_store ftp://lake cannot be used"):
         sensor.execute_complete({}, {"topics": {name: [0]}})
 
 

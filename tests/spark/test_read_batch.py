@@ -184,7 +184,7 @@ def test_a_topic_made_anew_is_another_log_whatever_it_holds(
     was, now = str(batch.log.plan.topic_ids[topic]), str(plans.topic_id(topic))
     as_kafka_writes_it = str.maketrans("+/", "-_")
     said = f"{topic}: its id is {now}, the plan was made for {was}\n".translate(as_kafka_writes_it)
-    assert str(gone.value).startswith(said)
+    assert gone.value.message.startswith(said)
     assert attempts(batch) == []
 
 
@@ -246,7 +246,7 @@ def test_where_nobody_listens_the_cluster_is_said_to_be_unavailable_and_nothing_
     with pytest.raises(ClusterUnavailable) as unavailable:
         read_batch(spark, planned_batch(plans.arguments(batch, servers=address)))
     assert time.monotonic() - began < 25
-    what, remedy = str(unavailable.value).splitlines()
+    what, remedy = unavailable.value.message.splitlines()
     assert what.startswith(
         f"Spark cannot ask the Kafka cluster at {address}: org.apache.kafka.common.errors.TimeoutException: "
         "Timed out waiting for a node assignment"
