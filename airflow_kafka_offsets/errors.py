@@ -61,10 +61,14 @@ CLIENT_SETTINGS = "bootstrap.servers, security.protocol and the credentials"
 _SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first few and the count
 
 
+def docs_page(name: str) -> str:
+    """Where a person finds a page of the docs."""
+    return f"docs/{name}.md" if DOCS_URL is None else f"{DOCS_URL}/{name}"
+
+
 def where_explained(code: str) -> str:
     """Where a person finds the page of a code."""
-    page = f"docs/errors/{code}.md" if DOCS_URL is None else f"{DOCS_URL}/errors/{code}"
-    return f"{page} (kafka-offsets explain {code})"
+    return f"{docs_page(f'errors/{code}')} (kafka-offsets explain {code})"
 
 
 def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:

@@ -16,18 +16,39 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.errors import FormerDriverRuns
+from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
+from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 _LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
+_DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 _CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded
 
 
 class SparkSubmitPlanOperator(SparkSubmitOperator):
     """``SparkSubmitOperator`` that re-attaches to a driver of the same plan, unless the task was cleared since.
 
-    ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns.
+    ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
+    its batch and split in Airflow's UI.
     """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**_DEFAULTS, **kwargs})
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """As of any operator; what a mapped task shows comes from here and not from ``__init__``."""
+        return super().partial(**{**_DEFAULTS, **kwargs})
+
+    @property
+    def batch_and_split(self) -> str:
+        """``batch 7, split 0``; empty where the arguments are no batch's, which the task itself refuses."""
+        try:
+            job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
+        except InvalidRequest:
+            return ""
+        return f"{_batch_of(job.plan_object)}, split {job.split}"
 
     @property
     def external_id_key(self) -> str:
@@ -92,6 +113,15 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         if last["job"] == self._job:
             return driver
         raise FormerDriverRuns(driver, status)
+
+
+def _batch_of(plan_object: str) -> str:
+    """In words, the batch whose log has that object: its folder is named after it."""
+    *_, name, _entry = plan_object.split("/")
+    if name.isdigit():
+        return f"batch {int(name)}"
+    window = time_claim_of_name(name)
+    return str(window) if window is not None else f"window {name}"
 
 
 def _clears(context: Any) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
+from airflow_kafka_offsets.task_docs import LAG_DOC
 from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
 
 _WATCHED = (
@@ -50,6 +51,7 @@ class OffsetLagSensor(WaitingSensor):
     :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
     """
 
+    task_doc = LAG_DOC
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",

@@ -13,6 +13,7 @@ from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 
 
@@ -34,6 +35,7 @@ class PartitionDiscoverySensor(WaitingSensor):
     :param deferrable: wait in the triggerer, without a worker slot. Default: ``[operators] default_deferrable``.
     """
 
+    task_doc = PARTITIONS_DOC
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",

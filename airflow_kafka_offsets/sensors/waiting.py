@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
@@ -23,9 +23,10 @@ class WaitingSensor(BaseSensorOperator):
     """
 
     ui_color = "#e6f2e6"
+    task_doc: ClassVar[str | None] = None  # what the UI shows where the DAG's author says nothing else
 
     def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"doc_md": self.task_doc, **kwargs})
         default = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = default if deferrable is None else deferrable
 

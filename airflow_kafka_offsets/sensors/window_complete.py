@@ -10,6 +10,7 @@ from airflow_kafka_offsets.hooks.surroundings import occasion_of
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
+from airflow_kafka_offsets.task_docs import WINDOW_DOC
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
 
@@ -40,6 +41,7 @@ class WindowCompleteSensor(WaitingSensor):
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
 
+    task_doc = WINDOW_DOC
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",

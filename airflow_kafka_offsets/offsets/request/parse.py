@@ -83,6 +83,8 @@ class PlanRequest:
     """A valid request.
 
     :ivar output: what the Spark job writes; ``None`` where nobody says.
+    :ivar reset_by_client: whether the client's configuration, and no parameter, says what a group without a commit
+        means: a default that may skip records, which the plan's reasons then say.
     """
 
     scope: Scope
@@ -94,6 +96,7 @@ class PlanRequest:
     output: str | None
     occasion: Occasion
     warnings: tuple[str, ...] = ()
+    reset_by_client: bool = False
 
     @property
     def window(self) -> bool:
