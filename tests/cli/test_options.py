@@ -167,7 +167,9 @@ def test_malformed_input_is_status_2_and_names_the_option(says: Say, words: list
             '{"bootstrap.servers": "a:1", "bootstrap.servers": "b:1"}', "'bootstrap.servers' twice", id="twice"
         ),
         pytest.param('{"bootstrap.servers": "127.0.0.1:1", "no.such": "x"}', "no.such", id="unknown setting"),
-        pytest.param('{"bootstrap.servers": "127.0.0.1:1", "group.id": 5}', "--group-id is 5", id="group"),
+        pytest.param(
+            '{"bootstrap.servers": "127.0.0.1:1", "group.id": 5}', "group.id in --client-config is 5", id="group"
+        ),
         pytest.param("{" * 9000, "is not JSON", id="deep"),
         pytest.param("{}", "bootstrap.servers", id="empty"),
     ],
