@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-faults bench-store mutate docs format lock clean
+.PHONY: help setup demo test test-system quickstart-test test-faults bench-store mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -51,7 +51,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/standalone \
   tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/sinks/test_files_on_s3.py \
-  tests/spark/sinks/test_kills.py tests/extras
+  tests/spark/sinks/test_kills.py tests/extras tests/quickstart
 
 # The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
@@ -70,6 +70,9 @@ test: setup ## lint, types, import contracts, tests
 test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, Google's and Azure's stores
 	$(BIN)/python -m pytest $(SYSTEM)
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
+
+quickstart-test: setup ## README's quickstart as it is printed: the built wheel, a fresh environment, rows on disk
+	$(BIN)/python -m pytest tests/quickstart
 
 test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
 	$(BIN)/python -m pytest -q --all-faults tests/faults

@@ -35,6 +35,7 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.store import Store
+from benchmarks.store_time import StoreTime
 from testbed.http_proxy import HttpProxy, Request
 from testbed.jars import s3a_jars
 from testbed.java import find_java
@@ -58,7 +59,10 @@ KINDS = ("LIST", "GET", "HEAD", "PUT", "DELETE")
 
 @dataclass
 class Cost:
-    """What was asked while something was done."""
+    """What was asked while something was done.
+
+    :ivar seconds: how long the store was waited for, where that was measured.
+    """
 
     requests: Counter[str] = field(default_factory=Counter)
     sent: int = 0
@@ -107,9 +111,8 @@ class Bench:
     @contextmanager
     def cost(self, delay_s: float = 0.0) -> Iterator[Cost]:
         found, before = Cost(), len(self.proxy.seen)
-        self.proxy.delay_s, began = delay_s, time.perf_counter()
+        self.proxy.delay_s = delay_s
         yield found
-        found.seconds = time.perf_counter() - began
         self.proxy.delay_s = 0.0
         for request in self.proxy.seen[before:]:
             found.requests[kind_of(request)] += 1
@@ -256,17 +259,20 @@ def log_of_batches(bench: Bench, numbers: list[int]) -> None:
 
 def measure_delay(bench: Bench, pipeline: Pipeline) -> None:
     delayed = min((delayed_resolve(bench, pipeline, name) for name in "abc"), key=lambda cost: cost.seconds)
-    line = f"resolve, with {DELAY_S * 1000:.0f} ms a request: {delayed.seconds:.2f} s ({delayed.total} requests)"
-    print(line, flush=True)
+    line = f"resolve, with {DELAY_S * 1000:.0f} ms a request: {delayed.seconds:.2f} s of store time"
+    print(f"{line} ({delayed.total} requests)", flush=True)
     if delayed.seconds > STORE_S:
         bench.too_dear.append(f"{line}, and {STORE_S} s are allowed")
 
 
 def delayed_resolve(bench: Bench, pipeline: Pipeline, name: str) -> Cost:
+    """A resolve behind a slow network; its seconds are those in which it waits for the store, not those it computes."""
     produce(pipeline)
+    timed = StoreTime(pipeline.store)
     with bench.cost(DELAY_S) as cost:
-        run = pipeline.resolve(f"delayed {name}")
-    run.done()
+        run = replace(pipeline, store=timed).resolve(f"delayed {name}")
+    cost.seconds = timed.seconds
+    replace(run, pipeline=pipeline).done()
     return cost
 
 

@@ -20,7 +20,6 @@ from airflow.sdk import DAG, CronDataIntervalTimetable
 from airflow_kafka_offsets import kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-by-hour")
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 with DAG(
     "kafka_backfill_by_timestamp",
@@ -37,11 +36,5 @@ with DAG(
         topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
         startup_mode="timestamp",
         bounded_mode="timestamp",
-        output="{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}",
-        application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
-        application_args=[
-            "--output",
-            "{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}",
-        ],
-        spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
+        sink={"format": "parquet", "path": "{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}"},
     )

@@ -10,7 +10,6 @@ variables (or their defaults):
 - ``kafka_offsets_topics``: topics to read, separated by commas (``orders``)
 - ``kafka_offsets_group``: the consumer group (``hourly-batch``)
 - ``kafka_offsets_output``: where the Parquet files go, a path that Spark can write (``kafka-offsets/orders`` at home)
-- ``kafka_offsets_spark_packages``: Spark's Kafka connector; empty where the cluster has it in ``spark-defaults.conf``
 """
 
 from datetime import UTC, datetime
@@ -22,7 +21,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets import kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders")
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 
 @task
@@ -50,14 +48,7 @@ with DAG(
         group_id="{{ var.value.get('kafka_offsets_group', 'hourly-batch') }}",
         startup_mode="earliest-offset",
         splits="{{ params.splits }}",
-        output="{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}",
-        application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
-        application_args=[
-            "--output",
-            "{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}",
-            "--min-partitions",
-            "{{ params.min_partitions }}",
-        ],
-        spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
+        sink={"format": "parquet", "path": "{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}"},
+        spark={"conf": {"spark.kafka_offsets.source.minPartitions": "{{ params.min_partitions }}"}},
         before_commit=[check("{{ params.reject }}")],
     )

@@ -28,7 +28,6 @@ from airflow_kafka_offsets import kafka_spark_batch
 from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-micro-batch")
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 TOPICS = Variable.get("kafka_offsets_topics", default="orders")
 GROUP = Variable.get("kafka_offsets_micro_batch_group", default="micro-batch")
 
@@ -63,12 +62,6 @@ with DAG(
         topics=TOPICS,
         group_id=GROUP,
         startup_mode="earliest-offset",
-        output="{{ var.value.get('kafka_offsets_micro_batch_output', '" + OUTPUT + "') }}",
-        application=str(Path(__file__).parent / "jobs" / "kafka_to_parquet.py"),
-        application_args=[
-            "--output",
-            "{{ var.value.get('kafka_offsets_micro_batch_output', '" + OUTPUT + "') }}",
-        ],
-        spark={"packages": "{{ var.value.get('kafka_offsets_spark_packages', '" + CONNECTOR + "') }}"},
+        sink={"format": "parquet", "path": "{{ var.value.get('kafka_offsets_micro_batch_output', '" + OUTPUT + "') }}"},
         asset=Asset("orders-micro-batch"),
     )

@@ -107,7 +107,6 @@ class Demo:
                         "kafka_offsets_topics": self.name,
                         "kafka_offsets_group": self.name,
                         "kafka_offsets_output": str(self.output),
-                        "kafka_offsets_spark_packages": "",
                     }
                 ),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",

@@ -3,74 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack, cast
 
 from airflow.sdk import Asset, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.modes import UntilTimestamp
+from airflow_kafka_offsets.operators.batch_parameters import (
+    BatchParameters,
+    DiscoveryParameters,
+    GroupParameters,
+    Parameters,
+    TaskParameters,
+    WindowParameters,
+)
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
-from airflow_kafka_offsets.operators.resolve import PARAMETERS, ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
+from airflow_kafka_offsets.spark.sinks.choice import SinkWords
 
 _SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions", "include_internal_topics")
-_OF_THE_RESOLVE = frozenset(PARAMETERS) - {"output_name"}  # here it is called output
 _OF_THE_SENSOR = (*_SUBSCRIPTION, "group_id", "checkpoint_id", "work_store")
 _OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width")
 
 
 def kafka_spark_batch(
     name: str,
+    /,
     *,
+    sink: SinkWords | None = None,
     application: str | None = None,
-    spark: Mapping[str, Any] | None = None,
     submit: Callable[[XComArg], DependencyMixin] | None = None,
-    sensor: Mapping[str, Any] | None = None,
-    wait_for_window: bool | Mapping[str, Any] | None = None,
+    spark: Mapping[str, Any] | None = None,
+    sensor: DiscoveryParameters | None = None,
+    wait_for_window: bool | WindowParameters | None = None,
     before_commit: Sequence[DependencyMixin] = (),
     require_report: bool = True,
     asset: Asset | None = None,
     output: str | None = None,
-    **resolve: Any,
+    **parameters: Unpack[Parameters],
 ) -> TaskGroup:
     """A task group: wait for partitions → for the window → resolve → Spark, a job a split → ``before_commit`` → commit.
 
     With nothing to read, Spark is not started and the group is still renewed. With something to read, no matching
     report means no commit. A skipped resolve skips the commit.
 
-    :param name: the group's id and its tasks' prefix: ``wait_for_partitions``, ``wait_for_window``, ``resolve``,
-        ``spark``, ``commit``.
-    :param application: the PySpark job, which calls :func:`airflow_kafka_offsets.spark.for_each_batch`.
-    :param spark: further arguments of ``SparkSubmitOperator`` (``conn_id``, ``jars``, ``conf``, …).
-    :param submit: in the place of ``application`` and ``spark``: a callable that makes the mapped task from the resolve
-        task's output, one list of ``application_args`` for each split.
+    Who writes is one of ``sink``, ``application`` and ``submit``.
+
+    :param name: the task group's ``group_id``, as ``TaskGroup`` takes it. Its tasks are ``wait_for_partitions``,
+        ``wait_for_window``, ``resolve``, ``spark`` and ``commit``. (``group_id=`` is the consumer group.)
+    :param sink: what is written, by the job that is in this package: ``{"format": "parquet", "path": "/lake/orders"}``.
+        See :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`.
+    :param application: a PySpark job of your own, which calls :func:`airflow_kafka_offsets.spark.for_each_batch`.
+    :param submit: a callable that makes the mapped task from the resolve task's output, one list of
+        ``application_args`` for each split; in the place of ``SparkSubmitPlanOperator``.
+    :param spark: further arguments of ``SparkSubmitPlanOperator`` (``conn_id``, ``conf``, ``packages``, …).
     :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …).
     :param wait_for_window: whether records before the end are waited for (``WindowCompleteSensor``), or further
         arguments of that sensor (``timeout``, ``deferrable``, …). Default: where ``bounded_mode`` is ``timestamp``.
-    :param output: what the job writes, a path or a table; the batch's ``output_name``: no other pipeline is given it.
+    :param output: what the job writes, a path or a table: no other pipeline is given it. A ``sink`` says that itself.
     :param before_commit: tasks that must succeed, or be skipped, between Spark and the commit: a quality check, a
         merge. They run side by side unless you order them yourself.
     :param require_report: see ``CommitOffsetsOperator``; ``asset``: likewise.
-    :param resolve: every parameter of ``ResolveStartupOffsetsOperator``, by its name: ``topics``, ``group_id``,
-        ``startup_mode``, ``max_records``, …; ``output_name`` is ``output`` here. The sensors and the commit task get
-        those that they have too. A DAG's ``default_args`` reach all of them.
-    :raises ValueError: neither or both of ``application`` and ``submit`` are given; or a task between resolve and
-        commit depends on its own past: a cleared run would wait for a run that waits for it.
+    :param parameters: those of ``ResolveStartupOffsetsOperator``, by their names (``topics``, ``group_id``,
+        ``startup_mode``, ``max_records``, …): the sensors and the commit task get what they share. Those of every task
+        (``retries``, ``pool``, ``queue``, …), and those of ``TaskGroup`` (``default_args``, ``prefix_group_id``,
+        ``tooltip``, …). What is not given is left to the DAG's ``default_args``.
+    :raises InvalidRequest: a value is wrong, whatever its templates give; every problem is named.
     :raises TypeError: there is no such parameter.
+    :raises ValueError: a task between resolve and commit depends on its own past: a cleared run would wait for a run
+        that waits for it.
     """
-    if (application is None) == (submit is None):
-        raise ValueError(f"kafka_spark_batch({name!r}): give either application= (with spark=) or submit=.")
-    unknown = sorted(resolve.keys() - _OF_THE_RESOLVE)
-    if unknown:
-        raise TypeError(
-            f"kafka_spark_batch({name!r}) has no parameter {', '.join(unknown)}. What holds for all of its tasks, such "
-            "as retries, goes into the DAG's default_args; what holds for one of them into spark= or sensor=."
+    _refuse_names(name, parameters, sensor, wait_for_window)
+    if [sink, application, submit].count(None) != 2:
+        raise InvalidRequest(
+            (
+                f"kafka_spark_batch({name!r}): give exactly one of sink= (such as "
+                '{"format": "parquet", "path": "/lake/orders"}), application= (a PySpark job of your own) and submit=.',
+            )
         )
-    if output is not None:
-        resolve["output_name"] = output
-    with TaskGroup(name) as group:
+    resolve: dict[str, Any] = _those_of(BatchParameters, parameters)
+    resolve |= {name: value for name, value in (("sink", sink), ("output_name", output)) if value is not None}
+    with _group(name, parameters) as group:
         plan = ResolveStartupOffsetsOperator(task_id="resolve", **resolve)
         wait = PartitionDiscoverySensor(
             task_id="wait_for_partitions",
@@ -84,12 +101,7 @@ def kafka_spark_batch(
             more = wait_for_window if isinstance(wait_for_window, Mapping) else {}
             given = {"task_id": "wait_for_window", "end": plan.bounded_timestamp, **_of(plan, _OF_THE_WINDOW)}
             wait >> WindowCompleteSensor(**{**given, **more}) >> plan
-        if submit is not None:
-            read = submit(plan.output)
-        else:
-            read = SparkSubmitPlanOperator.partial(task_id="spark", application=application, **(spark or {})).expand(
-                application_args=plan.output
-            )
+        read = submit(plan.output) if submit is not None else _spark_task(plan, application, spark)
         commit = CommitOffsetsOperator(
             task_id="commit",
             plan=XComArg(plan, key="plan"),
@@ -102,6 +114,45 @@ def kafka_spark_batch(
         read >> task >> commit
     refuse_depends_on_past(read, *before_commit)
     return group
+
+
+def _spark_task(
+    plan: ResolveStartupOffsetsOperator, application: str | None, spark: Mapping[str, Any] | None
+) -> DependencyMixin:
+    own = {} if application is None else {"application": application}
+    partial = SparkSubmitPlanOperator.partial(task_id="spark", **own, **(spark or {}))
+    return cast(DependencyMixin, partial.expand(application_args=plan.output))
+
+
+def _group(name: str, parameters: Parameters) -> TaskGroup:
+    """What each task is told comes after the group's ``default_args`` and before the DAG's."""
+    about: dict[str, Any] = _those_of(GroupParameters, parameters)
+    every_task: Any = {**(about.pop("default_args", None) or {}), **_those_of(TaskParameters, parameters)}
+    return TaskGroup(name, default_args=every_task, **about)
+
+
+def _refuse_names(name: str, parameters: Parameters, sensor: Any, wait_for_window: Any) -> None:
+    """:raises TypeError: a name that nothing here has. What the tasks share is said once, for all of them."""
+    window = {} if wait_for_window is None or isinstance(wait_for_window, bool) else wait_for_window
+    for where, given, kind in (
+        (f"kafka_spark_batch({name!r})", parameters, Parameters),
+        ("sensor", sensor or {}, DiscoveryParameters),
+        ("wait_for_window", window, WindowParameters),
+    ):
+        unknown = sorted(set(cast(Any, given)) - kind.__annotations__.keys())
+        if not unknown:
+            continue
+        shared = [word for word in unknown if word in BatchParameters.__annotations__]
+        hint = (
+            f"{', '.join(shared)} is said once, to kafka_spark_batch itself."
+            if shared
+            else "What holds for the Spark task alone goes into spark=, for the first sensor into sensor=."
+        )
+        raise TypeError(f"{where} has no parameter {', '.join(unknown)}. {hint}")
+
+
+def _those_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in kind.__annotations__}
 
 
 def _of(plan: ResolveStartupOffsetsOperator, names: Sequence[str]) -> dict[str, Any]:

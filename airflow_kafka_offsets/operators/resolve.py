@@ -14,6 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
+from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
+from airflow_kafka_offsets.hooks.settled import is_settled, unsettled
 from airflow_kafka_offsets.hooks.surroundings import (
     PIPELINE_XCOM,
     SUMMARY_XCOM,
@@ -23,18 +25,36 @@ from airflow_kafka_offsets.hooks.surroundings import (
     run_key,
 )
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.offsets.model import IsolationLevel
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.table import plan_table
+from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
+from airflow_kafka_offsets.offsets.request.early import problems_before_a_run
+from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of, parameters_of, with_conf
+from airflow_kafka_offsets.offsets.request.parse import SplitBy
+from airflow_kafka_offsets.offsets.request.policies import (
+    CommitMode,
+    Fencing,
+    OnAnotherAirflow,
+    OnClusterChanged,
+    OnDataLoss,
+    OnGroupMoved,
+    OnRecreated,
+    OnTopicVanished,
+    ResetStrategy,
+)
 from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.pipeline.said import first_sentence, last_sentence
 from airflow_kafka_offsets.pipeline.window import plan_window
+from airflow_kafka_offsets.spark.sinks.choice import SinkWords, problems_of, sink_arguments, sink_of
+from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
 from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFreeTrigger
@@ -42,7 +62,7 @@ from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFree
 INLINE_LIMIT = 500  # partitions; above, the XCom has the reference and its digest only
 WORDS_OF_THE_CONF = frozenset({"re_plan", "redo", "skip"})
 _REQUEST = tuple(name for name in names_of(RequestParameters) if name not in WORDS_OF_THE_CONF)
-PARAMETERS = (*_REQUEST, "kafka_config_id", "overlap_timeout", "work_store", "application_args")
+PARAMETERS = (*_REQUEST, "kafka_config_id", "overlap_timeout", "work_store", "sink", "application_args")
 
 
 class ResolveStartupOffsetsOperator(BaseOperator):
@@ -118,7 +138,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
     :param checkpoint_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
         goes with what it maps over.
+    :param sink: what the job that is in this package writes: ``{"format": "parquet", "path": "/lake/orders"}``; the
+        formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`. It gives
+        ``output_name``, and arguments of the job.
     :param application_args: the Spark job's own arguments, put before the batch's in each list.
+    :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
 
@@ -157,6 +181,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "overlap_timeout",
         "work_store",
         "checkpoint_id",
+        "sink",
         "application_args",
     )
     ui_color = "#e6f2e6"
@@ -169,6 +194,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     bounded_timestamp: Times | None
     overlap_timeout: timedelta | float | str
     work_store: str | None
+    output_name: str | None
+    sink: SinkWords | None
     application_args: Sequence[str]
 
     def __init__(
@@ -181,12 +208,12 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         include_internal_topics: bool = False,
         group_id: str | None = None,
         checkpoint_id: str | None = None,
-        isolation_level: str | None = None,
-        startup_mode: str = "group-offsets",
+        isolation_level: IsolationLevel | str | None = None,
+        startup_mode: StartupModeName | str = "group-offsets",
         startup_timestamp: Times | None = None,
         specific_offsets: Offsets | None = None,
-        auto_offset_reset: str | None = None,
-        bounded_mode: str = "latest-offset",
+        auto_offset_reset: ResetStrategy | str | None = None,
+        bounded_mode: BoundedModeName | str = "latest-offset",
         bounded_timestamp: Times | None = None,
         bounded_offsets: Offsets | None = None,
         partition_width: str | timedelta | None = None,
@@ -195,20 +222,21 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         max_records: int | None = None,
         max_records_per_partition: int | None = None,
         splits: int = 1,
-        split_by: str = "size",
+        split_by: SplitBy | str = "size",
         output_name: str | None = None,
-        commit_mode: str = "on-success",
-        fencing: str = "compare",
+        commit_mode: CommitMode | str = "on-success",
+        fencing: Fencing | str = "compare",
         filter_restored_partitions: bool = True,
-        on_data_loss: str = "fail",
-        on_recreated: str = "fail",
-        on_cluster_changed: str = "fail",
-        on_group_moved: str = "fail",
-        on_topic_vanished: str = "fail",
-        on_another_airflow: str = "fail",
+        on_data_loss: OnDataLoss | str = "fail",
+        on_recreated: OnRecreated | str = "fail",
+        on_cluster_changed: OnClusterChanged | str = "fail",
+        on_group_moved: OnGroupMoved | str = "fail",
+        on_topic_vanished: OnTopicVanished | str = "fail",
+        on_another_airflow: OnAnotherAirflow | str = "fail",
         restart: str | None = None,
         overlap_timeout: timedelta | float | str = timedelta(hours=12),
         work_store: str | None = None,
+        sink: SinkWords | None = None,
         application_args: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
@@ -216,6 +244,31 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         super().__init__(**{"doc_md": RESOLVE_DOC, **kwargs})
         for name in PARAMETERS:
             setattr(self, name, given[name])
+        self._refuse_what_is_wrong()
+
+    def _refuse_what_is_wrong(self) -> None:
+        """:raises InvalidRequest: what no template can put right."""
+        undecided = unsettled({name: getattr(self, name) for name in PARAMETERS})
+        problems = Problems()
+        if "overlap_timeout" not in undecided:
+            problems.take("overlap_timeout", lambda: parse_wait_ms(self.overlap_timeout), 0)
+        if isinstance(self.application_args, str):
+            problems.append(f"application_args is the string {self.application_args!r}; give a list of words.")
+        if self.sink is not None and self.output_name is not None:
+            problems.append("sink and output_name are both given: a sink names its output itself.")
+        try:
+            if self.work_store is not None and "work_store" not in undecided:
+                location_of(self.work_store)
+            if "sink" not in undecided and self.sink is not None:
+                sink_of(self.sink)
+            elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
+                problems += problems_of(self.sink)
+        except InvalidRequest as error:
+            problems += error.problems
+        asked, empty = parameters_of(RequestParameters, self), has_empty_intervals(self.get_dag())
+        problems += problems_before_a_run(asked, undecided, empty_intervals=empty)
+        if problems:
+            raise InvalidRequest(tuple(problems))
 
     def execute(self, context: Any) -> list[list[str]]:
         """Plan, push, return; or defer while another run has the batch."""
@@ -261,14 +314,16 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.defer(trigger=trigger, method_name="execute_after_wait")
         self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
-        return [[*map(str, self.application_args), *of_split] for of_split in arguments]
+        own = [*(sink_arguments(self.sink) if self.sink else ()), *map(str, self.application_args)]
+        return [[*own, *of_split] for of_split in arguments]
 
     def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
         """What the run does; and what it was asked, for the lines after the first one."""
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = with_conf(parameters_of(RequestParameters, self), conf)
-        asked = replace(asked, checkpoint_id=pipeline.checkpoint_id)
+        output = sink_of(self.sink).output if self.sink else self.output_name
+        asked = replace(asked, checkpoint_id=pipeline.checkpoint_id, output_name=output)
         request = request_for(hook.client_config, asked, occasion_of(context))
         scope = request.scope
         about.append(

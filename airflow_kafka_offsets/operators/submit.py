@@ -1,4 +1,4 @@
-"""The Spark task of a batch: which driver it may re-attach to.
+"""The Spark task of a batch: what it submits, and which driver it may re-attach to.
 
 In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store, which a clear leaves as
 it is. It then finds its driver finished and succeeds without submitting anything, whatever the new arguments are and
@@ -12,15 +12,29 @@ whether or not the output is still there. What must stay true here:
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
+from airflow_kafka_offsets.hooks.spark_installation import (
+    find_spark,
+    packages_for,
+    settings_for,
+    settings_of,
+    variables_for,
+)
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.spark import jobs
+from airflow_kafka_offsets.spark.sinks.choice import format_of_arguments
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
+PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
 _LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
 _DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 _CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded
@@ -31,10 +45,31 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
 
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
     its batch and split in Airflow's UI.
+
+    :param application: the PySpark job; default: the one that is in this package, which writes to the sink that the
+        resolve task was told.
+    :param packages: Maven coordinates. Default: Spark's Kafka source, and what the sink needs, for the Spark whose
+        ``spark-submit`` is found here, as far as nothing else configures it. Give a list of your own, or ``""`` where
+        the cluster has all of it.
+    :raises AirflowFailException: this worker has no ``spark-submit`` or no Java; nothing was submitted.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{**_DEFAULTS, **kwargs})
+    def __init__(
+        self,
+        *,
+        application: str = "",
+        conf: dict[str, Any] | None = None,
+        packages: str | None = None,
+        spark_binary: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=application or str(PACKAGED_JOB),
+            conf=conf,
+            packages=packages,
+            spark_binary=spark_binary,
+            **{**_DEFAULTS, **kwargs},
+        )
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -49,6 +84,48 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         except InvalidRequest:
             return ""
         return f"{_batch_of(job.plan_object)}, split {job.split}"
+
+    def execute(self, context: Any) -> None:
+        try:
+            self._complete()
+        except InvalidRequest as error:
+            raise AirflowFailException(str(error)) from None
+        super().execute(context)
+
+    def _complete(self) -> None:
+        """Fill in what the Spark of this worker needs, and nobody has said.
+
+        :raises InvalidRequest: no driver could be started here.
+        """
+        spark = find_spark(self._binary(), os.environ)
+        os.environ.update(variables_for(spark, os.environ))  # of this task's own process
+        sink = format_of_arguments([str(argument) for argument in self.application_args or ()])
+        configured = settings_of(spark, self.properties_file, self.conf, os.environ)
+        self.conf = {**(self.conf or {}), **settings_for(sink, configured)}
+        if self.packages is None:
+            missing = packages_for(spark, sink, configured, f"{self.jars} {self.driver_class_path}")
+            if missing:
+                self.packages = ",".join(filter(None, [configured.get("spark.jars.packages"), *missing]))
+                self.log.info(
+                    'Spark %s in %s has no %s: packages=%s. (If your cluster has them, give packages="".)',
+                    spark.version,
+                    spark.home,
+                    " and no ".join(coordinate.split(":")[1] for coordinate in missing),
+                    self.packages,
+                )
+
+    def _binary(self) -> str:
+        """:raises InvalidRequest: there is no such connection: the provider would submit to YARN."""
+        try:
+            connection = BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            raise InvalidRequest(
+                (
+                    f"There is no connection {self._conn_id!r}: create one of type 'spark' whose host is the master "
+                    '(local[*], spark://host:7077, yarn, k8s://…), or name another with spark={"conn_id": …}.',
+                )
+            ) from None
+        return str(self._spark_binary or connection.extra_dejson.get("spark-binary") or "spark-submit")
 
     @property
     def external_id_key(self) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONF_PREFIX = "spark.kafka_offsets."
+SOURCE_PREFIX = f"{CONF_PREFIX}source."
 BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
 ISOLATION_LEVEL = "kafka.isolation.level"
 _DECIDED_BY_THE_PLAN = {
@@ -38,7 +39,8 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
 
     The plan holds no connection. Spark's Kafka options come, the first that has one, from ``options``; from Spark
     settings that begin with ``spark.kafka_offsets.kafka.`` (``conf=`` of the operator, or a properties file for
-    secrets); the bootstrap servers, last, from the job's arguments.
+    secrets); the bootstrap servers, last, from the job's arguments. The source's other options may be settings too:
+    ``spark.kafka_offsets.source.minPartitions``.
 
     :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
     :raises InvalidRequest: no bootstrap servers are known, an option would change what is read, or Spark has no Kafka
@@ -90,6 +92,8 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
     for name, value in _settings(spark).items():
         if name.startswith(f"{CONF_PREFIX}kafka."):
             given[name.removeprefix(CONF_PREFIX)] = value
+        elif name.startswith(SOURCE_PREFIX):
+            given[name.removeprefix(SOURCE_PREFIX)] = value
     given |= options
     refused = sorted(name for name in given if name.lower() in _DECIDED_BY_THE_PLAN)
     if refused:

@@ -18,10 +18,10 @@ SetVariables = Callable[..., None]
 
 @pytest.fixture
 def set_variables(monkeypatch: pytest.MonkeyPatch) -> SetVariables:
-    """Airflow variables of the DAGs, without their common prefix. The jars are here already."""
+    """Airflow variables of the DAGs, without their common prefix."""
 
     def set_them(**values: str) -> None:
-        for name, value in {**values, "SPARK_PACKAGES": ""}.items():
+        for name, value in values.items():
             monkeypatch.setenv(f"AIRFLOW_VAR_KAFKA_OFFSETS_{name}", value)
 
     return set_them

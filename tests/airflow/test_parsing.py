@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from copy import deepcopy
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -21,8 +22,10 @@ from airflow_kafka_offsets import (
     WindowCompleteSensor,
     kafka_spark_batch,
 )
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.operators.batch_parameters import BatchParameters, GroupParameters, TaskParameters
 from airflow_kafka_offsets.operators.resolve import PARAMETERS, WORDS_OF_THE_CONF
 
 OPERATORS = [
@@ -51,8 +54,27 @@ def test_the_operator_has_the_parameters_of_a_request_with_their_defaults() -> N
     own = defaults_of(ResolveStartupOffsetsOperator.__init__)
     expected = {name: value for name, value in fields_of(RequestParameters).items() if name not in WORDS_OF_THE_CONF}
     assert {name: own[name] for name in expected} == expected
-    assert own.keys() - expected.keys() == {"kafka_config_id", "overlap_timeout", "work_store", "application_args"}
+    assert own.keys() - expected.keys() == {
+        "kafka_config_id",
+        "overlap_timeout",
+        "work_store",
+        "sink",
+        "application_args",
+    }
     assert set(PARAMETERS) == own.keys()
+
+
+def test_the_task_group_has_the_parameters_of_the_operator_by_name() -> None:
+    """So that an editor knows them; `sink` and `output_name` are parameters of its own."""
+    assert BatchParameters.__annotations__.keys() | {"sink", "output_name"} == set(PARAMETERS)
+
+
+def test_the_task_group_has_the_parameters_of_airflows_group_and_of_every_task() -> None:
+    from airflow.sdk import BaseOperator, TaskGroup
+
+    of_group = inspect.signature(TaskGroup.__init__).parameters.keys() - {"self", "group_id", "dag"}
+    assert GroupParameters.__annotations__.keys() == of_group
+    assert TaskParameters.__annotations__.keys() <= inspect.signature(BaseOperator.__init__).parameters.keys()
 
 
 @pytest.mark.parametrize("sensor", [PartitionDiscoverySensor, OffsetLagSensor, WindowCompleteSensor])
@@ -83,12 +105,12 @@ def test_every_parameter_is_kept_under_its_name(kind: Any, arguments: dict[str, 
     assert {name: getattr(operator, name) for name in defaults} == defaults
 
 
-def dag_of(default_args: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+def dag_of(of_dag: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
     """The tasks of a `kafka_spark_batch`, by their names in the group."""
     from airflow.sdk import DAG
 
     arguments = {"application": "job.py", "topics": ["orders"], **arguments}
-    with DAG("any", schedule=None, default_args=default_args or {}) as dag:
+    with DAG("any", schedule=None, default_args=of_dag or {}) as dag:
         kafka_spark_batch("b", **arguments)
     return {task_id.removeprefix("b."): task for task_id, task in dag.task_dict.items()}
 
@@ -122,18 +144,152 @@ def test_what_the_task_group_is_given_wins_over_default_args_and_reaches_every_t
     assert tasks["resolve"].upstream_task_ids == {"b.wait_for_partitions"}
 
 
-@pytest.mark.parametrize("name", ["on_superseded", "retries", "output_name"])
+@pytest.mark.parametrize("name", ["on_superseded", "trigger_rule", "output_name"])
 def test_a_parameter_that_the_task_group_does_not_have_is_refused(airflow: Path, name: str) -> None:
     with pytest.raises(TypeError, match=f"has no parameter {name}"):
         dag_of(**{name: "x"})
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"application": None}, {"submit": lambda arguments: arguments}], ids=["no", "two"]
+    "arguments",
+    [{"application": None}, {"submit": lambda arguments: arguments}, {"sink": {"format": "parquet", "path": "/x"}}],
+    ids=["no", "two", "a sink and a job"],
 )
-def test_one_way_to_submit_is_needed(airflow: Path, arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="give either application= "):
+def test_one_way_to_write_is_needed(airflow: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="give exactly one of sink= "):
         dag_of(**arguments)
+
+
+def test_what_holds_for_every_task_reaches_every_task(airflow: Path) -> None:
+    """Over the DAG's `default_args`, and under what one task is told."""
+    told: dict[str, Any] = {"retries": 5, "pool": "kafka", "queue": "lake", "owner": "data"}
+    more = {"default_args": {"email": "a@b", "retries": 2}, "tooltip": "orders", "prefix_group_id": True}
+    tasks = dag_of({"retries": 1, "priority_weight": 7}, **told, **more, sensor={"pool": "small"})
+    assert {(task.retries, task.queue, task.owner, task.email) for task in tasks.values()} == {
+        (5, "lake", "data", "a@b")
+    }
+    assert {name: task.pool for name, task in tasks.items() if task.pool != "kafka"} == {"wait_for_partitions": "small"}
+    assert {task.priority_weight for task in tasks.values()} == {7}
+
+
+def test_the_groups_name_is_airflows_group_id(airflow: Path) -> None:
+    from airflow.sdk import DAG, TaskGroup
+
+    with DAG("any", schedule=None) as dag, TaskGroup("outer"):
+        arguments: dict[str, Any] = {"application": "job.py", "topics": "a"}
+        kafka_spark_batch("b", **arguments)
+        kafka_spark_batch("plain", prefix_group_id=False, **arguments)
+    assert {"outer.b.resolve", "resolve"} <= dag.task_dict.keys()
+
+
+# ── a sink in the place of a job ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_with_a_sink_the_packaged_job_is_submitted(airflow: Path) -> None:
+    tasks = dag_of(application=None, sink={"format": "parquet", "path": "/lake/{{ params.topic }}"})
+    assert tasks["resolve"].sink == {"format": "parquet", "path": "/lake/{{ params.topic }}"}
+    assert "application" not in tasks["spark"].partial_kwargs
+    spark = tasks["spark"].operator_class(task_id="t", application_args=[])
+    assert (Path(spark.application).name, Path(spark.application).is_file()) == ("write_batch.py", True)
+
+
+# ── wrong values ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"startup_mode": "earliest"}, "startup_mode is 'earliest'; use one of earliest-offset, latest-offset"),
+    ({"bounded_mode": "latest"}, "bounded_mode is 'latest'; use one of"),
+    ({"splits": 0}, "splits is 0"),
+    ({"split_by": "flonk"}, "split_by is 'flonk'"),
+    ({"max_records": -1}, "max_records is -1"),
+    ({"commit_mode": "always"}, "commit_mode is 'always'; use one of on-success, checkpoint-only"),
+    ({"fencing": "none"}, "fencing is 'none'; use one of compare, transaction"),
+    ({"isolation_level": "committed"}, "isolation_level is 'committed'; use one of read_uncommitted, read_committed"),
+    ({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest'; use one of earliest, latest, none"),
+    ({"on_data_loss": "ignore"}, "on_data_loss is 'ignore'; use one of fail, reset, advance"),
+    ({"on_recreated": "x"}, "on_recreated is 'x'"),
+    ({"on_cluster_changed": "x"}, "on_cluster_changed is 'x'"),
+    ({"on_group_moved": "x"}, "on_group_moved is 'x'"),
+    ({"on_topic_vanished": "x"}, "on_topic_vanished is 'x'"),
+    ({"on_another_airflow": "x"}, "on_another_airflow is 'x'"),
+    ({"topics": None}, "Give exactly one of topics, topic_pattern and partitions, not none"),
+    ({"topics": ["a b"]}, "topics has 'a b'; Kafka's topic names have"),
+    ({"topics": None, "topic_pattern": "("}, "topic_pattern '(' is not a regular expression"),
+    ({"group_id": " "}, "group_id is empty"),
+    ({"checkpoint_id": ""}, "checkpoint_id is empty"),
+    ({"startup_timestamp": "2026"}, "startup_timestamp is given, but startup_mode is 'group-offsets'"),
+    ({"startup_mode": "timestamp", "startup_timestamp": "yesterday"}, "startup_timestamp"),
+    ({"startup_mode": "specific-offsets"}, "startup_mode='specific-offsets' needs specific_offsets"),
+    ({"startup_mode": "timestamp", "bounded_mode": "timestamp", "max_records": 5}, "max_records and max_records_per"),
+    ({"require_complete_window": True}, "require_complete_window needs bounded_mode='timestamp'"),
+    ({"partition_width": "1 hour"}, "partition_width is '1 hour'"),
+    ({"idle_timeout": "soon"}, "idle_timeout is 'soon'"),
+    ({"overlap_timeout": "soon"}, "overlap_timeout is 'soon'"),
+    ({"work_store": "dbfs:/x"}, "work_store dbfs:/x cannot be used"),
+    ({"application_args": "--output /x"}, "application_args is the string '--output /x'"),
+    ({"filter_restored_partitions": "perhaps"}, "filter_restored_partitions is 'perhaps'; use true or false"),
+    ({"application": None, "sink": {"format": "parquet"}}, "sink lacks 'path', which format 'parquet' needs"),
+    ({"application": None, "sink": {"format": "hudi"}}, "sink has the format 'hudi'; use one of parquet, orc"),
+    ({"application": None, "sink": {"format": "parquet", "path": "lake"}}, "'lake' is a relative path"),
+    ({"application": None, "sink": {"format": "parquet", "path": "{{ x }}", "table": "t"}}, "sink has 'table'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[next(iter(arguments)) for arguments, _ in WRONG])
+def test_a_wrong_value_is_found_when_the_dag_is_parsed(airflow: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        dag_of(**arguments)
+
+
+def test_every_wrong_value_is_named_at_once(airflow: Path) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        dag_of(splits=0, on_data_loss="x", work_store="ftp://x", overlap_timeout="y")
+    assert len(refused.value.problems) == 4
+
+
+@pytest.mark.parametrize("schedule", ["@hourly", "0 3 * * *", timedelta(hours=1)], ids=str)
+def test_a_window_of_an_interval_without_length_is_found_when_the_dag_is_parsed(airflow: Path, schedule: Any) -> None:
+    from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable
+
+    window: dict[str, Any] = {"startup_mode": "timestamp", "bounded_mode": "timestamp"}
+
+    def parse(schedule: Any, **bounds: Any) -> None:
+        with DAG("any", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+            kafka_spark_batch("b", topics="a", application="job.py", **window, **bounds)
+
+    with pytest.raises(InvalidRequest, match="startup_timestamp and bounded_timestamp would come from the run's data"):
+        parse(schedule)
+    parse(
+        schedule, startup_timestamp="{{ run_after - macros.timedelta(hours=1) }}", bounded_timestamp="{{ run_after }}"
+    )
+    parse(CronDataIntervalTimetable("0 * * * *", timezone="UTC"))
+    parse(CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)))
+    parse(None)
+
+
+TEMPLATED: list[dict[str, Any]] = [
+    {"topics": "{{ params.topics }}", "group_id": "{{ params.group }}"},
+    {"startup_mode": "{{ params.mode }}", "startup_timestamp": "2026-01-01", "bounded_timestamp": None},
+    {"startup_mode": "timestamp", "bounded_mode": "{{ params.mode }}", "bounded_timestamp": "2020-01-01"},
+    {"topics": ["{{ params.topic }}"], "startup_mode": "timestamp", "startup_timestamp": {"orders": "now-2h"}},
+    {"startup_mode": "timestamp", "startup_timestamp": "{{ x }}", "bounded_mode": "timestamp", "bounded_timestamp": 5},
+    {"splits": "{{ params.splits }}", "max_records": "{{ params.limit }}", "commit_mode": "{{ params.mode }}"},
+    {"startup_mode": "specific-offsets", "specific_offsets": "{{ params.offsets | tojson }}"},
+    {"application": None, "sink": {"format": "{{ params.format }}", "path": "/lake"}},
+    {"application": None, "sink": "{{ params.sink }}"},
+]
+
+
+@pytest.mark.parametrize("arguments", TEMPLATED, ids=str)
+def test_what_a_template_decides_is_left_to_the_run(airflow: Path, arguments: dict[str, Any]) -> None:
+    dag_of(**arguments)
+
+
+@pytest.mark.parametrize("name", ["topics", "group_id", "isolation_level", "idle_timeout"])
+def test_what_the_tasks_share_is_said_once(airflow: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=f"sensor has no parameter {name}. {name} is said once, to kafka_spark_batch"):
+        dag_of(sensor={name: "x"})
+    with pytest.raises(TypeError, match=f"wait_for_window has no parameter {name}"):
+        dag_of(bounded_mode="timestamp", wait_for_window={name: "x"})
 
 
 # ── depends_on_past ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -220,5 +220,6 @@ def test_another_batch_does_not(airflow: Any, arguments: dict[str, Any]) -> None
 
 
 def test_the_wait_of_a_batch_takes_arguments_of_its_own(airflow: Any) -> None:
-    waits = batch(**BY_TIME, wait_for_window={"timeout": 600, "deferrable": True, "idle_timeout": 5})["wait_for_window"]
+    own = {"timeout": 600, "deferrable": True}
+    waits = batch(**BY_TIME, idle_timeout=5, wait_for_window=own)["wait_for_window"]
     assert (waits.timeout, waits.deferrable, waits.idle_timeout) == (600, True, 5)

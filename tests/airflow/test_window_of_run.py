@@ -45,12 +45,12 @@ def test_a_timetable_with_intervals_gives_a_manual_run_its_window(
     assert plan["topics"][hourly]["timestamp_type"] == "CreateTime"
 
 
-def test_a_plain_cron_string_is_refused_with_the_timetables_that_have_intervals(
+def test_a_run_without_a_schedule_is_refused_with_the_timetables_that_have_intervals(
     airflow: Any, hourly: str, group: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its intervals have no length: every window would be empty, and every run green."""
     result = run_dag(
-        load_dag(WIRING, "windows_of_a_cron_string"), conf={"topic": hourly, "group": group}, logical_date=TEN
+        load_dag(WIRING, "windows_without_a_schedule"), conf={"topic": hourly, "group": group}, logical_date=TEN
     )
     assert result.states("resolve") == ["failed"]
     said = capfd.readouterr()

@@ -42,7 +42,7 @@ from tests.faults.watcher import Watcher
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "work-stores"
 HERE = Path(__file__).resolve().parent
-REAL_JOB = ROOT / "dags" / "jobs" / "kafka_to_parquet.py"
+REAL_JOB = ROOT / "tests" / "faults" / "jobs" / "writes_files.py"
 COLUMNS = ["topic", "partition", "offset", "value", "kafka_batch"]
 DEADLINE_S = 600.0  # against hanging, on a machine that is busy
 EMPTY = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})

@@ -380,6 +380,13 @@ HOUSE = (
     Mutation("said: of the connection", REQUEST, '"group_id": asked.group_id is None,', '"group_id": False,', "tests/errors/test_parameters.py"),
     # tasks
     Mutation("task: mapped", RESOLVE_TASK, "        if not self.checkpoint_id and run.map_index >= 0:\n", "        if False:\n", "tests/airflow/test_mapped.py"),
+    Mutation("task: wrong values", RESOLVE_TASK, "        self._refuse_what_is_wrong()\n", "", "tests/airflow/test_parsing.py"),
+    Mutation("task: templates", "offsets/request/early.py", " if not any(re.search(", " if True or not any(re.search(", "tests/airflow/test_parsing.py"),
+    Mutation("task: no interval", "offsets/request/early.py", "    if not missing:\n        return []\n", "    if True:\n        return []\n", "tests/airflow/test_parsing.py"),
+    Mutation("task: said once", "operators/batch.py", "        if not unknown:\n            continue\n", "        if True:\n            continue\n", "tests/airflow/test_parsing.py"),
+    Mutation("spark: java", "hooks/spark_installation.py", "    if not _has_java(environ):\n", "    if False:\n", "tests/airflow/test_spark_installation.py"),
+    Mutation("spark: configured", "hooks/spark_installation.py", "if name not in there]", "if True]", "tests/airflow/test_spark_installation.py"),
+    Mutation("sink: every word", "spark/sinks/choice.py", "    unknown = sorted(map(str, words.keys() - needed - allowed", "    unknown = sorted(map(str, words.keys() - words.keys()", "spark/sinks/test_choice"),
     Mutation("task: past", COMMIT_TASK, "    if waiting:\n        raise ValueError(", "    if False:\n        raise ValueError(", "tests/airflow/test_parsing.py"),
     Mutation("task: purged", COMMIT_TASK, "    if batch is not None and not require_report and batch.log.holder.run != run:\n", "    if False:\n", "tests/airflow/test_purged_xcoms.py"),
 )  # fmt: skip

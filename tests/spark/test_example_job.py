@@ -1,4 +1,6 @@
-"""The jobs of `dags/jobs` as a cluster runs them: `spark-submit`, this package as a zip, and nothing else."""
+"""The job in the package, and that of `dags/jobs`, as a cluster runs them: `spark-submit`, this package as a zip, and
+nothing else.
+"""
 
 import os
 import subprocess
@@ -10,13 +12,15 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
+from airflow_kafka_offsets.operators.submit import PACKAGED_JOB
+from airflow_kafka_offsets.spark.sinks.choice import sink_arguments
 from testbed.jars import delta_jars, iceberg_jars
 from testbed.java import Java
 from testbed.spark_cluster import QUICK
 from tests.spark.conftest import Plans, attempts, proofs, require_read
 
 ROOT = Path(__file__).parents[2]
-JOBS = ROOT / "dags" / "jobs"
+OWN_JOB = ROOT / "dags" / "jobs" / "orders_by_day.py"
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -43,14 +47,14 @@ def submit(
             archive.write(file, file.relative_to(ROOT))
 
     def run(
-        job: str, *arguments: object, jars: list[Path] | None = None, conf: Mapping[str, str] | None = None
+        job: Path, *arguments: object, jars: list[Path] | None = None, conf: Mapping[str, str] | None = None
     ) -> tuple[int, str]:
         quick = {"spark.driver.extraJavaOptions": QUICK, "spark.sql.shuffle.partitions": "1"}
         all_jars = spark_jars if jars is None else jars
         settings = {**spark_settings, **quick, **(conf or {}), "spark.jars": ",".join(map(str, all_jars))}
         options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         done = subprocess.run(
-            ["spark-submit", *options, "--py-files", str(package), str(JOBS / job), *map(str, arguments)],
+            ["spark-submit", *options, "--py-files", str(package), str(job), *map(str, arguments)],
             env={
                 **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
                 **spark_environment,
@@ -72,8 +76,9 @@ def test_files_have_a_folder_for_each_split_of_the_batch(
 ) -> None:
     topic = filled(1_000, partitions=2)
     batch = plans.batch({(topic, 0): (10, 400), (topic, 1): (0, 500)})
-    output = ("--output", tmp_path / "out")
-    status, words = submit("kafka_to_parquet.py", *output, *plans.arguments(batch), "--min-partitions", "4")
+    sink = sink_arguments({"format": "parquet", "path": str(tmp_path / "out"), "options": {"compression": "gzip"}})
+    conf = {"spark.kafka_offsets.source.minPartitions": "4"}
+    status, words = submit(PACKAGED_JOB, *sink, *plans.arguments(batch), conf=conf)
     assert status == 0, words[-5_000:]
     require_read(batch)
     assert proofs(batch) == ["rows"]
@@ -82,7 +87,20 @@ def test_files_have_a_folder_for_each_split_of_the_batch(
     table = ds.dataset(str(folder)).to_table()
     assert {"key", "value", "topic", "partition", "offset", "timestamp"} <= set(table.column_names)
     assert table.num_rows == 390 + 500
-    assert len(list(folder.glob("part-*.parquet"))) >= 4
+    assert len(list(folder.glob("part-*.gz.parquet"))) >= 4
+
+
+def test_a_job_of_ones_own_has_columns_and_folders_of_its_own(
+    submit: Submit, plans: Plans, filled: Callable[..., str], tmp_path: Path
+) -> None:
+    batch = plans.batch({(filled(100), 0): (0, 100)})
+    status, words = submit(OWN_JOB, "--output", tmp_path / "out", *plans.arguments(batch))
+    assert status == 0, words[-5_000:]
+    require_read(batch)
+    assert proofs(batch) == ["rows"]
+    table = ds.dataset(str(tmp_path / "out"), partitioning="hive").to_table()
+    assert table.num_rows == 100
+    assert set(table.column_names) == {"body", "topic", "partition", "offset", "day", "kafka_batch", "kafka_split"}
 
 
 def test_a_delta_table_is_written_and_read_back(
@@ -90,7 +108,8 @@ def test_a_delta_table_is_written_and_read_back(
 ) -> None:
     batch = plans.batch({(filled(100), 0): (0, 100)})
     delta = {"jars": [*spark_jars, *delta_jars(java)], "conf": DELTA}
-    status, words = submit("kafka_to_delta.py", "--table", tmp_path / "orders", *plans.arguments(batch), **delta)
+    sink = sink_arguments({"format": "delta", "path": str(tmp_path / "orders"), "partition_by": ["topic"]})
+    status, words = submit(PACKAGED_JOB, *sink, *plans.arguments(batch), **delta)
     assert status == 0, words[-5_000:]
     assert proofs(batch) == ["rows"]
     require_read(batch)
@@ -106,7 +125,8 @@ def test_an_iceberg_table_is_written_and_read_back(
     }
     batch = plans.batch({(filled(100), 0): (0, 100)})
     iceberg = {"jars": [*spark_jars, *iceberg_jars(java)], "conf": catalog}
-    status, words = submit("kafka_to_iceberg.py", "--table", "lake.db.orders", *plans.arguments(batch), **iceberg)
+    sink = sink_arguments({"format": "iceberg", "table": "lake.db.orders"})
+    status, words = submit(PACKAGED_JOB, *sink, *plans.arguments(batch), **iceberg)
     assert status == 0, words[-5_000:]
     assert proofs(batch) == ["rows"]
     require_read(batch)
@@ -116,8 +136,7 @@ def test_without_the_connector_the_driver_s_log_ends_with_a_sentence_that_names_
     submit: Submit, plans: Plans, filled: Callable[..., str], tmp_path: Path
 ) -> None:
     batch = plans.batch({(filled(10), 0): (0, 10)})
-    output = ("--output", tmp_path / "out")
-    status, words = submit("kafka_to_parquet.py", *output, *plans.arguments(batch), jars=[])
+    status, words = submit(OWN_JOB, "--output", tmp_path / "out", *plans.arguments(batch), jars=[])
     assert status == 1
     said = [line for line in words.splitlines() if "Spark has no Kafka source" in line]
     assert said == [
@@ -136,7 +155,7 @@ def test_records_that_are_gone_are_said_in_the_driver_s_log(
     topic = filled(10)
     batch = plans.batch({(topic, 0): (0, 10)})
     plans.broker.delete_records({(topic, 0): 4})
-    status, words = submit("kafka_to_parquet.py", "--output", tmp_path / "out", *plans.arguments(batch))
+    status, words = submit(OWN_JOB, "--output", tmp_path / "out", *plans.arguments(batch))
     assert status == 1
     sentence = f"{topic}[0]: start offset 0 is below log start offset 4 (4 offsets are gone)"
     assert f"\nairflow_kafka_offsets.errors.DataLoss: {sentence}\nbatch 1 cannot be read any more." in words

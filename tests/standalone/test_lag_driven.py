@@ -59,7 +59,6 @@ def pipeline(
         "kafka_offsets_topics": name,
         "kafka_offsets_micro_batch_group": group,
         "kafka_offsets_micro_batch_output": str(output),
-        "kafka_offsets_spark_packages": "",
         "kafka_offsets_min_records": "100",
         "kafka_offsets_max_age": "P1D",
         "kafka_offsets_poke_interval": "0.5",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
 
@@ -56,6 +56,7 @@ class SpecificOffsets:
 
 
 StartupMode = EarliestOffset | LatestOffset | FromTimestamp | GroupOffsets | SpecificOffsets
+StartupModeName = Literal["earliest-offset", "latest-offset", "timestamp", "group-offsets", "specific-offsets"]
 STARTUP_MODES = tuple(mode.name for mode in get_args(StartupMode))
 
 # ── where to end ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,4 +101,5 @@ class UntilSpecificOffsets:
 
 
 BoundedMode = UntilLatest | UntilTimestamp | UntilGroupOffsets | UntilSpecificOffsets
+BoundedModeName = Literal["latest-offset", "timestamp", "group-offsets", "specific-offsets"]
 BOUNDED_MODES = tuple(mode.name for mode in get_args(BoundedMode))

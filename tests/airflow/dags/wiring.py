@@ -159,7 +159,7 @@ with DAG("windows", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UT
     CommitOffsetsOperator(task_id="commit", plan=window.output["plan"])
 
 SCHEDULES = {
-    "windows_of_a_cron_string": "0 * * * *",
+    "windows_without_a_schedule": None,
     "windows_of_a_trigger": CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)),
     "windows_of_partitions": CronPartitionTimetable("0 0 * * *", timezone="Europe/Berlin", run_offset=-1),
     "windows_of_assets": [Asset("window-of-run")],

@@ -1,6 +1,6 @@
 """A Spark job that begins to read, and writes once the file of ``--go`` is there: a driver in the middle of its work.
 
-Without ``--go`` it writes at once, as `dags/jobs/kafka_to_parquet.py` does.
+Without ``--go`` it writes at once, as the job in the package does.
 """
 
 import argparse

@@ -1,0 +1,31 @@
+"""Which values are known when a DAG is parsed, and which only once a run renders its templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+_MARKS = ("{{", "{%", "{#")
+
+
+def is_settled(value: Any) -> bool:
+    """Whether no template and no other task can change the value any more.
+
+    Text without Jinja's marks, numbers, times, and collections of these. Whatever else there is (an XComArg, a DAG's
+    parameter) is resolved by Airflow when the task runs.
+    """
+    if isinstance(value, str):
+        return not any(mark in value for mark in _MARKS)
+    if isinstance(value, Mapping):
+        return all(is_settled(key) and is_settled(item) for key, item in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(is_settled, value))
+    return value is None or isinstance(value, bool | int | float | date | timedelta | Enum | PurePath)
+
+
+def unsettled(values: Mapping[str, Any]) -> frozenset[str]:
+    """The names of those values that are not settled."""
+    return frozenset(name for name, value in values.items() if not is_settled(value))

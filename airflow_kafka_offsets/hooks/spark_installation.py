@@ -1,0 +1,180 @@
+"""The Spark on this worker: where ``spark-submit`` is, and what it lacks to start a driver that reads Kafka.
+
+The Spark provider brings ``pyspark-client`` alone, which has no ``spark-submit``; PySpark brings no Java, and Spark no
+Kafka source. Each gap is found before anything is submitted, and named with the command that fills it.
+
+What stays as it is: a setting that somebody has made. Variables are set only where they are absent, and packages are
+added only where nothing that is configured names the same package.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_kafka_offsets.errors import InvalidRequest
+
+CONNECTOR = "spark-sql-kafka-0-10"
+_JAR = re.compile(r"spark-core_(\d+\.\d+)-(\d+\.\d+\.\d+\S*)\.jar")
+_DELTA = {"3.5": "3.3.2", "4.0": "4.0.0"}  # by Spark's version: https://docs.delta.io/latest/releases.html
+_ICEBERG = "1.10.0"
+_POSTGRESQL = "42.7.14"
+_DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkInstallation:
+    """One Spark.
+
+    :ivar submit: its ``spark-submit``.
+    :ivar home: the folder that has its ``jars``; ``None`` where it is not known.
+    :ivar version: such as ``4.0.0``, and ``scala`` such as ``2.13``; empty where they are not known.
+    """
+
+    submit: Path
+    home: Path | None = None
+    version: str = ""
+    scala: str = ""
+
+    @property
+    def minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+
+def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
+    """The Spark whose ``binary`` is on the PATH, or beside this Python (a venv that is not activated).
+
+    :raises InvalidRequest: there is none, it has no Java, or it is not whole; each with the command that helps.
+    """
+    beside = Path(sys.executable).parent
+    found = shutil.which(binary, path=environ.get("PATH", os.defpath)) or shutil.which(binary, path=str(beside))
+    problems = []
+    if found is None:
+        problems.append(
+            f"There is no {binary} on this worker: the Spark provider brings pyspark-client, which has none. Install "
+            "PySpark: pip install 'airflow-kafka-offsets[spark]'; or put the bin folder of a Spark on the PATH; or "
+            "submit in another way, with kafka_spark_batch(submit=…)."
+        )
+    if not _has_java(environ):
+        problems.append(
+            "There is no Java on this worker, and spark-submit needs Java 17 or 21: apt install "
+            "openjdk-17-jre-headless, or set JAVA_HOME."
+        )
+    spark = _spark_of(Path(found or binary), environ)
+    pyspark, client = _version_of("pyspark"), _version_of("pyspark-client")
+    if spark.home == _pyspark_folder() and pyspark and client and pyspark != client:
+        problems.append(
+            f"pyspark is {pyspark} and pyspark-client is {client}: they share one folder, so one has overwritten files "
+            f"of the other. pip install --force-reinstall --no-deps 'pyspark=={pyspark}' 'pyspark-client=={pyspark}'"
+        )
+    if problems:
+        raise InvalidRequest(problems)
+    return spark
+
+
+def variables_for(spark: SparkInstallation, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that the process of ``spark-submit`` lacks: it is found, and the driver runs this very Python."""
+    found = {}
+    if shutil.which(spark.submit.name, path=environ.get("PATH", os.defpath)) is None:
+        found["PATH"] = os.pathsep.join([str(spark.submit.parent), environ.get("PATH", os.defpath)])
+    if not environ.keys() & {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}:
+        found["PYSPARK_DRIVER_PYTHON"] = sys.executable  # else any python3: without this package, perhaps
+    return found
+
+
+def packages_for(
+    spark: SparkInstallation, sink_format: str | None, configured: Mapping[str, str], jars: str = ""
+) -> list[str]:
+    """Maven coordinates of what the job needs and nobody has configured: Kafka's source, and the sink's table format.
+
+    :param sink_format: of a ready-made sink; ``None`` for a job of the user's own.
+    :param configured: Spark's settings, as :func:`settings_of` finds them.
+    :param jars: further jars that are given.
+    """
+    if not spark.version:
+        return []
+    wanted = {CONNECTOR: f"org.apache.spark:{CONNECTOR}_{spark.scala}:{spark.version}"}
+    if sink_format == "delta" and spark.minor in _DELTA:
+        wanted["delta-spark"] = f"io.delta:delta-spark_{spark.scala}:{_DELTA[spark.minor]}"
+    if sink_format == "iceberg":
+        runtime = f"iceberg-spark-runtime-{spark.minor}_{spark.scala}"
+        wanted["iceberg-spark-runtime"] = f"org.apache.iceberg:{runtime}:{_ICEBERG}"
+    if sink_format == "jdbc":
+        wanted["postgresql"] = f"org.postgresql:postgresql:{_POSTGRESQL}"
+    if sink_format == "avro":
+        wanted["spark-avro"] = f"org.apache.spark:spark-avro_{spark.scala}:{spark.version}"
+    own_jars = " ".join(jar.name for jar in spark.home.glob("jars/*.jar")) if spark.home else ""
+    there = " ".join(
+        [
+            own_jars,
+            jars,
+            *(configured.get(name, "") for name in ("spark.jars", "spark.jars.packages")),
+            *_paths(configured),
+        ]
+    )
+    return [coordinate for name, coordinate in wanted.items() if name not in there]
+
+
+def settings_for(sink_format: str | None, configured: Mapping[str, str]) -> dict[str, str]:
+    """Settings that the sink's table format needs and nobody has made."""
+    needed = _DELTA_CONF if sink_format == "delta" else {}
+    return {name: value for name, value in needed.items() if name not in configured}
+
+
+def settings_of(
+    spark: SparkInstallation, properties_file: str | None, conf: Mapping[str, object] | None, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Spark's settings for a job: those of its file of defaults, or of the file in its place, then the job's own."""
+    folder = environ.get("SPARK_CONF_DIR") or (spark.home and str(spark.home / "conf"))
+    file = Path(properties_file) if properties_file else Path(folder or "") / "spark-defaults.conf"
+    found: dict[str, str] = {}
+    if file.is_file():
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            if (line := line.strip()) and not line.startswith("#"):
+                name, *rest = re.split(r"[\s=:]+", line, maxsplit=1)
+                found[name] = rest[0].strip() if rest else ""
+    return {**found, **{name: str(value) for name, value in (conf or {}).items()}}
+
+
+def _paths(configured: Mapping[str, str]) -> list[str]:
+    return [value for name, value in configured.items() if name.endswith("extraClassPath")]
+
+
+def _spark_of(submit: Path, environ: Mapping[str, str]) -> SparkInstallation:
+    homes = [environ.get("SPARK_HOME"), submit.resolve().parent.parent, _pyspark_folder()]
+    for home in (Path(home) for home in homes if home):
+        for jar in sorted(home.glob("jars/spark-core_*.jar")):
+            if match := _JAR.fullmatch(jar.name):
+                return SparkInstallation(submit, home, match[2], match[1])
+    return SparkInstallation(submit)
+
+
+def _pyspark_folder() -> Path | None:
+    """Where PySpark is installed for this Python; not imported, which takes a second."""
+    try:
+        return Path(str(importlib.metadata.distribution("pyspark").locate_file("pyspark")))
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _version_of(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _has_java(environ: Mapping[str, str]) -> bool:
+    home = environ.get("JAVA_HOME")
+    if home:
+        return os.access(Path(home) / "bin" / "java", os.X_OK)
+    return shutil.which("java", path=environ.get("PATH", os.defpath)) is not None

@@ -1,0 +1,62 @@
+"""What is wrong with a request before there is a run: found when a DAG is parsed, not after Spark has written.
+
+The request is read as a run would read it, with what only a run can know assumed at its best: an interval that has a
+length, a group that the connection names, a time at which nothing lies in the future. A parameter that a template still
+decides has its default meanwhile, and a problem that names such a parameter is left to the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import fields, replace
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.problems import Problems
+from airflow_kafka_offsets.offsets.request.modes import FromTimestamp, UntilTimestamp
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
+from airflow_kafka_offsets.offsets.request.widths import parse_width
+
+_END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
+
+
+def problems_before_a_run(
+    asked: RequestParameters, undecided: Collection[str], *, empty_intervals: bool = False
+) -> list[str]:
+    """What no run could put right, in sentences.
+
+    :param undecided: the parameters that a template decides.
+    :param empty_intervals: whether the schedule gives its runs intervals without length.
+    """
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(RequestParameters)}
+    decided = replace(asked, **{name: defaults[name] for name in undecided if name in defaults})
+    problems = Problems()
+    if decided.partition_width is not None:
+        problems.take("partition_width", lambda: parse_width(decided.partition_width or ""), None)
+    if empty_intervals:
+        problems += _without_interval(decided)
+    try:
+        parse_request(
+            replace(decided, group_id="any" if decided.group_id is None else decided.group_id),
+            Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled"),
+        )
+    except InvalidRequest as error:
+        problems += [problem for problem in error.problems if problem not in problems]
+    return [problem for problem in problems if not any(re.search(rf"\b{name}\b", problem) for name in undecided)]
+
+
+def _without_interval(asked: RequestParameters) -> list[str]:
+    bounds = (
+        ("startup_timestamp", asked.startup_timestamp, asked.startup_mode == FromTimestamp.name),
+        ("bounded_timestamp", asked.bounded_timestamp, asked.bounded_mode == UntilTimestamp.name),
+    )
+    missing = [name for name, value, needed in bounds if needed and value is None]
+    if not missing:
+        return []
+    return [
+        f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals without "
+        "length, as @hourly, every other plain cron string and a timedelta do: use CronDataIntervalTimetable, or "
+        "CronTriggerTimetable(..., interval=...), or give the time."
+    ]

@@ -1,0 +1,1 @@
+"""Jobs that ``spark-submit`` takes as they are."""

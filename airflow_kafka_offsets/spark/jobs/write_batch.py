@@ -1,0 +1,23 @@
+"""The Spark job of ``kafka_spark_batch(sink=…)``: the records of one split of a batch → a ready-made sink.
+
+The records have the columns of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType.
+Every argument comes from ``ResolveStartupOffsetsOperator``: ``--sink-…`` says where to write, the others what to read.
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark.sinks.choice import sink_of_arguments
+
+
+def main() -> None:
+    sink = sink_of_arguments(sys.argv[1:])
+    spark = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
+    for_each_batch(spark, sink)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""A sink as a few words: what ``kafka_spark_batch(sink={"format": "delta", "table": "lake.orders"})`` says.
+
+The words become arguments of the job that is in the wheel (``spark/jobs/write_batch.py``), one for each word: no JSON,
+because YARN's cluster mode deletes two braces in a row, and no secret, because ``ps`` shows arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, get_args
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.sinks.contract import Sink
+from airflow_kafka_offsets.spark.sinks.delta_sink import delta
+from airflow_kafka_offsets.spark.sinks.files_sink import files
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import iceberg
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import jdbc
+
+SinkFormat = Literal["parquet", "orc", "json", "csv", "avro", "delta", "iceberg", "jdbc"]
+
+
+class SinkWords(TypedDict, total=False):
+    """``format``, and what that format's function in ``spark.sinks`` takes.
+
+    - ``parquet``, ``orc``, ``json``, ``csv``, ``avro``: ``path``, ``partition_by``, ``options``
+    - ``delta``: ``path`` or ``table``, ``partition_by``, ``mode``, ``options``
+    - ``iceberg``: ``table``, ``partition_by``, ``options``
+    - ``jdbc``: ``url``, ``table``, ``options``; user and password are Spark settings (docs/sinks.md)
+    """
+
+    format: SinkFormat
+    path: str
+    table: str
+    url: str
+    partition_by: Sequence[str]
+    mode: Literal["overwrite", "append"]
+    options: Mapping[str, object]
+
+
+_OF_FORMAT: Mapping[str, tuple[Callable[..., Sink], frozenset[str], frozenset[str]]] = {
+    # what makes the sink, the words that it needs, and those that it may have
+    **{
+        name: (files, frozenset({"path"}), frozenset({"partition_by", "options", "format"}))
+        for name in ("parquet", "orc", "json", "csv", "avro")
+    },
+    "delta": (delta, frozenset(), frozenset({"path", "table", "partition_by", "mode", "options"})),
+    "iceberg": (iceberg, frozenset({"table"}), frozenset({"partition_by", "options"})),
+    "jdbc": (jdbc, frozenset({"url", "table"}), frozenset({"options"})),
+}
+_FLAG = "--sink-"
+_LISTS = {"partition_by"}
+_PAIRS = {"options"}
+
+
+def problems_of(words: Any) -> list[str]:
+    """What is wrong with the names of the words, whatever their values will be; each a sentence."""
+    if not isinstance(words, Mapping):
+        return [f'sink is {words!r}; expected words such as {{"format": "parquet", "path": "/lake/orders"}}.']
+    name: Any = words.get("format")
+    if name not in get_args(SinkFormat):
+        return [f"sink has the format {name!r}; use one of {', '.join(get_args(SinkFormat))}."]
+    _, needed, allowed = _OF_FORMAT[name]
+    missing = sorted(needed - words.keys())
+    unknown = sorted(map(str, words.keys() - needed - allowed - {"format"}))
+    takes = ", ".join(sorted((needed | allowed) - {"format"}))
+    return [
+        *(f"sink lacks {word!r}, which format {name!r} needs." for word in missing),
+        *(f"sink has {word!r}, and format {name!r} takes {takes}." for word in unknown),
+    ]
+
+
+def sink_of(words: Mapping[str, Any]) -> Sink:
+    """The sink that the words say.
+
+    :raises InvalidRequest: what is wrong with them.
+    """
+    problems = problems_of(words)
+    if problems:
+        raise InvalidRequest(problems)
+    make, _, allowed = _OF_FORMAT[words["format"]]
+    return make(**{word: value for word, value in words.items() if word != "format" or "format" in allowed})
+
+
+def sink_arguments(words: Mapping[str, Any]) -> list[str]:
+    """``--sink-format delta --sink-table lake.orders --sink-partition-by dt``, for :func:`sink_of_arguments`."""
+    found: list[str] = []
+    for word, value in words.items():
+        flag = _FLAG + word.replace("_", "-")
+        if word in _PAIRS:
+            values = [f"{name}={_spelt(setting)}" for name, setting in (value or {}).items()]
+        else:
+            values = list(value) if word in _LISTS else [value]
+        found += [part for one in values for part in (flag, str(one))]
+    return found
+
+
+def sink_of_arguments(argv: Sequence[str]) -> Sink:
+    """The sink that a job's arguments name; other arguments are left alone.
+
+    :raises InvalidRequest: what is wrong with them.
+    """
+    words: dict[str, Any] = {}
+    given = iter(argv)
+    for argument in given:
+        if not argument.startswith(_FLAG):
+            continue
+        word, value = argument.removeprefix(_FLAG).replace("-", "_"), next(given, "")
+        if word in _LISTS:
+            words.setdefault(word, []).append(value)
+        elif word in _PAIRS:
+            name, _, setting = value.partition("=")
+            words.setdefault(word, {})[name] = setting
+        else:
+            words[word] = value
+    return sink_of(words)
+
+
+def format_of_arguments(argv: Sequence[str]) -> str | None:
+    """The format that a job's arguments name; ``None`` where the job is one of the user's own."""
+    flag = f"{_FLAG}format"
+    return argv[argv.index(flag) + 1] if flag in argv[:-1] else None
+
+
+def _spelt(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

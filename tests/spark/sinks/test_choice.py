@@ -1,0 +1,80 @@
+"""A sink in a few words, and the same sink from a job's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc
+from airflow_kafka_offsets.spark.sinks.choice import (
+    format_of_arguments,
+    sink_arguments,
+    sink_of,
+    sink_of_arguments,
+)
+
+POSTGRES = "jdbc:postgresql://db:5432/lake"
+SINKS: list[tuple[dict[str, Any], Any]] = [
+    ({"format": "parquet", "path": "/lake/orders"}, files("/lake/orders")),
+    (
+        {
+            "format": "csv",
+            "path": "s3://lake/x",
+            "partition_by": ["topic", "dt"],
+            "options": {"header": True, "sep": "="},
+        },
+        files("s3://lake/x", "csv", ["topic", "dt"], {"header": True, "sep": "="}),
+    ),
+    ({"format": "delta", "path": "/lake/orders", "mode": "append"}, delta("/lake/orders", mode="append")),
+    ({"format": "delta", "table": "db.orders", "partition_by": ["dt"]}, delta(table="db.orders", partition_by=["dt"])),
+    ({"format": "iceberg", "table": "lake.db.orders"}, iceberg("lake.db.orders")),
+    (
+        {"format": "iceberg", "table": "lake.db.orders", "partition_by": ["days(timestamp)"]},
+        iceberg("lake.db.orders", ["days(timestamp)"]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "sink"), SINKS, ids=str)
+def test_the_words_and_the_jobs_arguments_make_the_same_sink(words: dict[str, Any], sink: Any) -> None:
+    arguments = ["--plan", "x", *sink_arguments(words), "--split", "0"]
+    assert sink_of(words) == sink
+    assert sink_of_arguments(arguments) == sink
+    assert format_of_arguments(arguments) == words["format"]
+    assert not [argument for argument in arguments if "{{" in argument or "}}" in argument]
+
+
+def test_a_database_is_chosen_by_its_url_and_table() -> None:
+    words = {"format": "jdbc", "url": POSTGRES, "table": "public.orders", "options": {"batchsize": 5}}
+    for sink in (sink_of(words), sink_of_arguments(sink_arguments(words))):
+        assert sink.output == jdbc(POSTGRES, "public.orders").output
+
+
+def test_a_job_of_ones_own_names_no_format() -> None:
+    assert format_of_arguments(["--output", "/lake", "--sink-format"]) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("parquet", "sink is 'parquet'; expected words such as"),
+        ({"path": "/lake"}, "sink has the format None; use one of parquet"),
+        ({"format": "iceberg", "path": "/lake"}, "sink lacks 'table', which format 'iceberg' needs."),
+        (
+            {"format": "parquet", "path": "/lake", "compression": "gzip"},
+            "format 'parquet' takes options, partition_by, path",
+        ),
+        ({"format": "delta"}, "A Delta table has a path or a name in the catalog"),
+        (
+            {"format": "jdbc", "url": "jdbc:postgresql://u:p@h/d", "table": "t"},
+            "The URL has a user or a password in it",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_words_are_refused(words: Any, problem: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        sink_of(words)
+    assert problem in "\n".join(refused.value.problems)
