@@ -134,13 +134,17 @@ class KafkaLagEventTrigger(WatchingTrigger):
     """
 
     def __init__(
-        self, *, poke_interval: float = 60.0, remind_after: float | str | timedelta | None = "PT1H", **watch: Any
+        self,
+        *,
+        poke_interval: float | timedelta = 60.0,
+        remind_after: float | str | timedelta | None = "PT1H",
+        **watch: Any,
     ) -> None:
-        super().__init__(poke_interval)
+        super().__init__()
         self.watch = LagWatch(**watch)
         self.remind_after = remind_after.total_seconds() if isinstance(remind_after, timedelta) else remind_after
         problems = Problems()
-        problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
+        self.poke_interval = problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
         self._remind_after_ms = problems.take(
             "remind_after", lambda: None if self.remind_after is None else parse_age_ms(self.remind_after), None
         )

@@ -89,11 +89,14 @@ class Poller:
     async def _answer_all(self) -> None:
         while self._waiting:
             await self._let_the_others_come()
-            batch, self._waiting = self._waiting, []
+            batch = [(asked, answer) for asked, answer in self._waiting if not answer.done()]  # the others have left
+            self._waiting = []
+            if not batch:
+                continue
             asked = [question for question, _ in batch]
             answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._client.look, asked)
             for (_, future), answer in zip(batch, answers, strict=True):
-                if future.done():  # the trigger is gone
+                if future.done():
                     continue
                 if isinstance(answer, Exception):
                     future.set_exception(answer)

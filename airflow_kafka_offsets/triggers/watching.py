@@ -21,12 +21,13 @@ from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 class WatchingTrigger(BaseEventTrigger):
     """It never ends, whatever is wrong with the cluster or its rights: that is in the triggerer's log.
 
-    :param poke_interval: seconds between two looks.
+    :ivar poke_interval: seconds between two looks.
     """
 
-    def __init__(self, poke_interval: float) -> None:
+    poke_interval: float
+
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow
-        self.poke_interval = poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         told = kept = await self._recall()

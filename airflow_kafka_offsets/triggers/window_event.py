@@ -54,9 +54,9 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         isolation_level: str | None = None,
         idle_timeout: float | str | timedelta | None = None,
         clock_skew: float | str | timedelta | None = None,
-        poke_interval: float = 60.0,
+        poke_interval: float | timedelta = 60.0,
     ) -> None:
-        super().__init__(poke_interval)
+        super().__init__()
         self.width = _plain(width)
         self.kafka_config_id = kafka_config_id
         self.topics = topics
@@ -71,7 +71,7 @@ class KafkaWindowEventTrigger(WatchingTrigger):
         self.clock_skew = _plain(clock_skew)
         problems = Problems()
         self._width_ms = problems.take("width", lambda: parse_age_ms(width), 1)
-        problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
+        self.poke_interval = problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
         for name, wait in (("idle_timeout", idle_timeout), ("clock_skew", clock_skew)):
             problems.take(name, lambda wait=wait: parse_wait_ms(0 if wait is None else wait), 0)  # type: ignore[misc]
         problems.take_all(lambda: parse_scope(self._scope))

@@ -436,6 +436,14 @@ def test_a_window_watcher_that_could_never_fire_is_refused_when_the_dag_is_parse
         KafkaWindowEventTrigger(**{"width": "PT1H", "topics": "a", **parameters})
 
 
+def test_the_interval_of_a_watcher_may_be_a_timedelta() -> None:
+    for trigger in (
+        KafkaLagEventTrigger(topics="a", poke_interval=timedelta(minutes=2)),
+        KafkaWindowEventTrigger(topics="a", width="PT1H", poke_interval=timedelta(minutes=2)),
+    ):
+        assert trigger.serialize()[1]["poke_interval"] == 120.0
+
+
 # Windows
 
 
