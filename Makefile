@@ -83,8 +83,9 @@ bench-store: setup ## what a run asks of a work store on S3, counted at the serv
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations
 
-docs: setup ## docs/conformance.md anew from docs/rules.toml and the tests
+docs: setup ## docs/conformance.md anew from docs/rules.toml and the tests; docs/errors anew from error_pages.py
 	$(BIN)/python -m tests.conformance.document
+	$(BIN)/python -m tests.errors.document
 
 format: setup ## what ruff can put right
 	$(BIN)/ruff check --fix .

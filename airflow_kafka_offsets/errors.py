@@ -30,6 +30,7 @@
     │   ├── UnknownOutput                     the output holds batches that the log does not know
     │   ├── PlanReplaced                      a job or a commit of a plan that its batch does not have any more
     │   ├── LateAttempt                       a Spark job has written after another one took its place
+    │   ├── FormerDriverRuns                  the Spark driver of a plan that was replaced still runs
     │   ├── ReadNotVerified                   the reports do not show that the batch was read
     │   └── CommitConflict                    another commit to the group fenced this one off
     └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
@@ -40,15 +41,35 @@
             └── StoreDamaged                  an object of it is not what was written
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
-(Airflow sends exceptions between processes) and never holds a client's configuration.
+(Airflow sends exceptions between processes) and never holds a client's configuration. Each that is raised has a code:
+``str()`` begins with it and ends with the page that explains it, whose text is in ``error_pages``. The hundreds are the
+branches: 0 the request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 what does not answer. A
+code is never given to another class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
+
+DOCS_URL: str | None = None
+"""Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository."""
+
+CLIENT_SETTINGS = "bootstrap.servers, security.protocol and the credentials"
+"""What to look at where nobody answers. The command line names the option that they come from in its place."""
 
 _SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first few and the count
+
+
+def docs_page(name: str) -> str:
+    """Where a person finds a page of the docs."""
+    return f"docs/{name}.md" if DOCS_URL is None else f"{DOCS_URL}/{name}"
+
+
+def where_explained(code: str) -> str:
+    """Where a person finds the page of a code."""
+    return f"{docs_page(f'errors/{code}')} (kafka-offsets explain {code})"
 
 
 def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
@@ -60,10 +81,24 @@ def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
 
 @dataclass(eq=False)
 class KafkaOffsetsError(Exception):
-    """The root of the tree; ``exit_status`` is what the command line returns."""
+    """The root of the tree; ``exit_status`` is what the command line returns.
 
+    :cvar code: of each class that is raised; the others, which only group them, have none.
+    """
+
+    code: ClassVar[str] = ""
     exit_status = 1
     retriable = False
+
+    @property
+    def message(self) -> str:
+        """What, where and what now. Inside of another sentence this is what to use."""
+        return ""
+
+    def __str__(self) -> str:
+        if not self.code:
+            return self.message
+        return f"{self.code} {type(self).__name__}: {self.message}\nPage: {where_explained(self.code)}"
 
     def __reduce__(self) -> tuple[type[KafkaOffsetsError], tuple[object, ...]]:
         return type(self), tuple(getattr(self, f.name) for f in fields(self))
@@ -79,9 +114,12 @@ class RequestError(KafkaOffsetsError):
 class InvalidRequest(RequestError):
     """One or more parameters are wrong; ``problems`` has all of them, each a sentence that names the remedy."""
 
+    code = "AKO-001"
+
     problems: Sequence[str]
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         if len(self.problems) == 1:
             return self.problems[0]
         return f"{len(self.problems)} problems with the request:\n" + "\n".join(f"- {p}" for p in self.problems)
@@ -102,58 +140,82 @@ class PartitionsRefused(RefusedError):
     partitions: Sequence[str]
     remedy: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return f"{listed(self.partitions)}\n{self.remedy}"
 
 
 class DataLoss(PartitionsRefused):
     """Offsets that the plan would have to read are gone (retention, DeleteRecords, truncation)."""
 
+    code = "AKO-103"
+
 
 class NoCommittedOffset(PartitionsRefused):
     """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
+
+    code = "AKO-201"
 
 
 class NoPosition(PartitionsRefused):
     """A pipeline has no position yet, or its position lacks a partition."""
 
+    code = "AKO-301"
+
 
 class ResetRefused(PartitionsRefused):
     """A person sets a position while a batch is unfinished, or back over records without saying that this is meant."""
+
+    code = "AKO-311"
 
 
 class GroupMoved(PartitionsRefused):
     """The group holds what this pipeline did not write: somebody reset it, or a consumer used it."""
 
+    code = "AKO-202"
+
 
 class TopicRecreated(PartitionsRefused):
     """A topic's id is not the one that its offsets were kept for: the same name, another log."""
+
+    code = "AKO-101"
 
 
 class ReadNotVerified(PartitionsRefused):
     """The read reports do not show that exactly this batch was read; nothing was committed."""
 
+    code = "AKO-401"
+
 
 class CommitConflict(PartitionsRefused):
     """Another commit to the group began while this one was under way (``fencing="transaction"``)."""
 
+    code = "AKO-205"
     retriable = True
 
 
 class TopicVanished(PartitionsRefused):
     """A pattern no longer matches a topic that the checkpoint holds: deleted, or no longer authorised."""
 
+    code = "AKO-102"
+
 
 class EndBeforeStart(PartitionsRefused):
     """A requested end lies below the start, or beyond the end of the log."""
+
+    code = "AKO-106"
 
 
 class WindowIncomplete(PartitionsRefused):
     """A window that has to be complete ends past the newest record of some partition, so it may still grow."""
 
+    code = "AKO-107"
+
 
 class NothingToDiscover(PartitionsRefused):
     """No topic or partition matches; a sensor waits for it, an operator says so."""
+
+    code = "AKO-105"
 
 
 @dataclass(eq=False)
@@ -163,11 +225,14 @@ class GroupActive(RefusedError):
     :ivar members: one line a member: client id and host.
     """
 
+    code = "AKO-203"
+
     group_id: str
     state: str
     members: Sequence[str]
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         who = listed(self.members) if self.members else "(the broker does not list its members)"
         return (
             f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
@@ -179,11 +244,14 @@ class GroupActive(RefusedError):
 class ClusterChanged(RefusedError):
     """The connection leads to another cluster than the pipeline's position is of."""
 
+    code = "AKO-104"
+
     pipeline: str
     was: str
     now: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Pipeline {self.pipeline!r} has read cluster {self.was}, and the connection leads to cluster {self.now}. "
             "Offsets of one cluster mean nothing in another.\n"
@@ -199,12 +267,15 @@ class AnotherPipeline(RefusedError):
     :ivar writers: one line a partition: where, and whose mark.
     """
 
+    code = "AKO-204"
+
     pipeline: str
     group_id: str
     writers: Sequence[str]
     other: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Pipeline {self.pipeline!r} has no batch yet, and group {self.group_id!r} follows another pipeline:\n"
             f"{listed(self.writers)}\n"
@@ -217,12 +288,15 @@ class AnotherPipeline(RefusedError):
 class AnotherAirflow(RefusedError):
     """Another Airflow writes this pipeline's log or marks: staging and production on one bucket, or a move."""
 
+    code = "AKO-304"
+
     pipeline: str
     mine: str
     other: str
     where: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Pipeline {self.pipeline!r} is the one of Airflow {self.other} ({self.where}); this is Airflow "
             f"{self.mine}. Two would do each other's batches. Nothing was planned.\n"
@@ -235,11 +309,14 @@ class AnotherAirflow(RefusedError):
 class WorkStoreLost(RefusedError):
     """Airflow knows that this task has succeeded before, and neither work store nor group know of a batch."""
 
+    code = "AKO-302"
+
     pipeline: str
     store: str
     task: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Pipeline {self.pipeline!r} has no batch in work store {self.store}, but task {self.task} has succeeded "
             "before. Its position is lost: to apply the startup mode again would skip records, or read them twice.\n"
@@ -252,12 +329,15 @@ class WorkStoreLost(RefusedError):
 class StoreBehindGroup(RefusedError):
     """The group carries a mark of a later batch than the log has: the work store is an older copy."""
 
+    code = "AKO-303"
+
     pipeline: str
     store: str
     newest: int
     marked: int
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"The newest committed batch of pipeline {self.pipeline!r} in work store {self.store} is number "
             f"{self.newest}, and the group carries the mark of batch {self.marked}: the work store is an older copy.\n"
@@ -276,6 +356,8 @@ class OverlappingRun(RefusedError):
     :ivar next_entry: the name of the object in the work store that the next change of the batch's log creates.
     """
 
+    code = "AKO-305"
+
     holder: str
     batch: str
     dag_id: str
@@ -284,7 +366,8 @@ class OverlappingRun(RefusedError):
 
     retriable = True
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"{self.batch} is being done by {self.holder}, which is running. Nothing was planned or written.\n"
             "It ends when that run ends: wait for it, or mark it failed if it is stuck; the next try then takes over."
@@ -295,11 +378,14 @@ class OverlappingRun(RefusedError):
 class BatchClosed(RefusedError):
     """A person's word names a batch that it cannot change."""
 
+    code = "AKO-306"
+
     word: str
     batch: str
     why: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"{self.word} cannot change {self.batch}: {self.why}.\n"
             "Only the newest batch of a log, as long as nobody has committed it, can be planned anew or skipped; a "
@@ -315,12 +401,15 @@ class BatchGone(RefusedError):
     :ivar output: where its rows are, as far as that is known.
     """
 
+    code = "AKO-307"
+
     run: str
     batch: str
     why: str
     output: str | None = None
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         where = f" Its rows are in {self.output}." if self.output else ""
         return (
             f"Run {self.run} did {self.batch}, which {self.why}.{where} It was left as it is.\n"
@@ -337,12 +426,15 @@ class WindowOverlaps(RefusedError):
     :ivar withdrawn: whether this window was given up again, so that it blocks nobody.
     """
 
+    code = "AKO-308"
+
     window: str
     pipeline: str
     others: Sequence[str]
     withdrawn: bool
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         own = (
             "This window was withdrawn and blocks nobody."
             if self.withdrawn
@@ -361,11 +453,14 @@ class WindowOverlaps(RefusedError):
 class OutputTaken(RefusedError):
     """The output is the one of another pipeline, or of the other kind of batches of this one."""
 
+    code = "AKO-309"
+
     output: str
     owner: str
     asker: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Output {self.output} is the one of {self.owner}, and {self.asker} would write there too: its readers "
             "would find records twice.\n"
@@ -381,11 +476,14 @@ class UnknownOutput(RefusedError):
     :ivar keys: of those batches.
     """
 
+    code = "AKO-310"
+
     output: str
     batch: str
     keys: Sequence[str]
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Output {self.output} holds batches that {self.batch} does not know of, and whose records it may repeat:\n"
             f"{listed(self.keys)}\n"
@@ -398,11 +496,14 @@ class UnknownOutput(RefusedError):
 class PlanReplaced(RefusedError):
     """A job or a commit works by a plan that its batch does not have any more: it was late, or was taken for dead."""
 
+    code = "AKO-402"
+
     batch: str
     plan_id: str
     by: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return (
             f"Plan {self.plan_id} of {self.batch} was replaced by plan {self.by}, which overwrites its output. "
             "Nothing was read or committed by the old one.\n"
@@ -418,18 +519,40 @@ class LateAttempt(RefusedError):
     :ivar wrote: whether it may have written already.
     """
 
+    code = "AKO-403"
+
     what: str
     by: str
     output: str
     wrote: bool
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         if not self.wrote:
             return f"{self.what} stops before it writes: {self.by} has taken its place.\nThere is nothing to do."
         return (
             f"{self.what} comes too late: {self.by} has taken its place, and {self.output} may hold rows of both. No "
             "report was made, and that split does not count as verified any more.\n"
             "Clear the run from its Spark task on: Spark writes the split anew."
+        )
+
+
+@dataclass(eq=False)
+class FormerDriverRuns(RefusedError):
+    """The Spark driver of a run's former plan may still write, so the driver of the plan now is not started."""
+
+    code = "AKO-404"
+    driver: str
+    state: str
+
+    retriable = True
+
+    @property
+    def message(self) -> str:
+        return (
+            f"Driver {self.driver} of this run's former plan is {self.state}, and would overwrite what the driver of "
+            "the plan now would write. No driver was started.\n"
+            "Let the retries wait until it has ended, or kill it."
         )
 
 
@@ -449,25 +572,36 @@ class UnavailableError(KafkaOffsetsError):
 
     exit_status = 3
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return f"{self.what}: {self.reason}\n{self.remedy}"
 
 
 class ClusterUnavailable(UnavailableError):
     """The cluster could not be asked: unreachable, an error per partition, or no answer within the deadline."""
 
+    code = "AKO-501"
+
 
 class NotAuthorized(ClusterUnavailable):
     """The cluster answers, and does not let this client do that; names the right that is missing."""
+
+    code = "AKO-502"
 
 
 class CommitUnsettled(ClusterUnavailable):
     """The answer to a commit was an error that leaves open whether it arrived. To compare once more finds out."""
 
+    code = "AKO-503"
+
 
 class StoreUnavailable(UnavailableError):
     """The work store could not be read or written."""
 
+    code = "AKO-504"
+
 
 class StoreDamaged(StoreUnavailable):
     """An object of the work store is torn, altered, missing or of an unknown version; it is named."""
+
+    code = "AKO-505"

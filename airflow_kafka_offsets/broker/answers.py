@@ -61,7 +61,9 @@ class Refusals:
             what = f"{self._what} of {which}"
             raise not_authorized(what, self._where, error, f"{self._right} on topic {', '.join(topics[:20])}")
         lines = {**self.waiting, **{of: in_words(error) for of, error in self._errors.items()}}
-        raise ClusterUnavailable(f"Cannot {self._what} at {self._where}", _table(lines), "See the broker's log.")
+        raise ClusterUnavailable(
+            f"Cannot {self._what} at {self._where}", _table(lines), "See the broker's log, then try again."
+        )
 
     def settle(self) -> None:
         """Raise if there are any at all.

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from airflow_kafka_offsets.broker.config import address, admin_settings
-from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
+from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 
 T = TypeVar("T")
 
@@ -238,8 +238,7 @@ class Connection:
                 raise ClusterUnavailable(
                     f"No Kafka broker answers at {self.address}",
                     reason or self._heard.last() or in_words(error.args[0]),
-                    "Check bootstrap.servers, security.protocol and the credentials in the Kafka connection, and that "
-                    "the brokers can be reached from here.",
+                    f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
                     retriable=reason is None,
                 ) from None
             self._known_good = True

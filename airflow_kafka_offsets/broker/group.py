@@ -55,7 +55,7 @@ def describe_group(connection: Connection, group_id: str) -> GroupDescription:
             if error.code() in TRANSIENT:
                 raise
             what = f"Cannot describe group {group_id!r} at {connection.address}"
-            raise ClusterUnavailable(what, in_words(error), "See the broker's log.") from None
+            raise ClusterUnavailable(what, in_words(error), "See the broker's log, then try again.") from None
         members = tuple(f"{member.client_id} at {member.host}" for member in group.members)
         return GroupDescription(_STATES.get(group.state, group.state.name.title()), members)
 

@@ -25,7 +25,7 @@ class _GroupedArg(Arg):
     """An argument under a heading, which Airflow's own arguments do not have."""
 
     def __init__(self, option: Option) -> None:
-        super().__init__((option.flag,), dest=option.name, help=option.help, **option.arguments)  # type: ignore[no-untyped-call]
+        super().__init__((option.flag,), **option.keywords)  # type: ignore[no-untyped-call]
         self._option = option
 
     def add_to_parser(self, parser: argparse.ArgumentParser) -> None:

@@ -256,9 +256,20 @@ COMMANDS = (
         "release-output --output-name /lake/orders",
         (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),
     ),
+    Command(
+        "explain",
+        "explaining",
+        "The page of an error: what it means, how to look, each way out; without a code, all of them in a line each",
+        "explain AKO-101",
+        (Option("code", "AKO-101, or TopicRecreated", {"nargs": "?"}, positional=True), _OUTPUT),
+    ),
 )
 
 COMPLETION = Command(
-    "completion", "completing", "Print what makes your shell complete this command's words", "completion bash", ()
+    "completion",
+    "completing",
+    "Print what makes your shell complete this command's words",
+    "completion bash",
+    (Option("shell", "which shell", {"choices": ("bash", "zsh", "fish")}, positional=True),),
 )
 """Of the console script alone: Airflow's own completion knows Airflow's commands."""

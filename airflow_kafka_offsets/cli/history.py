@@ -148,7 +148,7 @@ def show(options: Options) -> int:
     if batch is None:
         raise NoPosition(
             [f"Pipeline {pipeline.checkpoint_id!r} has no batch in its log"],
-            f"It has {len(pipeline.windows())} windows: --windows lists them.",
+            f"It has {len(pipeline.windows())} windows: kafka-offsets show --windows lists them.",
         )
     return _show_one(pipeline, batch, options)
 

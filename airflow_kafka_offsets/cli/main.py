@@ -46,7 +46,7 @@ def run(command: Command, options: Mapping[str, Any]) -> int:
     except KafkaOffsetsError as error:
         from airflow_kafka_offsets.cli.typed import error_as_typed
 
-        print(f"{PROGRAM}: {error_as_typed(error, command)}", file=sys.stderr)
+        print(f"{PROGRAM}: {error_as_typed(error, command, options)}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -105,5 +105,6 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     completion.set_defaults(command=COMPLETION)
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    for option in COMPLETION.options:
+        add_option(completion, option)
     return parser

@@ -55,10 +55,16 @@ class Option:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     group: str = OTHER
     words: tuple[str, ...] = ()
+    positional: bool = False
 
     @property
     def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return self.name if self.positional else "--" + self.name.replace("_", "-")
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What ``argparse`` is told beside the flag; it refuses ``dest`` for an argument without one."""
+        return {"help": self.help, **self.arguments, **({} if self.positional else {"dest": self.name})}
 
 
 NUMBER = {"type": int, "metavar": "N"}
@@ -179,6 +185,6 @@ def add_option(parser: argparse.ArgumentParser, option: Option) -> None:
     """Add it under its heading."""
     groups = {group.title: group for group in parser._action_groups}  # argparse has no other way to ask for them
     group = groups.get(option.group) or parser.add_argument_group(option.group)
-    action = group.add_argument(option.flag, dest=option.name, help=option.help, **option.arguments)
+    action = group.add_argument(option.flag, **option.keywords)
     if option.words:
         action.completer = lambda **_: option.words  # type: ignore[attr-defined]  # argcomplete's, here and in Airflow

@@ -35,12 +35,12 @@ class KafkaOffsetsHook(KafkaBaseHook):
         try:
             config: Mapping[str, Any] = self.get_conn
         except ValueError as error:
-            raise InvalidRequest((f"The Kafka connection {self.kafka_config_id!r} cannot be used: {error}",)) from None
+            raise InvalidRequest((f"kafka_config_id {self.kafka_config_id!r} cannot be used: {error}",)) from None
         except AirflowNotFoundException:
             raise InvalidRequest(
                 (
-                    f"There is no connection {self.kafka_config_id!r}: create one of type 'kafka' whose extra holds at "
-                    'least {"bootstrap.servers": "host:9092"}, or name another with kafka_config_id.',
+                    f"kafka_config_id is {self.kafka_config_id!r}, and there is no such connection: create one of "
+                    'type \'kafka\' whose extra holds at least {"bootstrap.servers": "host:9092"}, or name another.',
                 )
             ) from None
         return config

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.request.bounds import Partition
@@ -17,6 +18,8 @@ from airflow_kafka_offsets.pipeline.clock import now_ms
 
 PIPELINE_XCOM = "pipeline"
 """The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""
+SUMMARY_XCOM = "summary"
+"""The key under which resolve and commit push what they did, in words: for people in Airflow's UI."""
 
 _FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -38,6 +41,13 @@ class AirflowSurroundings:
     def is_running(self, run: RunKey) -> bool:
         ti = self.context["ti"]
         return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]))
+
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        try:
+            states = self.context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
+        except AirflowRuntimeError:  # worth knowing, and never worth a failure
+            return []
+        return sorted(task for task, state in states.get(run.run_id, {}).items() if state == "failed")
 
     def has_succeeded_before(self, run: RunKey) -> bool:
         """Whether the task has succeeded for this pipeline in another run, earlier or later than this one.

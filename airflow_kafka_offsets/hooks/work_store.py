@@ -35,7 +35,7 @@ def _default_store() -> str:
     if elsewhere:
         raise InvalidRequest(
             (
-                f"There is no work store, and {', '.join(elsewhere)} may run tasks on several machines: the default, a "
+                f"work_store is not set, and {', '.join(elsewhere)} may run tasks on several machines: the default, a "
                 "folder in AIRFLOW_HOME, is one machine's. Set [kafka_offsets] work_store "
                 "(AIRFLOW__KAFKA_OFFSETS__WORK_STORE) to a place that all of them and the Spark drivers reach, such as "
                 "s3://bucket/folder, or file:///folder on a shared disk.",
@@ -60,5 +60,5 @@ def _airflows_file_system(location: Location) -> Any:
         return ObjectStoragePath(f"{location.kind}://{location.bucket}", conn_id=location.connection).fs
     except AirflowNotFoundException:
         raise InvalidRequest(
-            (f"The work store {location.uri} names the connection {location.connection!r}, and there is none.",)
+            (f"work_store {location.uri} names the connection {location.connection!r}, and there is none.",)
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -12,15 +13,18 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, X
 
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.surroundings import run_key, this_airflow
+from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
 from airflow_kafka_offsets.operators.resolve import INLINE_LIMIT, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch
+from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch, left_in_kafka
+from airflow_kafka_offsets.pipeline.said import committed_sentence
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.task_docs import COMMIT_DOC
 
 
 class CommitOffsetsOperator(BaseOperator):
@@ -59,7 +63,7 @@ class CommitOffsetsOperator(BaseOperator):
             given = kwargs.pop("outlets", None) or []
             given = list(given) if isinstance(given, Sequence) else [given]
             kwargs["outlets"] = given if asset in given else [*given, asset]
-        super().__init__(trigger_rule=trigger_rule, **kwargs)
+        super().__init__(trigger_rule=trigger_rule, **{"doc_md": COMMIT_DOC, **kwargs})
         refuse_depends_on_past(self)
         self.plan = plan
         self.kafka_config_id = kafka_config_id
@@ -86,11 +90,11 @@ class CommitOffsetsOperator(BaseOperator):
         if self.plan is None:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
         try:
-            outcome = self._commit(_reference(self.plan), context)
+            outcome, left = self._commit(_reference(self.plan), context)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        self._say(outcome)
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(outcome, left))
         plan = outcome.plan
         return {
             "batch": plan.batch.key if plan and plan.batch else None,
@@ -100,7 +104,8 @@ class CommitOffsetsOperator(BaseOperator):
             "not_committed": outcome.group.left_alone,
         }
 
-    def _commit(self, plan: Mapping[str, Any], context: Any) -> CommitOutcome:
+    def _commit(self, plan: Mapping[str, Any], context: Any) -> tuple[CommitOutcome, int | None]:
+        """What was committed, and how much is left in Kafka, as far as that is known."""
         pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
         self.log.info(
             "Pipeline %s, %s, plan %s, work store %s",
@@ -112,7 +117,9 @@ class CommitOffsetsOperator(BaseOperator):
         handed = Handed(plan["stored_as"], plan["plan_id"])
         me = Actor(_resolve_run(plan, context), this_airflow())
         with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
-            return commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
+            done = commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
+            left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.window else None
+        return done, left
 
     def _publish(self, context: Any, plan: OffsetPlan | None) -> None:
         """The asset's event: what was read; or none, where downstream DAGs have nothing new to look at."""
@@ -128,18 +135,19 @@ class CommitOffsetsOperator(BaseOperator):
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
 
-    def _say(self, outcome: CommitOutcome) -> None:
-        plan = outcome.plan
+    def _say(self, outcome: CommitOutcome, left: int | None) -> str:
+        """What became of the group, then in one sentence what was committed and what is left."""
+        plan, last = outcome.plan, committed_sentence(outcome, left)
         if outcome.group.left_alone:
             self.log.info("The group was left alone: %s", outcome.group.left_alone)
         else:
-            self.log.info("The group follows in %d partitions", len(outcome.written))
-        if plan is None:
-            self.log.info("This run committed nothing: it had no batch to do.")
-        elif outcome.by_this:
-            self.log.info("This run committed %s: up to %d records.", plan.batch, plan.record_count_upper_bound)
-        else:
-            self.log.info("%s was committed before; its reads are verified.", str(plan.batch).capitalize())
+            self.log.info(
+                "The group follows in %s:\n%s",
+                counted(len(outcome.written), "partition"),
+                moves_table(outcome.written),
+            )
+        self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
+        return last
 
 
 def refuse_depends_on_past(*tasks: DependencyMixin) -> None:
@@ -198,7 +206,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
     """
     resolve = next((operator for operator, _ in reference.iter_references()), None)
     if not isinstance(resolve, ResolveStartupOffsetsOperator):
-        raise AirflowFailException(
+        raise _no_plan(
             f"There is no XCom 'plan' of task {getattr(resolve, 'task_id', '?')}, and only for a "
             "ResolveStartupOffsetsOperator that is not mapped the work store can be asked instead. Clear that task."
         )
@@ -212,13 +220,13 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         raise AirflowFailException(str(error)) from None
     taken = pipeline.batch_of_run(run)
     if taken is None:
-        raise AirflowFailException(
+        raise _no_plan(
             f"There is no XCom 'plan' of task {resolve.task_id}, and pipeline {pipeline.checkpoint_id!r} in work store "
             f"{pipeline.store.uri} has no batch of this run: there is nothing to commit. Clear task {resolve.task_id}."
         )
     batch = pipeline.read(taken.folder) if taken.folder else None
     if batch is not None and not require_report and batch.log.holder.run != run:
-        raise AirflowFailException(
+        raise _no_plan(
             f"There is no XCom 'plan' of task {resolve.task_id}, {batch.log.holder} has taken {batch.log.plan.batch} "
             f"since, and there are no reports that show which plan Spark has read. Clear task {resolve.task_id}."
         )
@@ -229,6 +237,10 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         "plan_id": batch.log.plan.plan_id if batch else None,
         "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
     }
+
+
+def _no_plan(problem: str) -> AirflowFailException:
+    return AirflowFailException(str(InvalidRequest((problem,))))
 
 
 def _ranges(plan: OffsetPlan) -> dict[str, dict[str, list[int]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -11,12 +12,13 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets.errors import InvalidRequest, OverlappingRun, RequestError
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
 from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
 from airflow_kafka_offsets.hooks.settled import is_settled, unsettled
 from airflow_kafka_offsets.hooks.surroundings import (
     PIPELINE_XCOM,
+    SUMMARY_XCOM,
     AirflowSurroundings,
     occasion_of,
     run_conf,
@@ -26,6 +28,7 @@ from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.model import IsolationLevel
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.table import plan_table
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
@@ -48,10 +51,12 @@ from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.said import first_sentence, last_sentence
 from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.spark.sinks.choice import SinkWords, problems_of, sink_arguments, sink_of
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.task_docs import RESOLVE_DOC
 from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFreeTrigger
 
 INLINE_LIMIT = 500  # partitions; above, the XCom has the reference and its digest only
@@ -69,7 +74,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     XCom ``return_value``: one list of ``application_args`` for each split to start, for
     ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to do.
     ``plan``: the batch by reference, and as JSON up to 500 partitions, for ``CommitOffsetsOperator``. ``pipeline``: its
-    name, as the command line takes it for ``--checkpoint-id``.
+    name, as the command line takes it for ``--checkpoint-id``. ``summary``: what the run does and why, in words.
     ``starting_offsets``, ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions
     with records, for jobs that do not use ``read_batch``.
 
@@ -236,7 +241,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         given = dict(locals())
-        super().__init__(**kwargs)
+        super().__init__(**{"doc_md": RESOLVE_DOC, **kwargs})
         for name in PARAMETERS:
             setattr(self, name, given[name])
         self._refuse_what_is_wrong()
@@ -296,7 +301,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         try:
             until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
             pipeline = self.pipeline_log(context, hook)
-            assignment = self._assignment(context, hook, pipeline)
+            assignment, about = self._assignment(context, hook, pipeline)
             arguments = _arguments(assignment, pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"))
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
@@ -308,30 +313,31 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             trigger = BatchFreeTrigger(held.dag_id, held.run_id, *where, until_ms, POKE_INTERVAL_S)
             self.defer(trigger=trigger, method_name="execute_after_wait")
         self._push(context, assignment, pipeline)
-        self._say(assignment)
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
         own = [*(sink_arguments(self.sink) if self.sink else ()), *map(str, self.application_args)]
         return [[*own, *of_split] for of_split in arguments]
 
-    def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> Assignment:
+    def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
+        """What the run does; and what it was asked, for the lines after the first one."""
         conf = run_conf(context)
-        if conf is not None:
-            self.log.info("By this run's conf: %s", conf)
+        about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = with_conf(parameters_of(RequestParameters, self), conf)
         output = sink_of(self.sink).output if self.sink else self.output_name
         asked = replace(asked, checkpoint_id=pipeline.checkpoint_id, output_name=output)
         request = request_for(hook.client_config, asked, occasion_of(context))
         scope = request.scope
-        self.log.info(
-            "Pipeline %s: %s, group %s, work store %s",
-            pipeline.checkpoint_id,
-            scope.subscription_words,
-            scope.group_id,
-            pipeline.store.uri,
+        about.append(
+            f"Pipeline {pipeline.checkpoint_id}: {scope.subscription_words}, group {scope.group_id}, work store "
+            f"{pipeline.store.uri}"
         )
         around = AirflowSurroundings(context, pipeline.checkpoint_id)
-        with hook.open_cluster() as cluster:
-            asker = Asker(request, run_key(context), pipeline, cluster, around)
-            return plan_window(asker) if request.window else plan_batch(asker)
+        try:
+            with hook.open_cluster() as cluster:
+                asker = Asker(request, run_key(context), pipeline, cluster, around)
+                return (plan_window(asker) if request.window else plan_batch(asker)), about
+        except KafkaOffsetsError:  # it does nothing, so there is no line to come first
+            self._tell(about)
+            raise
 
     def _overlap_timeout_ms(self) -> int:
         try:
@@ -339,24 +345,22 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         except ValueError as error:
             raise InvalidRequest((f"overlap_timeout {error}.",)) from None
 
-    def _say(self, assignment: Assignment) -> None:
-        plan = assignment.plan
+    def _say(self, assignment: Assignment, about: Sequence[str]) -> str:
+        """What the run does and why; by which plan; what is read, lost and skipped. The first and the last of it."""
+        plan, first = assignment.plan, first_sentence(assignment.said, assignment.waiting)
+        last = last_sentence(plan, len(assignment.splits))
+        self.log.info(first)
+        self._tell(about)
         for warning in (*assignment.warnings, *(plan.warnings if plan else ())):
             self.log.warning(warning)
         if plan is not None:
-            self.log.info(
-                "Plan %s: up to %d records of %d partitions (%d of them empty), lost %d, skipped %d",
-                plan.plan_id,
-                plan.record_count_upper_bound,
-                len(plan.partitions),
-                len(plan.partitions) - len(plan.to_read()),
-                plan.lost,
-                plan.skipped,
-            )
-        waiting = f"; {assignment.waiting} records that have come since wait for the next run" * bool(
-            assignment.waiting
-        )
-        self.log.info("This run %s%s.", assignment.said, waiting)
+            self.log.info("Plan %s of %s:\n%s", plan.plan_id, plan.batch, plan_table(plan))
+        self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
+        return f"{first} {last}"
+
+    def _tell(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.log.info(line)
 
     def _push(self, context: Any, assignment: Assignment, pipeline: PipelineLog) -> None:
         ti, plan, batch = context["ti"], assignment.plan, assignment.batch

@@ -20,7 +20,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
 from airflow_kafka_offsets.hooks.spark_installation import (
     find_spark,
     packages_for,
@@ -29,18 +29,22 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     variables_for,
 )
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
+from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.sinks.choice import format_of_arguments
+from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
 _LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
+_DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 _CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded
 
 
 class SparkSubmitPlanOperator(SparkSubmitOperator):
     """``SparkSubmitOperator`` that re-attaches to a driver of the same plan, unless the task was cleared since.
 
-    ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns.
+    ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
+    its batch and split in Airflow's UI.
 
     :param application: the PySpark job; default: the one that is in this package, which writes to the sink that the
         resolve task was told.
@@ -64,8 +68,22 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             conf=conf,
             packages=packages,
             spark_binary=spark_binary,
-            **kwargs,
+            **{**_DEFAULTS, **kwargs},
         )
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """As of any operator; what a mapped task shows comes from here and not from ``__init__``."""
+        return super().partial(**{**_DEFAULTS, **kwargs})
+
+    @property
+    def batch_and_split(self) -> str:
+        """``batch 7, split 0``; empty where the arguments are no batch's, which the task itself refuses."""
+        try:
+            job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
+        except InvalidRequest:
+            return ""
+        return f"{_batch_of(job.plan_object)}, split {job.split}"
 
     def execute(self, context: Any) -> None:
         try:
@@ -134,7 +152,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver, and remember it with its plan and the number of clears so far.
 
-        :raises RuntimeError: a driver of the plan that this one replaces is still running.
+        :raises FormerDriverRuns: a driver of the plan that this one replaces is still running.
         """
         states = context.get("task_state_store")
         if states is None:
@@ -171,10 +189,16 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             return None
         if last["job"] == self._job:
             return driver
-        raise RuntimeError(
-            f"Driver {driver} of this run's former plan is {status}, and would overwrite what the driver of the plan "
-            "now would write. Let the retries wait until it has ended, or kill it."
-        )
+        raise FormerDriverRuns(driver, status)
+
+
+def _batch_of(plan_object: str) -> str:
+    """In words, the batch whose log has that object: its folder is named after it."""
+    *_, name, _entry = plan_object.split("/")
+    if name.isdigit():
+        return f"batch {int(name)}"
+    window = time_claim_of_name(name)
+    return str(window) if window is not None else f"window {name}"
 
 
 def _clears(context: Any) -> int:

@@ -6,17 +6,21 @@ group follows afterwards, and who dies in between leaves that to the retry or to
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, PlanReplaced, StoreUnavailable
+from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, ClusterUnavailable, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.position import position_after
 from airflow_kafka_offsets.pipeline.group import Cluster, Mirrored, group_moved, mirror, signature_of
+from airflow_kafka_offsets.pipeline.present import describe_present
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.reads import require_read
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,25 @@ def commit_batch(
     if batch.log.plan.window:
         return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
     return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, known=batch, dry_run=dry_run, as_if=as_if))
+
+
+def left_in_kafka(plan: OffsetPlan, cluster: Cluster) -> int | None:
+    """How many offsets of the plan's partitions have come since it was planned; ``None`` where nobody can tell now.
+
+    The batch is committed when this is asked: whatever goes wrong here is no reason to fail.
+    """
+    try:
+        description = describe_present(cluster, plan.topic_ids)
+        if description is None or description.cluster_id != plan.cluster_id:
+            return None
+        ids = {name: topic.topic_id for name, topic in description.topics.items()}
+        present = {tp for tp in description.partitions() if ids[tp.topic] == plan.topic_ids.get(tp.topic)}
+        planned = {p.topic_partition: p.end_offset for p in plan.partitions if p.topic_partition in present}
+        ends = cluster.end_offsets(list(planned), plan.isolation_level) if planned else {}
+    except ClusterUnavailable as error:
+        log.info("What is left in Kafka is not known: %s", error.message)
+        return None
+    return sum(max(0, ends[tp].offset - end) for tp, end in planned.items())
 
 
 def _refuse_another_store(pipeline: PipelineLog, folder: str, me: Actor) -> None:

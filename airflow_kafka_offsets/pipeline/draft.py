@@ -261,7 +261,7 @@ def known_timestamp_types(cluster: OffsetReader, topics: Collection[str]) -> dic
     try:
         return cluster.timestamp_types(topics)
     except ClusterUnavailable as error:
-        log.info("Whose clock the timestamps are is not known: %s", error)
+        log.info("Whose clock the timestamps are is not known: %s", error.message)
         return {}
 
 

@@ -220,7 +220,7 @@ def _answer(
         return ClusterUnavailable(
             "Cannot tell the lag",
             f"{cut[0]} ends below the log start of a moment ago",
-            "The log was cut while it was looked at; it is looked at again.",
+            "The log was cut while it was looked at. Try again; a sensor does.",
             retriable=True,
         )
     offsets, mark = _position(question, description, held)

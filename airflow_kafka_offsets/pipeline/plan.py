@@ -59,6 +59,15 @@ from airflow_kafka_offsets.pipeline.group import (
     sign,
 )
 from airflow_kafka_offsets.pipeline.records import look_for_records
+from airflow_kafka_offsets.pipeline.said import (
+    NOTHING_AT_FIRST,
+    does,
+    does_once_more,
+    has_nothing,
+    leaves,
+    leaves_for_good,
+    plans_next,
+)
 from airflow_kafka_offsets.pipeline.surroundings import Surroundings
 from airflow_kafka_offsets.stores.outputs import Kind, claim_output
 from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
@@ -76,7 +85,7 @@ class Assignment:
 
     :ivar batch: ``None``: there is nothing to do.
     :ivar splits: the splits that Spark jobs are started for.
-    :ivar said: what the run does and why, in a sentence.
+    :ivar said: what the run does and why; goes on after "This run".
     :ivar waiting: how many offsets have come since the batch was planned: the next run's.
     """
 
@@ -281,7 +290,7 @@ def _decide(asker: Asker, seen: Seen) -> Assignment | None:
     """Carry out the next step; ``None`` where somebody was faster."""
     own = seen.own
     if own is not None and own.folder is None:
-        return Assignment(None, (), "this run found nothing to do when it was first tried")
+        return Assignment(None, (), NOTHING_AT_FIRST)
     batch = seen.newest if own is None else _own_batch(asker, seen, own)
     step = next_step(
         asker.me,
@@ -303,7 +312,7 @@ def _decide(asker: Asker, seen: Seen) -> Assignment | None:
         case DoAgain(), StoredBatch():
             return _do_again(asker, seen, batch)
         case Leave(by), StoredBatch():
-            return leave(asker, batch, f"{batch.log.plan.batch} was done by {by} and is left as it is")
+            return leave(asker, batch, leaves(str(batch.log.plan.batch), by))
     raise AssertionError(f"{step} without a batch")
 
 
@@ -354,15 +363,16 @@ def _plan_next(asker: Asker, seen: Seen) -> Assignment | None:
     plan = _draft_next(asker, seen)
     if plan.empty and not _orders_something(asker, seen) and not _records_something(plan, seen.position):
         asker.pipeline.bind(asker.run, None)
-        return Assignment(None, (), "nothing has come since the last batch", warnings=plan.warnings)
+        return Assignment(None, (), has_nothing(seen.after), warnings=plan.warnings)
     number = seen.next_number
     key = new_key(number, request.occasion.now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
     plan = replace(asker.signed(plan), batch=BatchName(key, number, seen.after))
     batch = asker.pipeline.begin(number, Planned(plan, seen.position))
     if batch is None or not asker.pipeline.is_newest(batch):
         return None
+    adopts = bool(seen.foreign) and request.policies.on_group_moved == "adopt-group"
     return _settle(
-        asker, seen, batch, f"plans {plan.batch}{f' under restart {seen.restart!r}' if seen.restart else ''}"
+        asker, seen, batch, plans_next(plan, restart=seen.restart, adopts=adopts, told_by_group=seen.told_by_group)
     )
 
 
@@ -433,9 +443,8 @@ def _do(asker: Asker, seen: Seen, batch: StoredBatch, take: bool) -> Assignment 
         return _replan(
             asker, seen, batch, planned_anew(plan, fresh, f"records are gone: {'; '.join(records.lines[:3])}")
         )
-    whose = "does" if batch.log.holder == asker.me else f"does again, which {batch.log.holder} did not finish,"
-    waiting = records.waiting
-    return _take(asker, seen, batch, take, tuple(splits_to_start(plan)), f"{whose} {plan.batch}", waiting)
+    said = does(str(plan.batch), batch.log, asker.me, asker.around)
+    return _take(asker, seen, batch, take, tuple(splits_to_start(plan)), said, records.waiting)
 
 
 def _why_anew(asker: Asker, seen: Seen) -> str | None:
@@ -494,12 +503,14 @@ def _do_again(asker: Asker, seen: Seen, batch: StoredBatch) -> Assignment | None
         if asker.request.words.redo:
             raise DataLoss(records.lines, f"{plan.batch} is committed, and its output stays as it is. Leave out redo.")
         log.warning("The records of %s are gone: %s", plan.batch, "; ".join(records.lines))
-        return leave(asker, batch, f"leaves {plan.batch}: it is committed, and its records are gone from Kafka")
+        return leave(asker, batch, leaves_for_good(str(plan.batch)))
     splits = splits_to_start(plan)
     taken = batch.append(Taken(asker.me, asker.request.occasion.now_ms, highest_attempts(batch, splits)))
     if taken is None:
         return None
-    return _settle(asker, seen, taken, f"does {plan.batch} once more", waiting=records.waiting)
+    assert batch.log.committed is not None  # or it would not be done again
+    said = does_once_more(str(plan.batch), batch.log.committed, asker.me)
+    return _settle(asker, seen, taken, said, waiting=records.waiting)
 
 
 def leave(asker: Asker, batch: StoredBatch, said: str) -> Assignment | None:

@@ -36,7 +36,9 @@ class Redo:
         if self.records.there:
             return None
         name = self.batch.log.plan.batch
-        return DataLoss(self.records.lines, f"{name} is committed, and its output stays as it is: nothing was written.")
+        return DataLoss(
+            self.records.lines, f"{name} is committed, and its output stays as it is. Leave it: there is nothing to do."
+        )
 
     def arguments(self, bootstrap_servers: str | None) -> dict[int, list[str]]:
         """The Spark job's, by split."""

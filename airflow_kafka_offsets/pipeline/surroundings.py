@@ -22,6 +22,9 @@ class Surroundings(Protocol):
     def has_succeeded_before(self, run: RunKey) -> bool:
         """Whether the run's task has succeeded in an earlier run."""
 
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        """The tasks of the DAG run that have failed, as far as that is known; for a log line, never for a decision."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoAirflow:
@@ -34,3 +37,6 @@ class NoAirflow:
 
     def has_succeeded_before(self, run: RunKey) -> bool:
         return False
+
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        return []

@@ -44,6 +44,7 @@ from airflow_kafka_offsets.pipeline.plan import (
     put_on_record,
 )
 from airflow_kafka_offsets.pipeline.records import look_for_records
+from airflow_kafka_offsets.pipeline.said import does, does_once_more, leaves_for_good
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_read
 
@@ -76,7 +77,9 @@ def _try(asker: Asker) -> Assignment | None:
         case PlanNext(), None:
             plan = replace(_draft(asker), batch=batch_name_of(claim, pipeline.checkpoint_id))
             begun = pipeline.begin_window(claim.name, Planned(plan))
-            return None if begun is None else _settle(asker, begun, claim, f"plans {claim}")
+            return (
+                None if begun is None else _settle(asker, begun, claim, f"plans the {claim}: no run has planned it yet")
+            )
         case Wait(holder), StoredBatch():
             raise overlapping(holder, batch)
         case Do(take), StoredBatch():
@@ -128,7 +131,11 @@ def _do(asker: Asker, batch: StoredBatch, claim: Claim, take: bool) -> Assignmen
     else:
         splits = tuple(splits_to_start(plan))
     taken = batch.append(Taken(asker.me, request.occasion.now_ms)) if take else batch
-    return None if taken is None else _settle(asker, taken, claim, f"does the {claim}", splits)
+    return (
+        None
+        if taken is None
+        else _settle(asker, taken, claim, does(f"the {claim}", batch.log, asker.me, asker.around), splits)
+    )
 
 
 def _do_again(asker: Asker, batch: StoredBatch, claim: Claim) -> Assignment | None:
@@ -143,13 +150,15 @@ def _do_again(asker: Asker, batch: StoredBatch, claim: Claim) -> Assignment | No
         if request.words.redo:
             raise DataLoss(records.lines, f"The {claim} is committed, and its output stays as it is. Leave out redo.")
         log.warning("The records of the %s are gone: %s", claim, "; ".join(records.lines))
-        return leave(asker, batch, f"leaves the {claim}: it is committed, and its records are gone from Kafka")
+        return leave(asker, batch, leaves_for_good(f"the {claim}"))
     splits = splits_to_start(plan)
     taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits)))
     if taken is None:
         return None
     asker.pipeline.bind(asker.run, taken)
-    return Assignment(taken, tuple(splits), f"does the {claim} once more{_found_now(asker, plan)}")
+    assert batch.log.committed is not None  # or it would not be done again
+    said = does_once_more(f"the {claim}", batch.log.committed, asker.me, "each run of a window writes it anew")
+    return Assignment(taken, tuple(splits), f"{said}{_found_now(asker, plan)}")
 
 
 def _found_now(asker: Asker, plan: OffsetPlan) -> str:
@@ -157,7 +166,7 @@ def _found_now(asker: Asker, plan: OffsetPlan) -> str:
     try:
         more = _draft(asker).record_count_upper_bound - plan.record_count_upper_bound
     except RefusedError as error:
-        log.info("What the same look-up would find now is not known: %s", error)
+        log.info("What the same look-up would find now is not known: %s", error.message)
         return ""
     return f"; the same look-up would find {more:+d} records now (re_plan takes them)" if more else ""
 

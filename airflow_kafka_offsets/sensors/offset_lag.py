@@ -10,6 +10,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
+from airflow_kafka_offsets.task_docs import LAG_DOC
 from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
 
 _WATCHED = (
@@ -56,6 +57,7 @@ class OffsetLagSensor(WaitingSensor):
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     """
 
+    task_doc = LAG_DOC
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",

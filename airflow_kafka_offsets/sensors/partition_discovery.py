@@ -14,6 +14,7 @@ from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 
 
@@ -39,6 +40,7 @@ class PartitionDiscoverySensor(WaitingSensor):
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     """
 
+    task_doc = PARTITIONS_DOC
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import (
@@ -45,6 +45,7 @@ class WaitingSensor(BaseSensorOperator):
     """
 
     ui_color = "#e6f2e6"
+    task_doc: ClassVar[str | None] = None  # what the UI shows where the DAG's author says nothing else
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class WaitingSensor(BaseSensorOperator):
             poke_interval=self._wrong.take("poke_interval", lambda: parse_seconds(poke_interval), 60.0),
             timeout=self._wrong.take("timeout", lambda: parse_seconds(TIMEOUT_S if timeout is None else timeout), 0.0),
             mode=mode or "poke",
-            **kwargs,
+            **{"doc_md": self.task_doc, **kwargs},
         )
         self.deferrable = is_deferrable(mode) if deferrable is None else deferrable
         self._missing = ""  # of the last look

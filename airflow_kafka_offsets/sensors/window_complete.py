@@ -17,6 +17,7 @@ from airflow_kafka_offsets.offsets.request.widths import parse_width
 from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
+from airflow_kafka_offsets.task_docs import WINDOW_DOC
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
 
 
@@ -52,6 +53,7 @@ class WindowCompleteSensor(WaitingSensor):
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
 
+    task_doc = WINDOW_DOC
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",

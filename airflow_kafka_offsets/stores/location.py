@@ -55,7 +55,7 @@ def location_of(uri: str) -> Location:
     if not separator or scheme not in _KINDS:
         raise InvalidRequest(
             (
-                f"The work store {uri} cannot be used: give {_KNOWN}. Other stores are refused until it is shown that "
+                f"work_store {uri} cannot be used: give {_KNOWN}. Other stores are refused until it is shown that "
                 "of two writers of one name exactly one wins there.",
             )
         )
@@ -67,5 +67,5 @@ def location_of(uri: str) -> Location:
         connection, bucket, account = "", connection, bucket.partition(".")[0]
     parts = [part for part in folder.split("/") if part]
     if not bucket or {".", ".."} & set(parts):
-        raise InvalidRequest((f"The work store {uri} names no bucket or no proper folder: give {_KNOWN}.",))
+        raise InvalidRequest((f"work_store {uri} names no bucket or no proper folder: give {_KNOWN}.",))
     return Location(uri, kind, "/".join([bucket, *parts]), connection or None, account)

@@ -43,7 +43,7 @@ def machines_file_system(location: Location) -> Any:
     if location.connection is not None:
         raise InvalidRequest(
             (
-                f"The work store {location.uri} names the connection {location.connection!r}, and there is no Airflow "
+                f"work_store {location.uri} names the connection {location.connection!r}, and there is no Airflow "
                 "here to look it up: leave it out, and set the store's own environment variables.",
             )
         )

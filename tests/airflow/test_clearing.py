@@ -34,7 +34,7 @@ def test_a_whole_run_that_was_passed_is_told_who_has_done_its_batch_and_leaves_i
     assert again.state == "success"
     assert again.states("orders.read") in (["skipped"], ["removed"]), "the mapped task that there was has no place now"
     assert again.states("orders.commit") == ["success"]
-    assert "batch 1 was done by run batch/" in said()
+    assert "leaves batch 1 as it is: it was done by run batch/" in said()
     assert (orders.rows, orders.newest.log, orders.committed) == (before, log, {0: 5})
 
 
@@ -64,7 +64,7 @@ def test_a_task_of_a_run_that_was_passed_repeats_and_doubles_nothing(
     again = orders.clear(passed, task_id, reject=False)
 
     assert again.state == "success"
-    assert "Batch 1 was committed before; its reads are verified." in said()
+    assert "Batch 1 was committed before: up to 5 records of 1 partition; " in said()
     assert orders.committed == {0: 5}
     assert orders.run().state == "success"
     assert orders.is_exact()
@@ -80,7 +80,10 @@ def test_a_run_that_has_committed_does_its_own_batch_once_more(orders: Orders, s
     again = orders.clear(first, "orders.wait_for_partitions")
 
     assert again.state == "success"
-    assert "This run does batch 1 once more; 3 records that have come since wait for the next run." in said()
+    assert (
+        "This run does batch 1 once more: it committed it before, and was started again; 3 records that have come "
+        "since wait for the next run." in said()
+    )
     assert (orders.key, orders.attempts(), [len(rows) for rows in orders.rows.values()]) == (key, 2, [5])
     assert orders.run().state == "success"
     assert orders.is_exact()
@@ -124,7 +127,7 @@ def test_a_run_that_had_nothing_to_do_has_nothing_to_do_when_it_is_cleared(order
     again = orders.clear(idle, "orders.wait_for_partitions")
 
     assert (again.state, again.states("orders.read")) == ("success", ["skipped"])
-    assert "found nothing to do when it was first tried" in said()
+    assert "This run has nothing to do: it found nothing when it was first tried." in said()
     assert orders.committed == {0: 2}
 
 

@@ -11,6 +11,7 @@ from airflow_kafka_offsets import CommitOffsetsOperator
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.pipeline.clock import now_ms
+from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.dag_runs import RunResult
@@ -181,23 +182,87 @@ def test_a_plan_that_is_none_is_named_with_what_to_give(airflow: Any) -> None:
 
 
 def test_the_log_says_which_pipeline_it_is_what_the_run_does_and_what_it_has_done(
-    orders: Orders, said: Callable[[], str]
+    orders: Orders, said: Callable[[], str], xcom: Callable[..., Any]
 ) -> None:
     orders.produce(3)
-    assert orders.run().state == "success"
+    result = orders.run()
+    assert result.state == "success"
     text = said()
     name = f"Pipeline {orders.group}/batch/orders.resolve"
+    first = "This run plans batch 1: it is the pipeline's first, so earliest-offset decides where it starts."
+    last = "1 Spark job reads up to 3 records of 1 partition; nothing is lost or skipped."
+    done = (
+        "This run committed batch 1: up to 3 records of 1 partition; nothing is lost or skipped; nothing is left in "
+        "Kafka for the next run."
+    )
     lines = [
+        first,
         f"{name}: topics {orders.topic}, group {orders.group}, work store file://{STORE}",
-        "up to 3 records of 1 partitions (0 of them empty), lost 0, skipped 0",
-        "This run plans batch 1.",
+        "partition from why to records lost skipped",
+        f"{orders.topic}[0] 0 earliest → log start 3 3 0 0",
+        last,
         f"{name}, batches/00000000/0000000001, plan {orders.newest.log.plan.plan_id}, work store file://{STORE}",
-        "The group follows in 1 partitions",
-        "This run committed batch 1: up to 3 records.",
+        "The group follows in 1 partition: partition before after",
+        f"{orders.topic}[0] none 3",
+        done,
     ]
     places = [text.find(line) for line in lines]
     assert -1 not in places, lines[places.index(-1)]
     assert places == sorted(places)
+    assert name not in text[: places[0]], "the first line of the task says what the run does"
+    assert xcom("batch", result, "orders.resolve", "summary") == f"{first} {last}"
+    assert xcom("batch", result, "orders.commit", "summary") == done
+
+
+def test_a_run_that_skips_records_by_a_default_says_so_in_its_last_line_and_in_the_ui(
+    run: Callable[..., RunResult],
+    xcom: Callable[..., Any],
+    said: Callable[[], str],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connection says ``latest``, and the group has no commit."""
+    latest = airflow_home.connections({**broker.client_config, "auto.offset.reset": "latest"})
+    monkeypatch.setenv("AIRFLOW_CONN_SKIPS_BY_DEFAULT", latest["AIRFLOW_CONN_KAFKA_DEFAULT"])
+    name = topic(2)
+    filled(broker, name, 3, 4)
+    result = run("skips_by_default", {"topic": name, "group": group})
+    assert result.state == "success"
+    skipped = (
+        "up to 7 records are skipped although still in Kafka (no commit → latest by the client configuration's "
+        "auto.offset.reset)"
+    )
+    text = said()
+    resolved = f"No Spark job is started; the batch has up to 0 records of 0 partitions; {skipped}."
+    assert resolved in text
+    assert xcom("skips_by_default", result, "resolve", "summary").endswith(resolved)
+    done = f"This run committed batch 1: up to 0 records of 0 partitions; {skipped}; nothing is left in Kafka"
+    assert done in text
+    assert xcom("skips_by_default", result, "commit", "summary").startswith(done)
+
+
+def test_a_mapped_spark_task_is_named_after_its_batch_and_split(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(2)
+    filled(broker, name, 1, 1)
+    result = run("job_of_bad_manners", {"topic": name, "group": group, "splits": 2})
+    assert sorted(rendered_map_indexes(result, "orders.spark")) == ["batch 1, split 0", "batch 1, split 1"]
+
+
+def rendered_map_indexes(result: RunResult, task_id: str) -> list[str | None]:
+    """What Airflow's UI shows for the map index of each of a task's instances."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        query = select(TaskInstance.rendered_map_index).where(
+            TaskInstance.run_id == result.run_id, TaskInstance.task_id == task_id
+        )
+        return list(session.scalars(query))
 
 
 def test_a_refusal_that_time_or_a_person_may_end_is_tried_again(orders: Orders) -> None:

@@ -224,7 +224,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"partition_width": "1 hour"}, "partition_width is '1 hour'"),
     ({"idle_timeout": "soon"}, "idle_timeout is 'soon'"),
     ({"overlap_timeout": "soon"}, "overlap_timeout is 'soon'"),
-    ({"work_store": "dbfs:/x"}, "The work store dbfs:/x cannot be used"),
+    ({"work_store": "dbfs:/x"}, "work_store dbfs:/x cannot be used"),
     ({"application_args": "--output /x"}, "application_args is the string '--output /x'"),
     ({"filter_restored_partitions": "perhaps"}, "filter_restored_partitions is 'perhaps'; use true or false"),
     ({"application": None, "sink": {"format": "parquet"}}, "sink lacks 'path', which format 'parquet' needs"),

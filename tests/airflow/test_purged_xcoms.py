@@ -44,7 +44,7 @@ def test_a_run_that_found_nothing_new_still_renews_its_group(orders: Orders, pur
     purge(idle)
     said()
     assert orders.clear(idle, "orders.commit").states("orders.commit") == ["success"]
-    assert "The group follows in 1 partitions" in said()
+    assert "The group follows in 1 partition:" in said()
 
 
 def test_where_the_run_has_taken_nothing_the_commit_says_so_and_what_to_clear(orders: Orders, said: Said) -> None:

@@ -51,7 +51,11 @@ def test_whole_runs_leave_no_secret_anywhere(
     assert refused.states("orders.resolve") == ["failed"]
 
     logs = said()
-    assert (orders.topic in logs, "no such mode" in logs, "Waiting: batch 1 is being done" in logs) == (True,) * 3
+    assert (
+        orders.topic in logs,
+        "no such mode" in logs,
+        "Waiting: AKO-305 OverlappingRun: batch 1 is being done" in logs,
+    ) == (True,) * 3
     assert "hunter2" not in logs
     places = {"airflow.db": airflow, "1.json": airflow / "kafka_offsets", "0.json": orders.output}
     for name, folder in places.items():
@@ -75,7 +79,9 @@ def test_a_setting_that_librdkafka_refuses_is_named_without_its_value(
 
 
 def test_a_connection_that_does_not_exist_is_named(airflow: Path) -> None:
-    with pytest.raises(InvalidRequest, match="There is no connection 'no-such-connection'"):
+    with pytest.raises(
+        InvalidRequest, match="kafka_config_id is 'no-such-connection', and there is no such connection"
+    ):
         _ = KafkaOffsetsHook("no-such-connection").client_config
 
 

@@ -62,9 +62,9 @@ def test_a_work_store_that_is_none_fails_at_once(airflow: Any, topic: Any, defer
     name = topic(1)
     sensor = PartitionDiscoverySensor(task_id="wait", topics=name, checkpoint_id="p", deferrable=deferrable)
     sensor.work_store = "ftp://lake"  # as a template has rendered it
-    with pytest.raises(AirflowFailException, match="work store ftp://lake cannot be used"):
+    with pytest.raises(AirflowFailException, match="work_store ftp://lake cannot be used"):
         sensor.execute({})
-    with pytest.raises(AirflowFailException, match="work store ftp://lake cannot be used"):
+    with pytest.raises(AirflowFailException, match="work_store ftp://lake cannot be used"):
         sensor.execute_complete({}, {"topics": {name: [0]}})
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.errors import FormerDriverRuns
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 
@@ -91,7 +92,9 @@ def test_a_clear_takes_the_driver_that_runs_and_never_one_that_has_finished() ->
 def test_another_plan_waits_until_the_driver_of_the_former_has_ended() -> None:
     task = Task()
     task.lose_worker("A")
-    with pytest.raises(RuntimeError, match="Driver driver-0 of this run's former plan is RUNNING"):
+    with pytest.raises(
+        FormerDriverRuns, match="AKO-404 FormerDriverRuns: Driver driver-0 of this run's former plan is RUNNING"
+    ):
         task.run("B")
     task.drivers.states["driver-0"] = "KILLED"
     task.lose_worker("B")

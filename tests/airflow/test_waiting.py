@@ -179,7 +179,7 @@ def test_a_work_store_that_does_not_answer_is_waited_for(
     looks.then(damage, mend)
     result = orders.run()
     assert (result.state, tries_of_resolve(result)) == ("success", 1)
-    assert "Waiting: Cannot read pipelines/" in said()
+    assert "Waiting: AKO-504 StoreUnavailable: Cannot read pipelines/" in said()
 
 
 def test_an_overlap_timeout_that_is_none_is_refused_before_anything_is_asked(orders: Orders, said: Said) -> None:

@@ -184,6 +184,7 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "redo": (*at, *own, "--batch", "1"),
         "clean": (*store, "--keep", "90d"),
         "release-output": (*store, "--output-name", "/lake/orders"),
+        "explain": ("AKO-101",),
     }
     assert {*calls, "reset"} == {command.name for command in COMMANDS}
     for name, words in calls.items():

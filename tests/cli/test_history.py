@@ -229,4 +229,4 @@ def test_a_pipeline_that_has_only_windows_says_how_to_list_them(says: Say, store
     window(only, "w", 0)
     status, _, messages = says("show", *of(only))
     assert status == 1
-    assert "It has 1 windows: --windows lists them" in messages
+    assert "It has 1 windows: kafka-offsets show --windows lists them" in messages

@@ -62,7 +62,7 @@ def test_the_commands_are_those_of_the_design() -> None:
     names = {command.name for command in COMMANDS}
     assert names == {
         *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "redo", "reset"),
-        *("clean", "release-output"),
+        *("clean", "release-output", "explain"),
     }
 
 
@@ -168,7 +168,9 @@ def test_malformed_input_is_status_2_and_names_the_option(says: Say, words: list
             '{"bootstrap.servers": "a:1", "bootstrap.servers": "b:1"}', "'bootstrap.servers' twice", id="twice"
         ),
         pytest.param('{"bootstrap.servers": "127.0.0.1:1", "no.such": "x"}', "no.such", id="unknown setting"),
-        pytest.param('{"bootstrap.servers": "127.0.0.1:1", "group.id": 5}', "--group-id is 5", id="group"),
+        pytest.param(
+            '{"bootstrap.servers": "127.0.0.1:1", "group.id": 5}', "group.id in --client-config is 5", id="group"
+        ),
         pytest.param("{" * 9000, "is not JSON", id="deep"),
         pytest.param("{}", "bootstrap.servers", id="empty"),
     ],

@@ -209,4 +209,4 @@ def test_a_file_that_is_no_offsets_is_status_2(
     file.write_text(text)
     status, _, messages = says("reset", *at, *of(pipeline), "--from-file", str(file))
     assert (status, "Traceback" in messages) == (2, False)
-    assert messages.startswith("kafka-offsets: --from-file ")
+    assert messages.startswith("kafka-offsets: AKO-001 InvalidRequest: --from-file ")

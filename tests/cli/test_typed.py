@@ -6,7 +6,17 @@ import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS, Command
 from airflow_kafka_offsets.cli.typed import error_as_typed, text_as_typed
-from airflow_kafka_offsets.errors import DataLoss, GroupActive, InvalidRequest, KafkaOffsetsError, StoreUnavailable
+from airflow_kafka_offsets.errors import (
+    CLIENT_SETTINGS,
+    ClusterChanged,
+    ClusterUnavailable,
+    DataLoss,
+    GroupActive,
+    InvalidRequest,
+    KafkaOffsetsError,
+    StoreUnavailable,
+    where_explained,
+)
 
 
 def command(name: str) -> Command:
@@ -33,7 +43,7 @@ def command(name: str) -> Command:
     ],
 )
 def test_a_problem_of_the_request_names_the_commands_own_options(name: str, problem: str, said: str) -> None:
-    assert error_as_typed(InvalidRequest((problem,)), command(name)) == said
+    assert error_as_typed(InvalidRequest((problem,)), command(name)) == str(InvalidRequest((said,)))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +56,8 @@ def test_a_problem_of_the_request_names_the_commands_own_options(name: str, prob
     ],
 )
 def test_a_refusal_names_the_options_that_say_what_a_run_does(name: str, error: KafkaOffsetsError, said: str) -> None:
-    assert error_as_typed(error, command(name)) == said
+    typed = error_as_typed(error, command(name))
+    assert typed == f"{error.code} {type(error).__name__}: {said}\nPage: {where_explained(error.code)}"
 
 
 def test_a_parameter_that_the_dag_has_to_change_keeps_its_name() -> None:
@@ -57,3 +68,36 @@ def test_a_parameter_that_the_dag_has_to_change_keeps_its_name() -> None:
 
 def test_a_warning_is_in_the_same_words() -> None:
     assert text_as_typed("auto_offset_reset is latest", command("plan")) == "--auto-offset-reset is latest"
+
+
+NOBODY = ClusterUnavailable(
+    "No Kafka broker answers at x:1", "refused", f"Check {CLIENT_SETTINGS} in the Kafka connection."
+)
+NO_GROUP = InvalidRequest(("Give group_id, or set group.id in the Kafka connection.",))
+MOVED = ClusterChanged("p", "one", "two")
+
+
+@pytest.mark.parametrize(
+    ("error", "given", "said"),
+    [
+        (
+            NOBODY,
+            ["bootstrap_servers"],
+            "Check --bootstrap-servers (TLS and credentials go into a file: --client-config).",
+        ),
+        (NOBODY, ["client_config"], f"Check {CLIENT_SETTINGS} in --client-config."),
+        (NOBODY, ["bootstrap_servers", "client_config"], f"Check {CLIENT_SETTINGS} in --client-config."),
+        (NOBODY, ["kafka_config_id"], f"Check {CLIENT_SETTINGS} in --kafka-config-id."),
+        (NOBODY, [], f"Check {CLIENT_SETTINGS} in the Kafka connection."),
+        (NO_GROUP, ["bootstrap_servers"], "Give --group-id, or set group.id in --client-config."),
+        (NO_GROUP, ["kafka_config_id"], "Give --group-id, or set group.id in --kafka-config-id."),
+        (MOVED, ["bootstrap_servers"], "and --bootstrap-servers leads to cluster two"),
+        (MOVED, ["client_config"], "Correct --client-config."),
+    ],
+)
+def test_the_settings_are_named_by_the_option_that_gave_them(
+    error: KafkaOffsetsError, given: list[str], said: str
+) -> None:
+    typed = error_as_typed(error, command("plan"), dict.fromkeys(given, "x"))
+    assert said in typed
+    assert ("connection" in typed) == (not given)

@@ -42,17 +42,22 @@ class Airflow:
 
     :ivar running: the run ids of the DAG runs that are running.
     :ivar succeeded: whether the resolve task has succeeded in an earlier run.
+    :ivar failed: by run id, the tasks that have failed.
     """
 
     instance: str = AIRFLOW
     running: set[str] = field(default_factory=set)
     succeeded: bool = False
+    failed: dict[str, list[str]] = field(default_factory=dict)
 
     def is_running(self, run: RunKey) -> bool:
         return run.run_id in self.running
 
     def has_succeeded_before(self, run: RunKey) -> bool:
         return self.succeeded
+
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        return self.failed.get(run.run_id, [])
 
 
 @dataclass

@@ -11,6 +11,7 @@ import pytest
 from airflow_kafka_offsets.errors import DataLoss, ReadNotVerified, StoreDamaged, TopicRecreated
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object
 from tests.contract.conftest import AnyCluster
@@ -65,7 +66,8 @@ def test_what_a_failed_run_left_is_done_by_the_next_with_its_offsets(cluster: An
     following = pipeline.resolve("next")
 
     assert (following.number, following.batch_key, following.plan) == (1, failed.batch_key, failed.plan)
-    assert following.said == "does again, which run dag/failed/resolve did not finish, batch 1"
+    since = iso(failed.plan.resolved_at_ms // 60_000 * 60_000)
+    assert following.said == f"does batch 1 again: run dag/failed/resolve, which took it at {since}, did not commit it"
     assert following.assignment.waiting == 6, "what has come since is the next run's"
     following.done()
     assert pipeline.run("third").ranges == [(4, 6)] * 3
@@ -127,7 +129,11 @@ def test_where_nothing_is_new_there_is_no_batch_and_the_group_is_renewed(
     pipeline.run("one")
     cluster.hands.expire(pipeline.group)
     run = pipeline.resolve("two")
-    assert (run.assignment.batch, run.splits, run.said) == (None, (), "nothing has come since the last batch")
+    assert (run.assignment.batch, run.splits, run.said) == (
+        None,
+        (),
+        "has nothing to do: nothing has come since batch 1",
+    )
     assert set(run.commit().written.values()) == {(None, 4)}
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
     assert set(run.commit().written.values()) == {(4, 4)}, "the same once more, which renews its expiry"
@@ -220,7 +226,7 @@ def test_a_retry_has_the_same_plan_whatever_has_come(cluster: AnyCluster, pipeli
     produce(cluster, pipeline)
     again = pipeline.resolve("one", max_records=1, splits=3)
     assert again.plan == run.plan
-    assert again.said == "does batch 1"
+    assert again.said == "does batch 1, which it took before and has not committed"
     assert entries(run.batch) == ["plan"], "it has the batch already"
 
 
@@ -252,7 +258,10 @@ def test_a_cleared_run_does_its_own_batch_again_into_the_same_place(cluster: Any
 
     again = pipeline.resolve("one")
 
-    assert (again.plan, again.said) == (first.plan, "does batch 1 once more")
+    assert (again.plan, again.said) == (
+        first.plan,
+        "does batch 1 once more: it committed it before, and was started again",
+    )
     assert again.splits == first.splits
     again.done()
     assert pipeline.lake.offsets() == ALL_SIX
@@ -269,7 +278,7 @@ def test_a_cleared_run_whose_batch_another_one_has_committed_leaves_it(cluster: 
     cleared = pipeline.resolve("failed")
 
     assert cleared.splits == ()
-    assert cleared.said == "batch 1 was done by run dag/next/resolve and is left as it is"
+    assert cleared.said == "leaves batch 1 as it is: it was done by run dag/next/resolve"
     assert not cleared.commit().by_this
     assert pipeline.lake.rows == rows
     assert pipeline.resolve("third").number == 2
@@ -313,7 +322,8 @@ def test_with_redo_it_is_done_all_the_same(cluster: AnyCluster, pipeline: Pipeli
     pipeline.resolve("failed")
     following = pipeline.run("next")
     again = pipeline.resolve("failed", redo=True)
-    assert (again.said, again.plan, again.splits) == ("does batch 1 once more", following.plan, following.splits)
+    assert again.said == "does batch 1 once more: run dag/next/resolve has committed it, and redo asks for it"
+    assert (again.plan, again.splits) == (following.plan, following.splits)
     again.done()
     assert pipeline.lake.offsets() == ALL_FOUR
 
@@ -337,7 +347,7 @@ def test_a_committed_batch_whose_records_are_gone_is_left_as_it_is(
     cluster.delete_records(pipeline.topic, 3)
     cleared = pipeline.resolve("one", on_data_loss=on_data_loss)
     assert (cleared.splits, cleared.plan) == ((), run.plan)
-    assert cleared.said == "leaves batch 1: it is committed, and its records are gone from Kafka"
+    assert cleared.said == "leaves batch 1 as it is: it is committed, and its records are gone from Kafka"
     cleared.commit()
     assert pipeline.lake.offsets() == ALL_FOUR
     assert entries(run.batch) == ["plan", "commit"], "nobody waits for reads that nobody makes"

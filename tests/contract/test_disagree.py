@@ -401,7 +401,7 @@ def test_an_unfinished_batch_is_taken_over_too(pipeline: Pipeline, staging: Pipe
     failed = pipeline.resolve("one").spark()
     run = staging.run("two", on_another_airflow="take-over")
     assert run.batch_key == failed.batch_key
-    assert staging.resolve("two").said == "does batch 1 once more"
+    assert staging.resolve("two").said == "does batch 1 once more: it committed it before, and was started again"
     with pytest.raises(AnotherAirflow):
         pipeline.resolve("one")
 

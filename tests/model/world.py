@@ -123,6 +123,9 @@ class World:
     def has_succeeded_before(self, run: RunKey) -> bool:
         return any(other.dag_id == run.dag_id and other != run for other in self.resolved)
 
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        return []
+
     # ── runs and their tasks ──────────────────────────────────────────────────────────────────────────────────────────
 
     def new_run(self, pipeline: str, ask: Mapping[str, Any]) -> Run:

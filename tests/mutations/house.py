@@ -42,6 +42,8 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
     "spark/batch.py",
 )
 OFFSETS, FENCE, LOOKUPS, ANSWERS = "broker/group.py", "broker/fence.py", "broker/lookups.py", "broker/answers.py"
+ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
+SAID, REQUEST = "pipeline/said.py", "pipeline/request.py"
 RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
 BATCH_FREE = "triggers/batch_free.py"
 
@@ -176,7 +178,7 @@ HOUSE = (
     # requests
     Mutation("request: restart", POLICIES, 'word = (value or "").strip()', 'word = (value or "")', "request/test_policies|request/test_parse"),
     Mutation("request: skip twice", POLICIES, "        if tp in found:\n", "        if False:\n", "request/test_policies"),
-    Mutation("request: flag", POLICIES, "    if known is None:\n", "    if False:\n", "request/test_policies|request/test_parse"),
+    Mutation("request: flag", SCOPE, "    if known is None:\n", "    if False:\n", "request/test_policies|request/test_parse"),
     Mutation("request: twice in JSON", MAPS, "    if len(found) < len(pairs):\n", "    if False:\n", "request/test_offset_maps"),
     Mutation("request: one partition twice", MAPS, '            if tp in offsets:  # as "0" and "00", or as text and as a number\n', "            if False:\n", "request/test_offset_maps"),
     Mutation("request: no end", TIMES, "    if not math.isfinite(seconds):", "    if False:", "request/test_times"),
@@ -392,6 +394,14 @@ HOUSE = (
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     Mutation("fence: aborted", FENCE, "        if self._pending and self._producer is not None:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     Mutation("fence: fenced off", FENCE, "        if error.code() in _FENCED:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
+    # what is said
+    Mutation("error: code", ERRORS, "        if not self.code:\n", "        if True:\n", "tests/errors/test_pages.py"),
+    Mutation("error: code of its own", ERRORS, 'code = "AKO-102"', 'code = "AKO-101"', "tests/errors/test_pages.py"),
+    Mutation("said: ten rows", TABLE, "for p in largest[:MOST_ROWS]", "for p in largest", "offsets/plan/test_table"),
+    Mutation("said: by default", RESOLVE, 'if request.reset_by_client else ""', 'if False else ""', "tests/contract/test_said.py"),
+    Mutation("said: left", COMMIT, "return sum(max(0, ends[tp].offset - end)", "return sum(0 * max(0, ends[tp].offset - end)", "tests/contract/test_said.py"),
+    Mutation("said: failed elsewhere", SAID, "    ours = holder.run is not None and holder.instance == around.instance\n", "    ours = holder.run is not None\n", "tests/contract/test_said.py"),
+    Mutation("said: of the connection", REQUEST, '"group_id": asked.group_id is None,', '"group_id": False,', "tests/errors/test_parameters.py"),
     # tasks
     Mutation("task: mapped", RESOLVE_TASK, "        if not self.checkpoint_id and run.map_index >= 0:\n", "        if False:\n", "tests/airflow/test_mapped.py"),
     Mutation("task: wrong values", RESOLVE_TASK, "        self._refuse_what_is_wrong()\n", "", "tests/airflow/test_parsing.py"),

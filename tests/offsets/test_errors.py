@@ -88,7 +88,7 @@ def test_the_message_has_every_fact(kind):
     for field in fields(kind):
         value = getattr(error, field.name)
         for fact in [] if isinstance(value, bool) else [str(value)] if isinstance(value, str | int) else value:
-            assert (fact in str(error)) == (field.name not in FOR_PROGRAMS), field.name
+            assert (fact in error.message) == (field.name not in FOR_PROGRAMS), field.name
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_message_has_every_fact(kind):
 )
 def test_10_000_partitions_are_a_short_message_and_all_of_them_a_fact(kind):
     error = kind(MANY, "Do this now.")
-    lines = str(error).splitlines()
+    lines = error.message.splitlines()
     assert len(lines) == 22
     assert lines[0] == MANY[0]
     assert lines[-2:] == ["… and 9980 more", "Do this now."]
@@ -112,8 +112,8 @@ def test_a_group_whose_members_are_not_listed_says_so():
 
 
 def test_one_problem_is_its_sentence_and_several_are_a_list():
-    assert str(InvalidRequest(("Give topics.",))) == "Give topics."
-    assert str(InvalidRequest(("a.", "b."))) == "2 problems with the request:\n- a.\n- b."
+    assert InvalidRequest(("Give topics.",)).message == "Give topics."
+    assert InvalidRequest(("a.", "b.")).message == "2 problems with the request:\n- a.\n- b."
 
 
 @pytest.mark.parametrize("retriable", [True, False])

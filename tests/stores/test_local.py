@@ -78,7 +78,7 @@ def test_where_an_object_does_not_fit_nothing_of_it_is_left_and_time_may_heal_it
     process = processes.start(processes.write_with_no_room, str(root), answers)
     error = pickle.loads(answers.get())
     process.join(processes.TIMEOUT_S)
-    assert str(error).startswith(f"Cannot write folder/1.json in the work store {root}: OSError")
+    assert error.message.startswith(f"Cannot write folder/1.json in the work store {root}: OSError")
     assert error.retriable
     assert list((root / "folder").iterdir()) == []
 

@@ -289,7 +289,7 @@ def test_azures_account_is_the_one_that_the_uri_names() -> None:
 def test_what_has_no_proof_or_no_bucket_is_refused_by_name(uri: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         open_store(uri)
-    assert f"The work store {uri} " in str(refused.value)
+    assert f"work_store {uri} " in str(refused.value)
 
 
 def test_a_connection_needs_airflow() -> None:

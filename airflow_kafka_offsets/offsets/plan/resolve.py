@@ -283,7 +283,8 @@ def _reset(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot
         case "earliest":
             return Resolved(snapshot.log_start_offset, f"{reason} → earliest")
         case "latest":
-            return Resolved(snapshot.end_offset, f"{reason} → latest", skipped=waiting)
+            whose = " by the client configuration's auto.offset.reset" if request.reset_by_client else ""
+            return Resolved(snapshot.end_offset, f"{reason} → latest{whose}", skipped=waiting)
         case "none":
             raise Refusal(
                 NoCommittedOffset,

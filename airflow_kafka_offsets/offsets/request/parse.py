@@ -27,8 +27,15 @@ from airflow_kafka_offsets.offsets.request.modes import (
 )
 from airflow_kafka_offsets.offsets.request.offset_maps import natural, parse_partition_offsets
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.policies import Policies, Words, parse_flag, take_policies, take_words
-from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters, TopicList, one_of, take_scope
+from airflow_kafka_offsets.offsets.request.policies import Policies, Words, take_policies, take_words
+from airflow_kafka_offsets.offsets.request.scope import (
+    Scope,
+    ScopeParameters,
+    TopicList,
+    one_of,
+    parse_flag,
+    take_scope,
+)
 from airflow_kafka_offsets.offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
@@ -76,6 +83,8 @@ class PlanRequest:
     """A valid request.
 
     :ivar output: what the Spark job writes; ``None`` where nobody says.
+    :ivar reset_by_client: whether the client's configuration, and no parameter, says what a group without a commit
+        means: a default that may skip records, which the plan's reasons then say.
     """
 
     scope: Scope
@@ -87,6 +96,7 @@ class PlanRequest:
     output: str | None
     occasion: Occasion
     warnings: tuple[str, ...] = ()
+    reset_by_client: bool = False
 
     @property
     def window(self) -> bool:
@@ -183,6 +193,9 @@ def parse_request(asked: RequestParameters, occasion: Occasion) -> PlanRequest:
     return request
 
 
+_END = "end (bounded_timestamp in kafka_spark_batch)"  # who writes a task group never types ``end``
+
+
 @dataclass(frozen=True, slots=True)
 class WindowEnd:
     """Until when records of a window are waited for, and of which partitions."""
@@ -220,7 +233,7 @@ def parse_window_end(
         partition_width,
         occasion.now_ms,
     )
-    until = bounds.until("end", end)
+    until = bounds.until(_END, end)
     idle_ms = problems.take("idle_timeout", lambda: _idle_timeout(idle_timeout), DEFAULT_IDLE_TIMEOUT_MS)
     skew_ms = problems.take(
         "clock_skew",

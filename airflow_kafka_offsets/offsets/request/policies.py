@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.offset_maps import natural
-from airflow_kafka_offsets.offsets.request.scope import one_of
+from airflow_kafka_offsets.offsets.request.scope import one_of, parse_flag
 
 ResetStrategy = Literal["earliest", "latest", "none"]
 OnDataLoss = Literal["fail", "reset", "advance"]
@@ -124,14 +124,6 @@ def parse_reset(value: str | None) -> ResetStrategy | None:
     if strategy is None:
         raise ValueError(f"is {value!r}; use one of earliest, latest, none")
     return strategy
-
-
-def parse_flag(value: Any) -> bool:
-    """``True`` or ``False``, also as a template renders them."""
-    known = {"true": True, "false": False}.get(str(value).lower())
-    if known is None:
-        raise ValueError(f"is {value!r}; use true or false")
-    return known
 
 
 def parse_skip(value: Any) -> Skip | None:

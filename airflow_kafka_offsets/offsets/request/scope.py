@@ -144,6 +144,14 @@ def one_of(value: Any, allowed: tuple[Any, ...]) -> Any:
     return value
 
 
+def parse_flag(value: Any) -> bool:
+    """``True`` or ``False``, also as a template renders them."""
+    known = {"true": True, "false": False}.get(str(value).lower())
+    if known is None:
+        raise ValueError(f"is {value!r}; use true or false")
+    return known
+
+
 def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | None:
     given = {"topics": asked.topics, "topic_pattern": asked.topic_pattern, "partitions": asked.partitions}
     named = [name for name, value in given.items() if value is not None]
@@ -155,7 +163,7 @@ def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | 
     if asked.topics is not None:
         return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
     if asked.topic_pattern is not None:
-        internal = asked.include_internal_topics
+        internal = problems.take("include_internal_topics", lambda: parse_flag(asked.include_internal_topics), False)
         return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern), internal), None)
     return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
 

@@ -109,6 +109,14 @@ with DAG(
     )
     CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
 
+with DAG("skips_by_default", schedule=None, params=NAMES, default_args={"retries": 0}, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", kafka_config_id="skips_by_default", topics=TOPIC, group_id=GROUP
+    )
+    CommitOffsetsOperator(
+        task_id="commit", kafka_config_id="skips_by_default", plan=resolve.output["plan"], require_report=False
+    )
+
 with DAG("unreported", schedule=None, params=BATCH, default_args={"retries": 0}, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
@@ -133,12 +141,13 @@ with DAG("resolve_skipped", schedule=None, params=NAMES, **COMMON):
 
     not_today() >> kafka_spark_batch("orders", topics=TOPIC, group_id=GROUP, application="not-started.py")
 
-with DAG("job_of_bad_manners", schedule=None, params={**NAMES, "job": "exits_0_at_once"}, **COMMON):
+with DAG("job_of_bad_manners", schedule=None, params={**NAMES, "job": "exits_0_at_once", "splits": 1}, **COMMON):
     kafka_spark_batch(
         "orders",
         topics=TOPIC,
         group_id=GROUP,
         startup_mode="earliest-offset",
+        splits="{{ params.splits }}",
         application=str(Path(__file__).parent.parent / "jobs" / "{{ params.job }}.py"),
         before_commit=[succeed()],
     )

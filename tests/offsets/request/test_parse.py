@@ -238,7 +238,7 @@ def test_all_problems_come_at_once():
 def test_the_message_has_every_problem_on_a_line_of_its_own():
     with pytest.raises(InvalidRequest) as refused:
         parse(splits=0, split_by="hash")
-    first, *rest = str(refused.value).splitlines()
+    first, *rest = refused.value.message.splitlines()
     assert first == "2 problems with the request:"
     assert sorted(line[:10] for line in rest) == ["- split_by", "- splits i"]
 

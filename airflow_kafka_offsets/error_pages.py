@@ -1,0 +1,397 @@
+"""The page of each error: what it means, how to look, and each way out.
+
+The texts are here and nowhere else: ``kafka-offsets explain AKO-101`` prints one without a network, and ``make docs``
+writes all of them to ``docs/errors``. Every class that has a code has a page; a test holds that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage:
+    """What a person needs who has the message on the screen.
+
+    :ivar meaning: what happened, what was not done because of it, and why it is refused.
+    :ivar look: commands and places that show more.
+    :ivar ways: each way out, and what it costs.
+    """
+
+    meaning: str
+    look: tuple[str, ...]
+    ways: tuple[str, ...]
+
+
+_SHOW = "`kafka-offsets show --checkpoint-id PIPELINE` shows the newest batch and its log; `--history 10` the last ten."
+_LAG = "`kafka-offsets lag --group-id GROUP` shows what the group holds in each partition, and who wrote it."
+_PARTITIONS = "`kafka-offsets partitions --topics TOPIC` shows both ends of each partition's log."
+_VERIFY = "`kafka-offsets verify --checkpoint-id PIPELINE --batch NUMBER` shows each split and what speaks against it."
+_PLAN = "`kafka-offsets plan`, with the DAG's parameters, shows what the next run would read. It writes nothing."
+
+PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
+    # ── the request ───────────────────────────────────────────────────────────────────────────────────────────────────
+    errors.InvalidRequest: ErrorPage(
+        "One or more parameters are wrong, or do not go together. The message names all of them, each with what to "
+        "write instead. Nothing was asked of Kafka, nothing was written. A retry cannot help, so Airflow makes none.",
+        (
+            "Airflow's tab *Rendered Templates* shows what a template became.",
+            _PLAN,
+        ),
+        (
+            "Correct the parameter in the DAG, in the run's conf (`kafka_offsets`), or on the command line.",
+            "If the message names `auto.offset.reset`, `group.id` or `isolation.level`, the Kafka connection has it.",
+        ),
+    ),
+    # ── topics and records ────────────────────────────────────────────────────────────────────────────────────────────
+    errors.TopicRecreated: ErrorPage(
+        "The topic was deleted and created again under its old name. That is another log, with another id. The "
+        "offsets that this pipeline has kept mean nothing in it: to go on from them would skip records.",
+        (_PARTITIONS, _SHOW),
+        (
+            '`on_recreated="earliest"`: read the new topic from its start. Give it for one run in its conf, or in the '
+            "DAG if topics are re-created often.",
+            "If the topic should not have been re-created: restore it, with its records, under another name, and point "
+            "the pipeline at that one.",
+        ),
+    ),
+    errors.TopicVanished: ErrorPage(
+        "`topic_pattern` finds a topic no more that this pipeline has read. It was deleted, or this client may not see "
+        "it any more. Without this refusal its unread records would be left out in silence.",
+        (_PARTITIONS, _SHOW),
+        (
+            "If an ACL is missing: grant Describe and Read on the topic.",
+            '`on_topic_vanished="ignore"`: go on without it. Its offsets are kept.',
+        ),
+    ),
+    errors.DataLoss: ErrorPage(
+        "Records that the run has to read are not in Kafka any more: retention or DeleteRecords removed them, or the "
+        "log was cut after an unclean leader election. The message says how many, for each partition.",
+        (_PARTITIONS, _SHOW),
+        (
+            '`on_data_loss="advance"`: start at the oldest record that is left. What is gone is counted as lost.',
+            '`on_data_loss="reset"`: do what `auto_offset_reset` says. `latest` also skips what is still there.',
+            "Restore the records first, from a mirror or a backup, and clear the task.",
+            "A longer `retention.ms` on the topic, or more frequent runs, keep it from coming back.",
+        ),
+    ),
+    errors.ClusterChanged: ErrorPage(
+        "The Kafka connection leads to another cluster than the one that this pipeline has read. Offsets of one "
+        "cluster mean nothing in another. Nothing was planned.",
+        ("Compare the connection's `bootstrap.servers` with those of before.", _SHOW),
+        (
+            "If the connection is wrong: correct it.",
+            '`on_cluster_changed="earliest"`: the cluster was replaced; read the new one from its log starts.',
+            '`on_cluster_changed="adopt-group"`: the cluster was mirrored: go on at the group\'s offsets there, which '
+            "mirroring tools translate.",
+        ),
+    ),
+    errors.NothingToDiscover: ErrorPage(
+        "No topic, or no partition, matches what the pipeline subscribes to. It does not exist, is spelled in another "
+        "way, or this client may not see it.",
+        (_PARTITIONS, "`kafka-topics --list` shows what this client may see, with the same credentials."),
+        (
+            "Correct the name or the pattern. A pattern has to match the whole name.",
+            "Grant Describe on the topic.",
+            "If it is created later: put a `PartitionDiscoverySensor` before the resolve task. `kafka_spark_batch` has "
+            "one.",
+        ),
+    ),
+    errors.EndBeforeStart: ErrorPage(
+        "The end that was asked for lies below the start, or beyond the end of the log. A batch has to end at a record "
+        "that exists, and not before it begins.",
+        (_PARTITIONS, _PLAN),
+        (
+            "Correct `bounded_offsets`, or commit a later end where `bounded_mode` is `group-offsets`.",
+            "If the end is still to come: run later.",
+        ),
+    ),
+    errors.WindowIncomplete: ErrorPage(
+        "The run reads a window of time that has to be complete (`require_complete_window`), and in some partition "
+        "records of before its end may still arrive.",
+        (_PLAN, _PARTITIONS),
+        (
+            "Run later, or put a `WindowCompleteSensor` before the resolve task: it waits by the same rule.",
+            "If a partition is silent for good: lower `idle_timeout`.",
+            "`require_complete_window=False`: read what is there. What arrives later is then in no window.",
+        ),
+    ),
+    # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    errors.NoCommittedOffset: ErrorPage(
+        "The run has to start, or to end, at a committed offset, and the group has none there. Nobody has said what "
+        "that means: Kafka's own default, `latest`, would skip all records that are there.",
+        (_LAG, _PARTITIONS),
+        (
+            '`startup_mode="earliest-offset"` or `auto_offset_reset="earliest"`: read everything that is there.',
+            '`startup_mode="latest-offset"` or `auto_offset_reset="latest"`: skip what is there. The plan counts it.',
+            "Commit a start for the group: `kafka-consumer-groups --reset-offsets`.",
+        ),
+    ),
+    errors.GroupMoved: ErrorPage(
+        "The consumer group holds offsets that this pipeline did not write. Somebody has reset the group, or another "
+        "consumer uses it. They were not overwritten.",
+        (_LAG, _SHOW),
+        (
+            '`on_group_moved="adopt-group"`: go on from the group\'s offsets. Take this after a reset on purpose.',
+            '`on_group_moved="keep-checkpoint"`: go on from the pipeline\'s own position; set the group to it. This '
+            "can move the group backwards.",
+            "If another consumer uses the group: give one of the two a `group_id` of its own.",
+        ),
+    ),
+    errors.GroupActive: ErrorPage(
+        "The consumer group has live members. Kafka refuses offsets from outside as long as they are there, and they "
+        "would commit their own on top.",
+        ("`kafka-consumer-groups --describe --group GROUP --members` shows who they are.", _LAG),
+        (
+            "Stop that consumer, then clear the task.",
+            "Give this pipeline a `group_id` of its own.",
+        ),
+    ),
+    errors.AnotherPipeline: ErrorPage(
+        "This pipeline has no batch yet, and the group carries the marks of another one. Usually that is the same "
+        "pipeline under an earlier name: its default name is made of the group, the DAG and the task.",
+        (_LAG, "`kafka-offsets pipelines` lists the pipelines that the work store has."),
+        (
+            "If the DAG or the task was renamed: give the resolve task the `checkpoint_id` that the message names.",
+            "If these are two pipelines: give this one a `group_id` of its own.",
+        ),
+    ),
+    errors.CommitConflict: ErrorPage(
+        'With `fencing="transaction"`, another commit to this group began while this one was under way, and Kafka let '
+        "the later one win. Nothing was half-written.",
+        (_LAG, "Look for another pipeline, or a second run, that commits to the same group."),
+        (
+            "Let the task be tried again: it compares the group with the position once more.",
+            "Two pipelines on one group: give each a `group_id` of its own.",
+        ),
+    ),
+    # ── the log of batches ────────────────────────────────────────────────────────────────────────────────────────────
+    errors.NoPosition: ErrorPage(
+        "The work store has no pipeline, no batch or no offset by that name.",
+        ("`kafka-offsets pipelines` lists the pipelines that the work store has.", _SHOW),
+        (
+            "Correct the name. A resolve task inside of a task group is `group.resolve`.",
+            "Name the work store that the pipeline uses: `--work-store`.",
+        ),
+    ),
+    errors.WorkStoreLost: ErrorPage(
+        "Airflow knows that this task has succeeded before, and the work store knows no batch of it. Its position is "
+        "lost, or it is looked for in the wrong place. To apply the startup mode again would skip records, or read "
+        "them twice.",
+        ("`kafka-offsets pipelines` lists what the work store has.", _LAG),
+        (
+            "If `checkpoint_id` or `work_store` was changed: set it back.",
+            "Restore the work store from a backup.",
+            'Trigger a run with the conf `{"kafka_offsets": {"restart": true}}`: the startup mode decides once more.',
+        ),
+    ),
+    errors.StoreBehindGroup: ErrorPage(
+        "The consumer group carries the mark of a later batch than the work store has. The work store is an older "
+        "copy: it was restored from a backup, or two stores are in use.",
+        (_SHOW, _LAG),
+        (
+            "Restore the newest copy of the work store.",
+            '`on_group_moved="adopt-group"`: go on from the group. Nothing is read twice.',
+            '`on_group_moved="keep-checkpoint"`: go on from the work store. What the lost batches read is read again.',
+        ),
+    ),
+    errors.AnotherAirflow: ErrorPage(
+        "Another Airflow wrote this pipeline's log, or its marks in the group. Staging and production on one work "
+        "store would do each other's batches. Nothing was planned or committed.",
+        (_SHOW, "`[kafka_offsets] instance` names an Airflow; by default that is its base URL."),
+        (
+            "If both are in use: give this Airflow a work store and a `group_id` of its own.",
+            '`on_another_airflow="take-over"`, once: this Airflow takes the other\'s place.',
+            "If only the base URL was changed: set `[kafka_offsets] instance` to the old name.",
+        ),
+    ),
+    errors.OverlappingRun: ErrorPage(
+        "Another run that is running works on the same batch. Only one run at a time does a batch. This task waits, "
+        "without a worker slot, for as long as `overlap_timeout` says.",
+        ("Open the run that the message names in Airflow.", _SHOW),
+        (
+            "Wait: it ends when that run ends.",
+            "If that run is stuck: mark it as failed. The next try takes the batch over.",
+        ),
+    ),
+    errors.BatchClosed: ErrorPage(
+        "A word such as `re_plan` or `skip` names a batch that it cannot change. Only the newest batch of a log can be "
+        "planned anew or skipped, and only as long as it is not committed. A window can be planned anew at any time.",
+        (_SHOW,),
+        (
+            "To write a committed batch again: clear its run.",
+            "To skip: name the key of the unfinished batch, which `kafka-offsets show` prints.",
+        ),
+    ),
+    errors.ResetRefused: ErrorPage(
+        "`kafka-offsets reset` was to set a pipeline's position. Either a batch of the pipeline is not committed yet, "
+        "and only one is done at a time. Or the position would go back: records which are in the output already would "
+        "be read and written again.",
+        (_SHOW, "Leave out `--execute`: the command then shows each partition before and after."),
+        (
+            "An unfinished batch: let the next run finish it, or `kafka-offsets skip --batch KEY`, then reset.",
+            "A batch without records, of a reset that was cut off: `kafka-offsets commit --batch KEY --execute`.",
+            "Back over records: `--allow-duplicates`. Readers of the same output then find these records twice; remove "
+            "the old rows first, or give the pipeline another output.",
+        ),
+    ),
+    errors.BatchGone: ErrorPage(
+        "A run was cleared, and its batch is no longer in the work store. It was cleaned away, or passed by when the "
+        "group was adopted. Its output was left as it is.",
+        (_SHOW, "The message names the output that has its rows."),
+        (
+            "Mark the run as successful.",
+            "To read the records once more: use a window, with both bounds as times, and an output of its own.",
+            "A longer `--keep`, or `[kafka_offsets] retention_days`, keeps batches for as long as runs are cleared.",
+        ),
+    ),
+    errors.WindowOverlaps: ErrorPage(
+        "Another window of the same pipeline has records of this one. Both outputs would hold them, and readers would "
+        "count them twice.",
+        ("`kafka-offsets show --checkpoint-id PIPELINE --windows` lists the pipeline's windows.",),
+        (
+            "To write the other window again: clear its run.",
+            "To do without it: `kafka-offsets skip --window NAME`.",
+            "For a second purpose: use a `checkpoint_id` and an output of its own.",
+            "If two runs planned in the same moment: try again.",
+        ),
+    ),
+    errors.OutputTaken: ErrorPage(
+        "The output belongs to another pipeline, or to the other kind of batches of this one (windows or the log). "
+        "Its readers would find records twice.",
+        ("`kafka-offsets release-output --output-name OUTPUT` shows whose it is. It is a dry run.",),
+        (
+            "Give this pipeline an output of its own.",
+            "If the owner is no longer used: `kafka-offsets release-output --output-name OUTPUT --execute`.",
+        ),
+    ),
+    errors.UnknownOutput: ErrorPage(
+        "The output holds batches that the log does not know, with this batch's number or a higher one. They were "
+        "written under a log that is lost or older, and this batch may repeat their records. Nothing was written.",
+        (_SHOW, "The message names their keys: rows with that `kafka_batch`."),
+        (
+            "Remove those rows from the output, then clear the Spark task.",
+            "Give this pipeline another output.",
+        ),
+    ),
+    # ── reads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    errors.ReadNotVerified: ErrorPage(
+        "The Spark jobs' reports do not show that exactly this batch was read and written: a report is missing, or the "
+        "rows are not the batch's records. Nothing was committed, so no record is lost.",
+        (_VERIFY, "The Spark driver's log says how its job ended."),
+        (
+            "Clear the run from its Spark task on: Spark writes the batch again, into the same place.",
+            "If rows are missing or doubled each time: the job drops or multiplies records, by a filter or a join. "
+            "Persist what was read and return `batch.scanned`, or correct the job.",
+            "If the job makes no reports at all: `require_report=False`. The commit then trusts that Spark succeeded.",
+        ),
+    ),
+    errors.PlanReplaced: ErrorPage(
+        "A Spark job, or a commit, works by a plan that its batch does not have any more. The batch was planned anew "
+        "meanwhile, by a person or because records were gone. The old plan read and committed nothing.",
+        (_SHOW,),
+        ("Clear the run's resolve task: Spark and commit then run with the batch's plan.",),
+    ),
+    errors.LateAttempt: ErrorPage(
+        "A Spark job finds that another attempt has taken its place at the same split. It was taken for dead, and was "
+        "only slow. If it had not begun to write, there is nothing to do. If it had, the split counts as not verified.",
+        (_VERIFY,),
+        (
+            "If nothing was written: nothing. The newer attempt does the split.",
+            "If the message says that rows of both may be there: clear the run from its Spark task on.",
+        ),
+    ),
+    errors.FormerDriverRuns: ErrorPage(
+        "The run has a new plan, and the Spark driver of its former plan is still running. It would overwrite what the "
+        "new driver writes, so the new one was not started.",
+        ("Open the driver that the message names in Spark's own UI.",),
+        (
+            "Let the task's retries wait until it has ended.",
+            "Kill that driver, then clear the Spark task.",
+        ),
+    ),
+    # ── what does not answer ──────────────────────────────────────────────────────────────────────────────────────────
+    errors.ClusterUnavailable: ErrorPage(
+        "The Kafka cluster could not be asked: nobody answers at the address, a partition has no leader, or no answer "
+        "came within the deadline. Nothing was written. If time may heal it, sensors wait and tasks are tried again.",
+        (_PARTITIONS, "The message has the reason that the client library gives."),
+        (
+            "Check the address, `security.protocol` and the credentials.",
+            "Check that the brokers are up, that every partition has a leader, and that this machine reaches all of "
+            "them (`advertised.listeners`), then clear the task.",
+        ),
+    ),
+    errors.NotAuthorized: ErrorPage(
+        "The cluster answers, and does not let this client do what it asked for. The message names the right.",
+        ("`kafka-acls --list` shows the rights of a principal.",),
+        (
+            "Grant the right that the message names.",
+            'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless the '
+            "startup mode reads it.",
+        ),
+    ),
+    errors.CommitUnsettled: ErrorPage(
+        "Kafka's answer to a commit of offsets was an error that leaves open whether they arrived. The log of batches "
+        "says what is committed; only what the group holds is not known.",
+        (_LAG,),
+        ("Let the task be tried again: it compares the group with the position, and writes what is missing.",),
+    ),
+    errors.StoreUnavailable: ErrorPage(
+        "The work store could not be read or written: no credentials, no such bucket, no route, a missing package, or "
+        "a folder that this machine does not have.",
+        ("`kafka-offsets pipelines --work-store URI`, on the same machine, asks the store the same way.",),
+        (
+            "Do what the message says: it names the object, and what the store has answered.",
+            "A local folder works on one machine: set `[kafka_offsets] work_store` to a place that all workers reach.",
+        ),
+    ),
+    errors.StoreDamaged: ErrorPage(
+        "An object of the work store is torn, altered, missing, or was written by a newer version. Each object ends in "
+        "a digest, so this is never taken for a valid one.",
+        ("The message names the object.", "`kafka-offsets pipelines` shows which pipelines can be read."),
+        (
+            "Restore the object, or the whole store, from a backup.",
+            "If a newer version wrote it: run that version here too.",
+        ),
+    ),
+}
+
+
+def explained() -> list[type[KafkaOffsetsError]]:
+    """Every class with a page, by its code."""
+    return sorted(PAGES, key=lambda kind: kind.code)
+
+
+def find_explained(asked: str) -> type[KafkaOffsetsError] | None:
+    """The class of a code (``AKO-101``, ``101``) or of a name (``TopicRecreated``), in small letters or large ones."""
+    wanted = asked.strip().lower()
+    names = {name.lower(): kind for kind in PAGES for name in (kind.code, kind.code[4:], kind.__name__)}
+    return names.get(wanted)
+
+
+def first_sentence(kind: type[KafkaOffsetsError]) -> str:
+    """What the error means, for a list of them."""
+    return PAGES[kind].meaning.partition(". ")[0].rstrip(".") + "."
+
+
+def page_of(kind: type[KafkaOffsetsError]) -> str:
+    """The page, in Markdown that is readable as it stands; ends with a line end."""
+    page = PAGES[kind]
+    status = (
+        f"Exit status {kind.exit_status}."
+        if not kind.retriable
+        else f"Exit status {kind.exit_status}. Another try may succeed."
+    )
+    parts = [
+        f"# {kind.code} {kind.__name__}",
+        f"{page.meaning} {status}",
+        "## How to look",
+        "\n".join(f"- {line}" for line in page.look),
+        "## Ways out",
+        "\n".join(f"- {line}" for line in page.ways),
+    ]
+    return "\n\n".join(parts) + "\n"
