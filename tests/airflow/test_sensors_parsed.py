@@ -29,14 +29,14 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (ALL, {"timeout": "{{ params.timeout }}"}, "timeout is '{{ params.timeout }}'"),  # nothing renders it
     (ALL, {"mode": "push"}, "mode is 'push'; use one of poke, reschedule"),
     ((LAG, WINDOW), {"isolation_level": "serializable"}, "isolation_level is 'serializable'; use one of"),
-    ((DISCOVERY, LAG), {"work_store": "ftp://lake"}, "work store ftp://lake cannot be used"),
+    ((DISCOVERY, LAG), {"work_store": "ftp://lake"}, "ftp://lake cannot be used"),
     ((DISCOVERY, LAG), {"group_id": " "}, "group_id is empty"),
     ((DISCOVERY, LAG), {"checkpoint_id": ""}, "checkpoint_id is empty"),
     ((DISCOVERY,), {"min_partitions": 0}, "min_partitions is 0; it must be a number of partitions, at least 1"),
     ((DISCOVERY,), {"min_partitions": "{{ 3 }}"}, "min_partitions is '{{ 3 }}'"),  # nothing renders it
     ((LAG,), {"min_records": "many"}, "min_records is 'many'"),
     ((LAG,), {"max_age": "abc"}, "max_age is 'abc'"),
-    ((WINDOW,), {"end": "tomorrow"}, "end is 'tomorrow'"),
+    ((WINDOW,), {"end": "tomorrow"}, "is 'tomorrow'; give epoch milliseconds"),
     ((WINDOW,), {"idle_timeout": "soon"}, "idle_timeout is 'soon'"),
     ((WINDOW,), {"clock_skew": -3}, "clock_skew is -3"),
     ((WINDOW,), {"partition_width": "P1Y"}, "partition_width is 'P1Y'"),
