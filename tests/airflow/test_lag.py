@@ -408,7 +408,7 @@ def test_a_watchers_hash_is_the_same_before_and_after_it_was_stored(airflow: Pat
         ({"topics": "a", "poke_interval": "often"}, "poke_interval is 'often'"),
         ({"topics": "a b"}, "Kafka's topic names have"),
         ({"topics": "a", "isolation_level": "serializable"}, "isolation_level is 'serializable'"),
-        ({"topics": "a", "work_store": "ftp://lake"}, "work store ftp://lake"),
+        ({"topics": "a", "work_store": "ftp://lake"}, "work_store ftp://lake"),
         ({"topics": "a", "max_age": "abc", "min_records": -1}, r"(?s)2 problems.*min_records.*max_age is 'abc'"),
     ],
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
+from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB
 from airflow_kafka_offsets.spark.sinks.choice import sink_arguments
 from testbed.jars import delta_jars, iceberg_jars
@@ -140,8 +141,8 @@ def test_without_the_connector_the_driver_s_log_ends_with_a_sentence_that_names_
     assert status == 1
     said = [line for line in words.splitlines() if "Spark has no Kafka source" in line]
     assert said == [
-        "airflow_kafka_offsets.errors.InvalidRequest: Spark has no Kafka source: name its package, of Spark's own "
-        "version and Scala's, such as "
+        "airflow_kafka_offsets.errors.InvalidRequest: AKO-001 InvalidRequest: Spark has no Kafka source: name its "
+        "package, of Spark's own version and Scala's, such as "
         'packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0" of SparkSubmitOperator.'
     ]
     assert "During handling" not in words
@@ -158,7 +159,10 @@ def test_records_that_are_gone_are_said_in_the_driver_s_log(
     status, words = submit(OWN_JOB, "--output", tmp_path / "out", *plans.arguments(batch))
     assert status == 1
     sentence = f"{topic}[0]: start offset 0 is below log start offset 4 (4 offsets are gone)"
-    assert f"\nairflow_kafka_offsets.errors.DataLoss: {sentence}\nbatch 1 cannot be read any more." in words
+    assert (
+        f"\nairflow_kafka_offsets.errors.DataLoss: {DataLoss.code} DataLoss: {sentence}\nbatch 1 cannot be read any more."
+        in words
+    )
     assert words.count(sentence) == 1
     assert "\tat " not in words
     assert attempts(batch) == []
