@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -26,3 +27,7 @@ class Problems(list[str]):
             parse()
         except InvalidRequest as error:
             self.extend(problem for problem in error.problems if problem not in self)
+
+    def naming_none_of(self, parameters: Collection[str]) -> list[str]:
+        """The sentences that name none of them: what these are is not known yet."""
+        return [problem for problem in self if not any(re.search(rf"\b{name}\b", problem) for name in parameters)]

@@ -248,7 +248,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
-        undecided = unsettled({name: getattr(self, name) for name in PARAMETERS})
+        undecided = unsettled({name: getattr(self, name) for name in self.template_fields})
         problems = Problems()
         if "overlap_timeout" not in undecided:
             problems.take("overlap_timeout", lambda: parse_wait_ms(self.overlap_timeout), 0)
@@ -256,15 +256,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             problems.append(f"application_args is the string {self.application_args!r}; give a list of words.")
         if self.sink is not None and self.output_name is not None:
             problems.append("sink and output_name are both given: a sink names its output itself.")
-        try:
-            if self.work_store is not None and "work_store" not in undecided:
-                location_of(self.work_store)
-            if "sink" not in undecided and self.sink is not None:
-                sink_of(self.sink)
-            elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
-                problems += problems_of(self.sink)
-        except InvalidRequest as error:
-            problems += error.problems
+        work_store, sink = self.work_store, self.sink
+        if work_store is not None and "work_store" not in undecided:
+            problems.take_all(lambda: location_of(work_store))
+        if sink is not None and "sink" not in undecided:
+            problems.take_all(lambda: sink_of(sink))
+        elif isinstance(sink, Mapping) and is_settled(sink.get("format")):
+            problems += problems_of(sink)
         asked, empty = parameters_of(RequestParameters, self), has_empty_intervals(self.get_dag())
         problems += problems_before_a_run(asked, undecided, empty_intervals=empty)
         if problems:

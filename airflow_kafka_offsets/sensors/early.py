@@ -5,7 +5,6 @@ What a template still decides is left to the run: it has its default meanwhile, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,4 +50,4 @@ class Settled:
     @property
     def problems(self) -> list[str]:
         """What no template can put right."""
-        return [p for p in self._problems if not any(re.search(rf"\b{name}\b", p) for name in self._undecided)]
+        return self._problems.naming_none_of(self._undecided)

@@ -7,12 +7,10 @@ decides has its default meanwhile, and a problem that names such a parameter is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.modes import FromTimestamp, UntilTimestamp
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
@@ -40,14 +38,9 @@ def problems_before_a_run(
         problems.take("partition_width", lambda: parse_width(decided.partition_width or ""), None)
     if empty_intervals:
         problems += _without_interval(decided)
-    try:
-        parse_request(
-            replace(decided, group_id="any" if decided.group_id is None else decided.group_id),
-            BEST_OCCASION,
-        )
-    except InvalidRequest as error:
-        problems += [problem for problem in error.problems if problem not in problems]
-    return [problem for problem in problems if not any(re.search(rf"\b{name}\b", problem) for name in undecided)]
+    with_group = replace(decided, group_id="any" if decided.group_id is None else decided.group_id)
+    problems.take_all(lambda: parse_request(with_group, BEST_OCCASION))
+    return problems.naming_none_of(undecided)
 
 
 def _without_interval(asked: RequestParameters) -> list[str]:
