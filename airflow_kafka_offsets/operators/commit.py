@@ -44,6 +44,7 @@ class CommitOffsetsOperator(BaseOperator):
         partitions, in the place of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were
         read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs it as an
         outlet too: ``partial(…, asset=asset, outlets=[asset])``.
+    :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.
     """
 
     template_fields: Sequence[str] = ("plan", "kafka_config_id")
@@ -59,6 +60,16 @@ class CommitOffsetsOperator(BaseOperator):
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
     ) -> None:
+        wrong = [
+            f"{name} is {value!r}; give {expected}."
+            for name, value, kind, expected in (
+                ("require_report", require_report, bool, "True or False"),
+                ("asset", asset, Asset | None, "an airflow.sdk.Asset"),
+            )
+            if not isinstance(value, kind)
+        ]
+        if wrong:
+            raise InvalidRequest(tuple(wrong))
         if asset is not None:
             given = kwargs.pop("outlets", None) or []
             given = list(given) if isinstance(given, Sequence) else [given]

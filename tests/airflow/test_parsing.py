@@ -246,6 +246,13 @@ def test_every_wrong_value_is_named_at_once(airflow: Path) -> None:
     assert len(refused.value.problems) == 4
 
 
+def test_wrong_values_of_the_commit_task_are_found_when_the_dag_is_parsed() -> None:
+    wrong: dict[str, Any] = {"require_report": "no", "asset": "orders"}
+    with pytest.raises(InvalidRequest) as refused:
+        CommitOffsetsOperator(task_id="commit", plan={}, **wrong)
+    assert [problem.split()[0] for problem in refused.value.problems] == list(wrong)
+
+
 @pytest.mark.parametrize("schedule", ["@hourly", "0 3 * * *", timedelta(hours=1)], ids=str)
 def test_a_window_of_an_interval_without_length_is_found_when_the_dag_is_parsed(airflow: Path, schedule: Any) -> None:
     from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable
