@@ -28,8 +28,13 @@ class ErrorPage:
 
 
 _SHOW = "`kafka-offsets show --checkpoint-id PIPELINE` shows the newest batch and its log; `--history 10` the last ten."
-_LAG = "`kafka-offsets lag --group-id GROUP` shows what the group holds in each partition, and who wrote it."
-_PARTITIONS = "`kafka-offsets partitions --topics TOPIC` shows both ends of each partition's log."
+_LAG = (
+    "`kafka-offsets lag --kafka-config-id kafka_default --group-id GROUP` shows what the group holds in each "
+    "partition, and who wrote it."
+)
+_PARTITIONS = (
+    "`kafka-offsets partitions --kafka-config-id kafka_default --topics TOPIC` shows both ends of each partition's log."
+)
 _VERIFY = "`kafka-offsets verify --checkpoint-id PIPELINE --batch NUMBER` shows each split and what speaks against it."
 _PLAN = "`kafka-offsets plan`, with the DAG's parameters, shows what the next run would read. It writes nothing."
 
@@ -136,9 +141,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "consumer uses it. They were not overwritten.",
         (_LAG, _SHOW),
         (
-            '`on_group_moved="adopt-group"`: go on from the group\'s offsets. Take this after a reset on purpose.',
-            '`on_group_moved="keep-checkpoint"`: go on from the pipeline\'s own position; set the group to it. This '
-            "can move the group backwards.",
+            '`{"kafka_offsets": {"on_group_moved": "keep-checkpoint"}}` as the conf of a run: go on from the '
+            "pipeline's own position; set the group to it. Nothing is lost or read twice.",
+            'The same with `"adopt-group"`: go on from the group\'s offsets. If the group was set back, the records in '
+            "between are read again, and readers of the output find them twice; if it was set forward, they are left "
+            "out. `kafka-offsets reset` is the way that says so before.",
             "If another consumer uses the group: give one of the two a `group_id` of its own.",
         ),
     ),

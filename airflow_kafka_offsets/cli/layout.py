@@ -1,7 +1,7 @@
 """A table as plain text that fits ``WIDTH`` columns, whatever is in it.
 
 Numbers to the right, texts to the left. If a table is too wide, its texts are wrapped between words, the widest first;
-if that is not enough, inside of words. Numbers are never cut: a table of too many of them has a line for each cell.
+if that is not enough, each cell has a line of its own. So names and numbers stay whole, and can be copied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 WIDTH = 120
 _GAP = "  "
-_NARROWEST = 12  # a text that is wrapped inside of words keeps so many of its characters on a line
 
 
 @dataclass(frozen=True)
@@ -29,13 +28,21 @@ class Cells:
 
 def laid_out(cells: Cells, width: int = WIDTH) -> list[str]:
     """Its lines, none of them longer than ``width``."""
+    widths = _widths(cells, width)
+    if widths is None:
+        return _one_cell_a_line(cells, width)
+    return [line for row in (cells.headings, *cells.rows) for line in _lines(row, widths, cells.left)]
+
+
+def fits(cells: Cells, width: int = WIDTH) -> bool:
+    """Whether the table fits without a word that is broken."""
+    return _widths(cells, width) is not None
+
+
+def _widths(cells: Cells, width: int) -> list[int] | None:
     columns = list(zip(cells.headings, *cells.rows, strict=True))
     natural = [max(map(len, column)) for column in columns]
-    for narrowest in (_longest_words(cells, columns), _broken_words(cells, columns)):
-        widths = _narrowed(natural, narrowest, width - len(_GAP) * (len(columns) - 1))
-        if widths is not None:
-            return [line for row in (cells.headings, *cells.rows) for line in _lines(row, widths, cells.left)]
-    return _one_cell_a_line(cells, width)
+    return _narrowed(natural, _longest_words(cells, columns), width - len(_GAP) * (len(columns) - 1))
 
 
 def _longest_words(cells: Cells, columns: Sequence[Sequence[str]]) -> list[int]:
@@ -43,14 +50,6 @@ def _longest_words(cells: Cells, columns: Sequence[Sequence[str]]) -> list[int]:
     return [
         max(_longest_word(heading), *map(_longest_word if left else len, texts))
         for (heading, *texts), left in zip(columns, cells.left, strict=True)
-    ]
-
-
-def _broken_words(cells: Cells, columns: Sequence[Sequence[str]]) -> list[int]:
-    """The same with broken words; numbers, and the words of headings, stay whole."""
-    return [
-        min(whole, max(_NARROWEST, _longest_word(column[0]))) if left else whole
-        for whole, column, left in zip(_longest_words(cells, columns), columns, cells.left, strict=True)
     ]
 
 

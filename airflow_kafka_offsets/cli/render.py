@@ -13,9 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.cli.layout import WIDTH, Cells, laid_out
+from airflow_kafka_offsets.cli.layout import WIDTH, Cells, fits, laid_out
 
 VERSION = 1
+
+
+_BORDERS = 2  # of a column that is drawn, beyond the gap between two
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,9 @@ def _draw(page: Page) -> None:
     if page.head:
         print(page.head)
     for cells in (_cells(table) for table in page.tables if table.rows):
+        if not fits(cells, console.width - _BORDERS * len(cells.headings)):
+            print("\n".join(laid_out(cells, console.width)))  # what people copy stays whole
+            continue
         drawn = Drawn(box=box.ROUNDED)
         for heading, is_left in zip(cells.headings, cells.left, strict=True):
             drawn.add_column(Text(heading), justify="left" if is_left else "right", overflow="fold")

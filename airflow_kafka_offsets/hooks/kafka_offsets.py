@@ -61,4 +61,4 @@ def configured_retention_days() -> str | None:
 
 def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
     """What names a pipeline where its author names none: two pipelines on one group are two."""
-    return f"{group_id}/{dag_id}/{task_id}"
+    return "/".join([*([group_id] if group_id else []), dag_id, task_id])

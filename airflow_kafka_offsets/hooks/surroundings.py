@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.request.bounds import Partition
+from airflow_kafka_offsets.offsets.request.parameters import refuse_misplaced
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.offsets.request.widths import parse_zone
@@ -81,8 +82,13 @@ def run_key(context: Any) -> RunKey:
 
 
 def run_conf(context: Any) -> Any:
-    """``kafka_offsets`` of the run's conf, which applies to this run alone. ``"restart": true`` stands for the run."""
-    found = (context["dag_run"].conf or {}).get("kafka_offsets")
+    """``kafka_offsets`` of the run's conf, which applies to this run alone. ``"restart": true`` stands for the run.
+
+    :raises InvalidRequest: a policy stands beside it: it would be without effect.
+    """
+    conf = context["dag_run"].conf or {}
+    refuse_misplaced(conf)
+    found = conf.get("kafka_offsets")
     if isinstance(found, dict) and found.get("restart") is True:
         return {**found, "restart": f"run {context['ti'].run_id}"}
     return found

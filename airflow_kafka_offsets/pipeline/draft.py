@@ -149,7 +149,8 @@ def _facts(
         raise TopicRecreated(
             [f"{t}: its id is {topic_ids[t]}, the position is of {position.topic_ids[t]}" for t in sorted(recreated)],
             "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
-            'Set on_recreated="earliest" to read the new one from its start.',
+            'Set on_recreated="earliest" to read the new one from its start (of one run, its conf: {"kafka_offsets": '
+            '{"on_recreated": "earliest"}}). What the old one still had is gone.',
         )
     positions = None
     if position is not None:

@@ -106,11 +106,19 @@ def group_moved(
         for tp, commit in sorted(foreign.items())
     ]
     done = "The batch is committed in the log; only the group was left as it is. " if committed else ""
+    back = sum(max(0, kept[tp].offset - commit.offset) for tp, commit in foreign.items() if tp in kept)
+    forward = sum(max(0, commit.offset - kept[tp].offset) for tp, commit in foreign.items() if tp in kept)
+    adopting = [
+        *([f"reads up to {back} records again, which are in the output twice then"] if back else []),
+        *([f"leaves out up to {forward} records"] if forward else []),
+    ]
+    keeping = [*(["forwards"] if back else []), *(["backwards"] if forward else [])]
     return GroupMoved(
         lines,
-        f"Somebody else wrote to group {group_id!r}. {done}on_group_moved, for the next run in its conf or in the DAG: "
-        '"adopt-group" goes on from the group; "keep-checkpoint" goes on from the pipeline\'s own position, which may '
-        "move the group backwards.",
+        f"Somebody else wrote to group {group_id!r}. {done}on_group_moved, for the next run in its conf "
+        '({"kafka_offsets": {"on_group_moved": "keep-checkpoint"}}) or in the DAG: "keep-checkpoint" goes on from the '
+        f"pipeline's own position and sets the group{' ' * bool(keeping)}{' and '.join(keeping)}: nothing is lost or "
+        f'read twice; "adopt-group" goes on from the group{", and " * bool(adopting)}{" and ".join(adopting)}.',
     )
 
 
@@ -171,7 +179,8 @@ def mirror(
             return Mirrored(left_alone="the pipeline has no position yet")
         plan = newest.log.plan
         if not plan.mirrors or plan.group_id is None:
-            return Mirrored(left_alone="commit_mode is checkpoint-only: the log has the position")
+            why = "commit_mode is checkpoint-only" if plan.group_id else "there is no group_id"
+            return Mirrored(left_alone=f"{why}: the log has the position")
         partitions = _partitions_now(cluster, newest)
         try:
             # A fence opened for show would abort somebody's commit.

@@ -437,7 +437,8 @@ def _do(asker: Asker, seen: Seen, batch: StoredBatch, take: bool) -> Assignment 
             raise DataLoss(
                 records.lines,
                 f"The records were deleted after {plan.batch} was planned, and before it was read. Set "
-                'on_data_loss="advance" to read what is left, for one run in its conf or in the DAG.',
+                'on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: {"kafka_offsets": '
+                '{"on_data_loss": "advance"}}.',
             )
         fresh = _draft_anew(asker, seen, batch)
         return _replan(

@@ -34,6 +34,9 @@ def plans_next(plan: OffsetPlan, *, restart: str | None, adopts: bool, told_by_g
     where = f"from where batch {number_of(after)} ended"
     if told_by_group:
         return f"plans {plan.batch} {where}, by the group's marks: the work store knows less than they do"
+    anew = sorted({p.topic_partition.topic for p in plan.partitions if p.start_reason.startswith("topic re-created")})
+    if anew:
+        where += f", and from the start of {', '.join(anew)}, which was created again"
     return f"plans {plan.batch}, {where}"
 
 

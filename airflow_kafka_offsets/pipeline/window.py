@@ -124,7 +124,8 @@ def _do(asker: Asker, batch: StoredBatch, claim: Claim, take: bool) -> Assignmen
             raise DataLoss(
                 records.lines,
                 f"The records were deleted after the {claim} was planned, and before it was read. Set "
-                'on_data_loss="advance" to read what is left, for one run in its conf or in the DAG.',
+                'on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: {"kafka_offsets": '
+                '{"on_data_loss": "advance"}}.',
             )
         reason = f"records are gone: {'; '.join(records.lines[:3])}"
         return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))

@@ -1,7 +1,8 @@
 """What a sensor does where its author says nothing: it waits deferred, for ten minutes.
 
 Airflow's own defaults are a worker's slot and seven days: that is what a typing mistake in a topic's name then costs.
-What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as elsewhere.
+What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as elsewhere. A
+line of ``airflow.cfg`` that has Airflow's own default is not counted: Airflow writes the file with all of them in it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ def configured_timeout_s() -> float | None:
 
 
 def _is_set(section: str, key: str) -> bool:
-    """Whether the environment or ``airflow.cfg`` has it: ``conf.get`` gives Airflow's default without saying so."""
+    """Whether the environment has it, or ``airflow.cfg`` with another value than Airflow's default."""
     if f"AIRFLOW__{section}__{key}".upper() in os.environ:
         return True
     told = conf.as_dict(
         display_source=True, display_sensitive=True, include_env=False, include_cmds=False, include_secret=False
     )
     option = told.get(section, {}).get(key)
-    return isinstance(option, tuple) and option[1] != "default"
+    if not isinstance(option, tuple) or option[1] == "default":
+        return False
+    return str(option[0]).strip().lower() != str(conf.get_default_value(section, key)).strip().lower()

@@ -316,7 +316,7 @@ HOUSE = (
     Mutation("rule 5: somebody's", GROUP, "    foreign = signature.foreign(held, position)\n    if foreign:\n", "    foreign = signature.foreign(held, position)\n    if False:\n", "test_mirror"),
     Mutation("rule 5: unsettled", GROUP, "        except (CommitUnsettled, CommitConflict):\n", "        except CommitConflict:\n", "test_mirror"),
     Mutation("rule 5: dry run", GROUP, "with nullcontext() if dry_run else cluster", "with cluster", "test_commit|test_mirror"),
-    Mutation("rule 5: checkpoint-only", GROUP, "        if not plan.mirrors or plan.group_id is None:\n            return Mirrored(", "        if plan.group_id is None:\n            return Mirrored(", "test_mirror"),
+    Mutation("rule 5: checkpoint-only", GROUP, "        if not plan.mirrors or plan.group_id is None:\n            why", "        if plan.group_id is None:\n            why", "test_mirror"),
     Mutation("rule 5: what is gone", GROUP, ".topic in same and tp in present]", ".topic in same]", "test_mirror"),
     Mutation("signing: members", GROUP, "        if not held:  # there is nothing to write yet, which would find them out\n", "        if False:\n", "test_mirror"),
     Mutation("signing: unsigned", GROUP, "    unsigned = signature.unsigned(held)\n", "    unsigned = {}\n", "test_mirror"),

@@ -104,7 +104,7 @@ def test_the_quickstart_leads_to_rows_on_disk(
     quickstart = section("Quickstart")
     dag = home / "airflow/dags/orders_to_lake.py"
     assert f"~/{dag.relative_to(home)}" in quickstart
-    dag.parent.mkdir(parents=True)
+    dag.parent.mkdir(parents=True)  # the README's user saves the file in the middle of the commands
     dag.write_text(on_this_machine(blocks("python", README)[0]))
     script = [on_this_machine(command) for command in commands(quickstart)]
 

@@ -126,7 +126,7 @@ def test_a_backfill_of_a_day_reads_each_window_once_into_its_own_output(site: Si
     assert site.log(dag_id, topic).newest() is None, "a window keeps no position"
 
 
-def test_a_plain_cron_string_is_an_error_that_names_the_timetable(site: Site) -> None:
+def test_a_run_whose_interval_has_no_length_is_an_error_that_names_the_timetable(site: Site) -> None:
     topic = site.hours(2, START)
     run_id = site.run("windows_without_intervals", "failed", conf={"topic": topic}, logical_date=START)
     assert "CronDataIntervalTimetable" in site.log_of_resolve("windows_without_intervals", run_id)

@@ -256,7 +256,7 @@ def _after_loss(
                 DataLoss,
                 line,
                 'Set on_data_loss="advance" to start at the log start, "reset" to do as auto_offset_reset says, '
-                "or restore the records first.",
+                'or restore the records first. Of one run, its conf: {"kafka_offsets": {"on_data_loss": "advance"}}.',
             )
         case "advance":
             return Resolved(log_start, f"{what} → log start{counted}", lost)

@@ -62,10 +62,12 @@ def plan_in_words(plan: OffsetPlan) -> str:
 
 
 def jumped_in_words(plan: OffsetPlan) -> str:
-    """What the plan does not read although no batch has read it, and why."""
+    """What the plan reads although a batch has read it, or does not read although no batch has; and why."""
     lost = _jumped([(p, p.lost) for p in plan.partitions], "lost")
     skipped = _jumped([(p, p.skipped) for p in plan.partitions], "skipped although still in Kafka")
-    return "; ".join(filter(None, (lost, skipped))) or "nothing is lost or skipped"
+    again = sum(p.position - p.start_offset for p in plan.partitions if p.continuity == "overlap")
+    read_again = f"up to {counted(again, 'record')} {'is' if again == 1 else 'are'} read again" * bool(again)
+    return "; ".join(filter(None, (read_again, lost, skipped))) or "nothing is lost or skipped"
 
 
 def counted(number: int, what: str) -> str:

@@ -53,6 +53,7 @@ def _without_interval(asked: RequestParameters) -> list[str]:
         return []
     return [
         f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals without "
-        "length, as @hourly, every other plain cron string and a timedelta do: use CronDataIntervalTimetable, or "
-        "CronTriggerTimetable(..., interval=...), or give the time."
+        "length, as @hourly, every other plain cron string and a timedelta do: use "
+        'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., interval=...), '
+        "or give the time."
     ]

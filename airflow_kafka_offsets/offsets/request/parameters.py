@@ -7,6 +7,7 @@ one error with every problem.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -62,6 +63,18 @@ CONF_WORDS = frozenset(
     | {field.name for field in fields(RequestParameters) if field.name.startswith("on_")}
 )
 """What ``{"kafka_offsets": {…}}`` in a run's conf may hold."""
+
+
+def refuse_misplaced(conf: Mapping[str, Any]) -> None:
+    """:raises InvalidRequest: a run's conf has a policy at its top level, where it would be without effect."""
+    misplaced = {name: conf[name] for name in sorted(conf.keys() & CONF_WORDS) if name.startswith("on_")}
+    if misplaced:
+        raise InvalidRequest(
+            (
+                f'The run\'s conf has {", ".join(misplaced)} at its top level. Put it under "kafka_offsets": '
+                f"{json.dumps({'kafka_offsets': misplaced}, default=str)}",
+            )
+        )
 
 
 def names_of(kind: type[ScopeParameters]) -> tuple[str, ...]:

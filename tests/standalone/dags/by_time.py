@@ -70,7 +70,7 @@ batch("reprocessed_hourly", HOURLY, catchup=True, start=START + timedelta(hours=
 batch("log_without_a_past", HOURLY, **LIVE)
 batch("two_at_once", None, max_active_runs=2, startup_mode="earliest-offset")
 batch("windows_hourly", HOURLY, max_active_runs=3, **WINDOW)
-batch("windows_without_intervals", "0 * * * *", **WINDOW)
+batch("windows_without_intervals", None, **WINDOW)
 batch(
     "windows_by_hand",
     None,
