@@ -112,13 +112,14 @@ def group_moved(
         *([f"reads up to {back} records again, which are in the output twice then"] if back else []),
         *([f"leaves out up to {forward} records"] if forward else []),
     ]
-    keeping = [*(["forwards"] if back else []), *(["backwards"] if forward else [])]
+    keeping = " and ".join([*(["forwards"] if back else []), *(["backwards"] if forward else [])])
+    keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= kept.keys() else ""
     return GroupMoved(
         lines,
         f"Somebody else wrote to group {group_id!r}. {done}on_group_moved, for the next run in its conf "
         '({"kafka_offsets": {"on_group_moved": "keep-checkpoint"}}) or in the DAG: "keep-checkpoint" goes on from the '
-        f"pipeline's own position and sets the group{' ' * bool(keeping)}{' and '.join(keeping)}: nothing is lost or "
-        f'read twice; "adopt-group" goes on from the group{", and " * bool(adopting)}{" and ".join(adopting)}.',
+        f'pipeline\'s own position and sets the group{keeping}; "adopt-group" goes on from the group'
+        f"{', and ' * bool(adopting)}{' and '.join(adopting)}.",
     )
 
 

@@ -85,12 +85,17 @@ def airflow_cfg() -> Iterator[Callable[[str, str, str], None]]:
         conf.remove_option(section, key, remove_default=False)
 
 
-def test_so_it_does_where_airflow_cfg_says_what_airflow_would_say_anyway(
+def test_the_lines_that_airflow_writes_into_a_new_airflow_cfg_are_nobodys_choice(
     airflow: Path, airflow_cfg: Callable[[str, str, str], None]
 ) -> None:
-    airflow_cfg("operators", "default_deferrable", "False")
+    airflow_cfg("operators", "default_deferrable", "false")
     airflow_cfg("sensors", "default_timeout", "604800")
-    assert (sensor().deferrable, sensor().timeout) == (False, 7 * 24 * 60 * MINUTE_S)
+    assert (sensor().deferrable, sensor().timeout) == (True, 10 * MINUTE_S)
+
+
+def test_another_value_in_airflow_cfg_holds(airflow: Path, airflow_cfg: Callable[[str, str, str], None]) -> None:
+    airflow_cfg("sensors", "default_timeout", "1200")
+    assert sensor().timeout == 20 * MINUTE_S
 
 
 def test_a_dags_default_args_say_it_too(airflow: Path) -> None:

@@ -231,6 +231,8 @@ def test_a_run_whose_group_is_reset_meanwhile_commits_nothing(cluster: AnyCluste
         with pytest.raises(GroupMoved, match="the position is 4, and the group is at 3") as refused:
             run.commit(dry_run=dry_run)
     assert "committed in the log" not in str(refused.value)
+    assert "sets the group forwards: nothing is lost or read twice" in str(refused.value)
+    assert "reads up to 1 records again, which are in the output twice then" in str(refused.value)
     assert entries(run.batch) == ["plan"]
     assert pipeline.held() == {0: 4, 1: 3, 2: 4}
     pipeline.run("two", on_group_moved="keep-checkpoint")

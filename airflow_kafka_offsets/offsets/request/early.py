@@ -54,6 +54,6 @@ def _without_interval(asked: RequestParameters) -> list[str]:
     return [
         f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals without "
         "length, as @hourly, every other plain cron string and a timedelta do: use "
-        'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., interval=...), '
-        "or give the time."
+        'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., '
+        "interval=...), or give the time."
     ]
