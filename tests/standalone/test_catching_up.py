@@ -38,4 +38,4 @@ def test_runs_that_catch_up_wait_for_each_other_and_none_of_their_tasks_fails_or
     assert rows == sorted(value for hour in range(INTERVALS) for value in of_hour(DAY + hour * HOUR))
     assert site.committed(dag_id, topic) == dict.fromkeys(range(PARTITIONS), INTERVALS * RECORDS)
     resolves = [site.log_of(dag_id, run, "orders.resolve") for run in site.airflow.runs(dag_id)]
-    assert any("Waiting: batch" in text for text in resolves), "there was somebody to wait for"
+    assert any("Waiting: AKO-" in text for text in resolves), "there was somebody to wait for"
