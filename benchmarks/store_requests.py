@@ -193,9 +193,9 @@ def windows_up_to(pipeline: Pipeline, first: StoredBatch, number: int) -> None:
         claim = window(hour)
         bounds = claim.start_ms, claim.end_ms
         made = replace(plan, batch=batch_name_of(claim, pipeline.checkpoint_id), window_bounds=bounds)
-        batch = log.begin_window(claim.name, Planned(made))
+        batch = log.begin_window(claim.name, 1, Planned(made))
         assert batch is not None
-        log.claim(claim)
+        log.claim(claim, 1)
         batch.append(replace(committed, plan_id=made.plan_id))
 
 

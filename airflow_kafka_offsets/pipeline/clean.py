@@ -1,8 +1,10 @@
 """What is old goes from the work store, from the oldest on.
 
 What must stay: the last two commits of each log and everything after them; which batch a run took (``runs/``), so that
-a cleared run whose batch is gone is told so. A batch's objects are removed from the newest on, so what is left of one
-that was cut off half-way is still a log that can be read.
+a cleared run whose batch is gone is told so; and of a window the last entry of its log, so that no number of that log
+comes back to a run that slept. Who cleans takes the batch first, as whoever does it again: of the two one is later, and
+finds the other. The commit goes after its plan, so what is left of a batch that was cut off half-way is never
+unfinished; and a window's claims go after its plan, so a window that is there is claimed.
 """
 
 from __future__ import annotations
@@ -10,8 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from airflow_kafka_offsets.offsets.batch.log import Actor, Taken
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids, is_entry, read_batch
+from airflow_kafka_offsets.stores.pipeline_log import (
+    PipelineLog,
+    StoredBatch,
+    checkpoint_ids,
+    read_what_is_left,
+)
 from airflow_kafka_offsets.stores.reads import has_begun
 from airflow_kafka_offsets.stores.store import Store
 
@@ -20,15 +28,18 @@ KEPT_COMMITS = 2
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A batch or a window that is old enough to go."""
+    """A batch or a window that is old enough to go.
+
+    :ivar kind: ``"batches"`` or ``"windows"``.
+    :ivar batch: ``None``: a clean that was cut off has left no plan.
+    :ivar names: its objects, in the order in which they go.
+    """
 
     pipeline: PipelineLog
-    batch: StoredBatch
+    kind: str
+    folder: str
+    batch: StoredBatch | None
     names: tuple[str, ...]
-
-    @property
-    def kind(self) -> str:
-        return "windows" if self.batch.log.plan.window else "batches"
 
 
 def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
@@ -39,21 +50,24 @@ def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
         yield from _old_windows(pipeline, before_ms)
 
 
-def remove(removal: Removal) -> None:
-    store, batch = removal.batch.store, removal.batch
-    for name in removal.names[:-1]:
-        store.delete(name)
-    if batch.log.plan.window:
-        name = batch.name.rpartition("/")[2]
-        removal.pipeline.unclaim(name)  # while the window is still found, should this be cut off
-    for name in removal.names[-1:]:  # none, where another clean was faster
-        store.delete(name)
+def remove(removal: Removal) -> bool:
+    """Remove it; ``False``: somebody has gone to work on it since it was found, and it stays."""
+    names = removal.names
+    if removal.batch is not None:
+        log = removal.batch.log
+        taken = removal.batch.append(Taken(Actor(None, log.last_instance), _last_ms(removal.batch)))
+        if taken is None:
+            return False
+        if not log.plan.window:
+            names = (*names, f"{removal.folder}/{log.next_number}.json")
+    for name in names:
+        removal.pipeline.store.delete(name)
+    return True
 
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
     folder = next(pipeline.oldest_first(), None)
-    oldest = read_batch(pipeline.store, folder) if folder is not None else None
-    if oldest is None or not _is_old(oldest, before_ms):
+    if folder is None or not _may_go(read_what_is_left(pipeline.store, folder), before_ms):
         return  # which most pipelines are told by their oldest batch alone
     kept: set[str] = set()
     commits = 0
@@ -63,10 +77,12 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         if commits == KEPT_COMMITS:
             break
     for folder in pipeline.oldest_first():
-        found = read_batch(pipeline.store, folder) if folder not in kept else None
-        if found is None or not _is_old(found, before_ms):
+        if folder in kept:
+            return
+        found = read_what_is_left(pipeline.store, folder)
+        if not _may_go(found, before_ms):
             return  # younger ones follow
-        yield Removal(pipeline, found, _names(found))
+        yield Removal(pipeline, "batches", folder, found, tuple(_names(pipeline.store, folder, found)))
 
 
 def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
@@ -74,26 +90,32 @@ def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         by_time = time_claim_of_name(name)
         if by_time is not None and by_time.end_ms >= before_ms:
             continue  # its name says enough: no need to read it
-        window = pipeline.window(name)
-        if window is not None and _is_old(window, before_ms):
-            yield Removal(pipeline, window, _names(window))
+        window, number = pipeline.look_at_window(name)
+        if _may_go(window, before_ms):
+            folder = f"{pipeline.root}/windows/{name}"
+            names = _names(pipeline.store, folder, window) if window is not None else ()
+            yield Removal(pipeline, "windows", folder, window, (*names, *pipeline.claims_before(name, number)))
 
 
-def _is_old(batch: StoredBatch, before_ms: int) -> bool:
-    """By its last entry; a batch that was passed by is as old as its plan.
+def _may_go(batch: StoredBatch | None, before_ms: int) -> bool:
+    """Whether it is old. A batch that was passed by is as old as its plan.
 
-    A window that is not committed stays if a Spark job has begun it: half of it may be written. One that nobody has
-    begun, or of which a clean that was cut off has left just the plan, goes.
+    A window that is not committed stays if a Spark job has begun it: half of it may be written.
     """
-    last = batch.log.later[-1].at_ms if batch.log.later else batch.log.plan.resolved_at_ms
-    if last >= before_ms:
+    if batch is None:
+        return True
+    if _last_ms(batch) >= before_ms:
         return False
     return batch.log.committed is not None or not batch.log.plan.window or not has_begun(batch)
 
 
-def _names(batch: StoredBatch) -> tuple[str, ...]:
-    """Its objects, in the order in which they go: reports first, then the log from its end."""
-    store, folder = batch.store, batch.folder
-    names = store.list(folder)
-    entries = sorted((name for name in names if is_entry(name)), key=lambda name: -int(name.removesuffix(".json")))
-    return (*(f"{folder}/{name}" for name in names if not is_entry(name)), *(f"{folder}/{name}" for name in entries))
+def _last_ms(batch: StoredBatch) -> int:
+    return batch.log.later[-1].at_ms if batch.log.later else batch.log.plan.resolved_at_ms
+
+
+def _names(store: Store, folder: str, batch: StoredBatch | None) -> Iterator[str]:
+    """What its folder holds: what is not needed to read the log, then the current plan, then the entries after it."""
+    log = batch.log if batch is not None else None
+    needed = [f"{folder}/{number}.json" for number in range(log.plan_number, log.next_number)] if log else []
+    yield from (found for name in store.list(folder) if (found := f"{folder}/{name}") not in needed)
+    yield from needed

@@ -69,14 +69,14 @@ def _try(asker: Asker) -> Assignment | None:
     pipeline = asker.pipeline
     description = asker.cluster.describe(asker.request.scope.subscription)
     claim = claim_of_request(asker.request, description) or claim_of(_draft(asker))
-    batch = pipeline.window(claim.name)
+    batch, number = pipeline.look_at_window(claim.name)
     _refuse_gone(asker, claim, batch)
     refuse_another_airflow(asker.request, asker.signature, batch, {})
     step = next_step(asker.me, batch.log if batch else None, own=True, again=True, is_running=asker.around.is_running)
     match step, batch:
         case PlanNext(), None:
             plan = replace(_draft(asker), batch=batch_name_of(claim, pipeline.checkpoint_id))
-            begun = pipeline.begin_window(claim.name, Planned(plan))
+            begun = pipeline.begin_window(claim.name, number, Planned(plan))
             return (
                 None if begun is None else _settle(asker, begun, claim, f"plans the {claim}: no run has planned it yet")
             )
@@ -184,7 +184,7 @@ def _settle(
 
     :raises WindowOverlaps: another window is in the way.
     """
-    asker.pipeline.claim(claim)
+    asker.pipeline.claim(claim, batch.log.plan_number)
     given_up = batch.log.plan.empty and batch.log.plan.reason is not None  # else two that have begun block each other
     others = [] if given_up else _in_the_way(asker, claim)
     if others:

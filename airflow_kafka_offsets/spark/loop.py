@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.report import report_batch
 from airflow_kafka_offsets.spark.source import read_batch
-from airflow_kafka_offsets.stores.pipeline_log import read_batch as read_batch_log
+from airflow_kafka_offsets.stores.pipeline_log import read_what_is_left
 from airflow_kafka_offsets.stores.reads import any_has_begun
 
 if TYPE_CHECKING:
@@ -107,12 +107,12 @@ def _is_in_the_way(batch: Batch, key: str) -> bool:
     found = window_of_key(key, batch.plan.pipeline or "")
     if found is None or not claim_of(batch.plan).overlaps(found[0]):
         return False
-    window = read_batch_log(batch.store, f"{batch.folder.rpartition('/')[0]}/{found[1]}")
+    window = read_what_is_left(batch.store, f"{batch.folder.rpartition('/')[0]}/{found[1]}")
     return window is None or window.log.plan.withdrawn or not splits_to_start(window.log.plan)
 
 
 def _is_committed(batch: Batch) -> bool:
-    found = read_batch_log(batch.store, batch.folder)
+    found = read_what_is_left(batch.store, batch.folder)
     return found is not None and found.log.committed is not None
 
 

@@ -5,7 +5,7 @@
     pipelines/<checkpoint_id>/
         batches/<hundreds>/<number>/<k>.json      the log of a batch: k = 1, 2, …, each a plan, a ``taken`` or a commit
         windows/<from>--<to>/<k>.json             the same, of a window
-        window-claims/<yyyy-mm>/<from>--<to>      a name in each month that the window lies in
+        window-claims/<yyyy-mm>/<from>--<to>.<k>  in each month that the window lies in, for its plan k
         …/<split>-<n>-<random>.{begun,report}.json    beside them, what Spark drivers report (``reads``)
         runs/<dag_id>/<run_id>/<task_id>/<map>.json    which batch that run took
 
@@ -65,11 +65,14 @@ class StoredBatch:
 
     def entries(self) -> Iterator[tuple[int, Entry]]:
         """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""
-        for number in range(1, self.log.next_number):
+        begun = False
+        for number in _entry_numbers(self.store.list(self.folder)):
             entry = _entry(self.store, self.folder, number)
             if entry is None:
                 raise _missing(self.store, f"{self.folder}/{number}.json")
-            yield number, entry
+            begun = begun or isinstance(entry, Planned)  # before it there is what a clean has left of a window
+            if begun:
+                yield number, entry
 
     def again(self) -> StoredBatch:
         """The same batch as it is now."""
@@ -110,9 +113,11 @@ class PipelineLog:
 
         :param known: see :func:`read_batch`.
         """
+        any_found = False
         for folder in self._folders(reverse=True):
-            found = read_batch(self.store, folder, known)
-            if found is not None:  # a folder whose batch is being removed
+            found = read_what_is_left(self.store, folder) if any_found else read_batch(self.store, folder, known)
+            if found is not None:
+                any_found = True
                 yield found
 
     def oldest_first(self) -> Iterator[str]:
@@ -153,28 +158,39 @@ class PipelineLog:
     # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def window(self, name: str) -> StoredBatch | None:
-        return read_batch(self.store, f"{self.root}/windows/{name}")
+        return self.look_at_window(name)[0]
 
-    def begin_window(self, name: str, planned: Planned) -> StoredBatch | None:
-        return self._begin(f"{self.root}/windows/{name}", planned)
+    def look_at_window(self, name: str) -> tuple[StoredBatch | None, int]:
+        """The window, and the number of the next entry of its log: its first is not 1 where it was cleaned away."""
+        found = _look(self.store, self._window(name))
+        return found.batch, found.next_number
+
+    def begin_window(self, name: str, number: int, planned: Planned) -> StoredBatch | None:
+        """The window's first plan, as entry ``number`` of its log; ``None`` where somebody was faster."""
+        return self._begin(self._window(name), planned, number)
 
     def windows(self) -> list[str]:
-        return [name.removesuffix("/") for name in self.store.list(f"{self.root}/windows")]
+        """The names of all windows: each is claimed as soon as it is planned, until it is cleaned away."""
+        places = self.store.list(f"{self.root}/window-claims")
+        return sorted({name for place in places for name in self.windows_in(place.removesuffix("/"))})
 
-    def claim(self, claim: Claim) -> None:
-        """Write the window's name into every place that it lies in."""
+    def claim(self, claim: Claim, number: int) -> None:
+        """Write the window's name into every place that it lies in, for the plan that is its entry ``number``."""
         for place in claim.places:
-            create_object(self.store, f"{self.root}/window-claims/{place}/{claim.name}", {"version": 1})
+            create_object(self.store, f"{self._place(place)}/{claim.name}.{number}", {"version": 1})
 
     def windows_in(self, place: str) -> list[str]:
         """The names that are claimed in a place."""
-        return self.store.list(f"{self.root}/window-claims/{place}")
+        return sorted({name.rpartition(".")[0] for name in self.store.list(self._place(place))})
 
-    def unclaim(self, name: str) -> None:
-        """Take the window's name out of every place; its current plan may claim less than its name says."""
-        claim = time_claim_of_name(name) or OffsetClaim(())
+    def claims_before(self, name: str, number: int) -> Iterator[str]:
+        """The objects that claim a window for a plan before entry ``number``: who plans it anew has a later one."""
+        claim = time_claim_of_name(name) or OffsetClaim(())  # a later plan may claim less than the name says
         for place in claim.places:
-            self.store.delete(f"{self.root}/window-claims/{place}/{name}")
+            for found in self.store.list(self._place(place)):
+                window, _, k = found.rpartition(".")
+                if window == name and int(k) < number:
+                    yield f"{self._place(place)}/{found}"
 
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -196,15 +212,21 @@ class PipelineLog:
         create_object(self.store, self._run(run), value)
 
     def read(self, folder: str) -> StoredBatch | None:
-        """The batch in a folder below the pipeline's, as :class:`BatchOfRun` names it."""
-        return read_batch(self.store, f"{self.root}/{folder}")
+        """The batch in a folder below the pipeline's, as :class:`BatchOfRun` names it; ``None``: it was cleaned."""
+        return read_what_is_left(self.store, f"{self.root}/{folder}")
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, folder: str, planned: Planned) -> StoredBatch | None:
-        if not create_object(self.store, f"{folder}/1.json", entry_to_dict(planned)):
+    def _begin(self, folder: str, planned: Planned, number: int = 1) -> StoredBatch | None:
+        if not create_object(self.store, f"{folder}/{number}.json", entry_to_dict(planned)):
             return None
-        return StoredBatch(self.store, folder, BatchLog(planned))
+        return StoredBatch(self.store, folder, BatchLog(planned, number))
+
+    def _window(self, name: str) -> str:
+        return f"{self.root}/windows/{name}"
+
+    def _place(self, place: str) -> str:
+        return f"{self.root}/window-claims/{place}"
 
     def _folder(self, number: int) -> str:
         if not 0 < number <= HIGHEST:
@@ -245,22 +267,46 @@ def read_batch(store: Store, folder: str, known: StoredBatch | None = None) -> S
     :param known: a batch as it was; it is not read again where nobody has written to its log since.
     :raises StoreDamaged: an entry is torn, missing or altered.
     """
+    found = _look(store, folder, known)
+    if found.missing is not None:
+        raise _missing(store, found.missing)
+    return found.batch
+
+
+def read_what_is_left(store: Store, folder: str) -> StoredBatch | None:
+    """The same; ``None`` also where no plan is left: an old batch of which a clean, cut off, has left the rest."""
+    return _look(store, folder).batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a batch's folder holds.
+
+    :ivar missing: the entry that is not there, going back from the last one to the current plan.
+    """
+
+    batch: StoredBatch | None
+    next_number: int
+    missing: str | None = None
+
+
+def _look(store: Store, folder: str, known: StoredBatch | None = None) -> _Found:
     numbers = _entry_numbers(store.list(folder))
     if not numbers:
-        return None
+        return _Found(None, 1)
     if known is not None and (known.folder, known.log.next_number) == (folder, numbers[-1] + 1):
-        return known
+        return _Found(known, known.log.next_number)
     entries: list[Entry] = []
     last = numbers[-1]  # and with it the one before: usually a commit and its plan
     pair = together(store, *(partial(_entry, store, folder, number) for number in range(last, max(last - 2, 0), -1)))
     rest = (_entry(store, folder, number) for number in range(last - 2, 0, -1))
     for number, entry in zip(range(last, 0, -1), chain(pair, rest), strict=True):
         if entry is None:
-            raise _missing(store, f"{folder}/{number}.json")
+            return _Found(None, last + 1, f"{folder}/{number}.json")
         entries.insert(0, entry)
         if isinstance(entry, Planned):
-            return StoredBatch(store, folder, log_of(entries, number))
-    raise _missing(store, f"{folder}/1.json")
+            return _Found(StoredBatch(store, folder, log_of(entries, number)), last + 1)
+    return _Found(None, last + 1, f"{folder}/1.json")
 
 
 def read_plan(store: Store, name: str) -> Planned | None:

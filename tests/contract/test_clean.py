@@ -34,7 +34,7 @@ def clean(pipeline: Pipeline, before_day: float) -> list[str]:
     """The batches that went, by folder."""
     gone = []
     for removal in find_old(pipeline.store, NOW_MS + round(before_day * DAY)):
-        gone.append(removal.batch.name)
+        gone.append(removal.folder)
         remove(removal)
     return gone
 
@@ -105,7 +105,8 @@ def test_a_clean_that_died_half_way_is_ended_by_the_next(five_days: Pipeline) ->
     removal = next(find_old(five_days.store, NOW_MS + 99 * DAY))
     for name in removal.names[:-1]:
         five_days.store.delete(name)
-        assert five_days.log.batch(1) is not None, "what is left is a log that can be read"
+        left = five_days.log.read("batches/00000000/0000000001")
+        assert left is None or left.log.committed, "never a batch that seems to be unfinished"
     assert len(clean(five_days, 99)) == 3
     assert batches(five_days) == {"4", "5"}
 
@@ -127,11 +128,21 @@ def test_windows_go_with_their_claims_and_one_that_may_be_half_written_stays(in_
     day(in_memory, 1).resolve("never begun", **window(in_memory, 2))
     day(in_memory, 3).run("young", **window(in_memory, 3))
     assert len(clean(in_memory, 2)) == 2
-    left = [name for name in names(in_memory.store) if "/windows/" in name or "window-claims" in name]
-    starts = {name.split("/")[3] if "/windows/" in name else name.split("/")[4] for name in left}
-    assert {name.partition("--")[0] for name in starts} == {str(NOW_MS + hour * HOUR) for hour in (1, 3)}
+    left = [name.partition("--")[0] for name in in_memory.log.windows()]
+    assert left == [str(NOW_MS + hour * HOUR) for hour in (1, 3)]
     with pytest.raises(BatchGone, match="was cleaned away"):
         day(in_memory, 3).resolve("old", **window(in_memory, 0))
+
+
+def test_a_window_that_was_cleaned_away_is_planned_again_by_another_run(in_memory: Pipeline) -> None:
+    in_memory.run_type = "manual"
+    first = day(in_memory, 1).run("old", **window(in_memory, 0))
+    clean(in_memory, 2)
+    again = day(in_memory, 3).run("another", **window(in_memory, 0))
+    assert again.batch.folder == first.batch.folder
+    assert (first.batch.log.plan_number, again.batch.log.plan_number) == (1, 4), "after a commit, and who cleaned"
+    read = in_memory.lake.offsets()
+    assert all(len(offsets) == len(set(offsets)) for offsets in read.values())
 
 
 def test_what_runs_took_stays(five_days: Pipeline) -> None:

@@ -332,7 +332,7 @@ def test_a_job_that_begins_while_its_window_is_withdrawn_keeps_it_open(in_memory
 
 def remove_claims(pipeline: Pipeline, first: int, last: int) -> None:
     for name in names(pipeline.store):
-        if "window-claims" in name and name.endswith(f"{T + first * HOUR}--{T + last * HOUR}"):
+        if "window-claims" in name and f"{T + first * HOUR}--{T + last * HOUR}." in name:
             pipeline.store.delete(name)
 
 

@@ -135,8 +135,8 @@ class Books:
     def is_out_of_place(self, name: str) -> bool:
         """Whether the log that a late worker goes on with is not there any more, or another one.
 
-        Not modelled: it writes the second entry of a log that has no first one, or of another batch. No store can
-        tell; the next look at that batch is refused, because its log has a gap.
+        Not modelled: it slept while an old batch was cleaned away, which the next clean ends, or a window was twice; or
+        while another log took its place. No store can tell.
         """
         step, match = current_step(), _ENTRY.fullmatch(name)
         if step is None or match is None:
@@ -323,7 +323,8 @@ class Books:
         """Rows of a log that is gone, where no driver of this one has begun: who overlaps them is refused by them."""
         assert plan.batch is not None
         begun = [t for (f, _), tries in self.tries.items() if f == folder for t in tries]
-        if not any(t.begun_at > self.written_at[folder, 1] for t in begun):
+        first = min(k for k, entry in self.logs[folder].items() if isinstance(entry, Planned))
+        if not any(t.begun_at > self.written_at[folder, first] for t in begun):
             output, key = plan.output or "", plan.batch.key
             self.late |= dict.fromkeys((output, key, split) for split in self.world.lake.splits(output, key))
 

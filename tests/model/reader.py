@@ -29,7 +29,8 @@ def check_log(world: World, pipeline: str) -> None:
                 found.update((row, batch.epochs.get(row[0], 0)) for row in rows)
     twice = sorted(row for row, times in found.items() if times > 1 and not _is_replaced(world, row[0]))
     assert not twice, f"a reader of {output} finds twice: {twice}"
-    unfinished = {books.planned(folder).plan.batch.key for _, folder in books.batches(pipeline)}  # type: ignore[union-attr]
+    plans = (books.planned(folder) for _, folder in books.batches(pipeline))  # a clean may have taken just the plan
+    unfinished = {planned.plan.batch.key for planned in plans if planned and planned.plan.batch}
     committed = {row for row, _ in found}
     for key in set(world.lake.keys(output)) - books.commits.keys() - unfinished:
         splits = world.lake.splits(output, key)

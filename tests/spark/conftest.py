@@ -103,7 +103,7 @@ class Plans:
             window_bounds=bounds,
         )
         plan = replace(plan, window=True)
-        stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin_window(name, Planned(plan))
+        stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin_window(name, 1, Planned(plan))
         assert stored is not None
         return stored
 

@@ -101,7 +101,7 @@ def window_plan(claim: Claim, **fields: Any) -> OffsetPlan:
 
 
 def begin_window(log: PipelineLog, claim: Claim, at_ms: int = NOW, **fields: Any) -> StoredBatch:
-    begun = log.begin_window(claim.name, Planned(window_plan(claim, resolved_at_ms=at_ms, **fields)))
+    begun = log.begin_window(claim.name, 1, Planned(window_plan(claim, resolved_at_ms=at_ms, **fields)))
     assert begun is not None
-    log.claim(claim)
+    log.claim(claim, 1)
     return begun

@@ -27,6 +27,7 @@ from tests.stores.builders import (
     read,
     run,
     take,
+    window_plan,
 )
 from tests.stores.watched import Counting, Crash, Dying
 
@@ -63,7 +64,7 @@ def clean(store: Store, before_ms: int = BEFORE) -> list[str]:
 
 
 def short(removal: Removal) -> str:
-    return removal.batch.name.rpartition("/")[2]
+    return removal.folder.rpartition("/")[2]
 
 
 def numbers(log: PipelineLog) -> list[int]:
@@ -189,9 +190,9 @@ def done_window(log: PipelineLog, claim: Claim, at_ms: int, **fields: object) ->
     return commit(window, at_ms)
 
 
-def claimed(log: PipelineLog) -> list[str]:
-    places = log.store.list(f"{log.root}/window-claims")
-    return sorted(name for place in places for name in log.windows_in(place.removesuffix("/")))
+def left_of(store: MemoryStore, claim: Claim) -> list[str]:
+    """The objects that name it, without their folders."""
+    return [name.rpartition("/")[2] for name in store.objects if claim.name in name]
 
 
 def test_an_old_window_goes_with_its_claims_in_every_month(store: MemoryStore, log: PipelineLog) -> None:
@@ -199,15 +200,42 @@ def test_an_old_window_goes_with_its_claims_in_every_month(store: MemoryStore, l
     done_window(log, RECENT, YOUNG)
     assert len(ANCIENT.places) == 2
     assert clean(store) == [ANCIENT.name]
-    assert (log.windows(), claimed(log)) == ([RECENT.name], [RECENT.name])
-    assert all(RECENT.name in name for name in store.objects)
+    assert (log.window(ANCIENT.name), log.windows()) == (None, [RECENT.name])
+    assert left_of(store, ANCIENT) == ["3.json"], "the last name of its log, and nothing in any month"
+
+
+def test_no_number_of_a_windows_log_comes_back(store: MemoryStore, log: PipelineLog) -> None:
+    """A run that slept since it saw the window before it was cleaned would write into the next one's log."""
+    slept = done_window(log, ANCIENT, OLD)
+    clean(store)
+    assert slept.append(Taken(actor("b"), NOW)) is None
+    assert log.look_at_window(ANCIENT.name) == (None, 4)
+    anew = log.begin_window(ANCIENT.name, 4, Planned(window_plan(ANCIENT)))
+    assert anew is not None
+    assert slept.append(Taken(actor("b"), NOW)) is None
+    done = commit(anew)
+    assert log.window(ANCIENT.name) == done
+    assert [number for number, _ in done.entries()] == [4, 5], "what the clean has left is no entry of it"
+
+
+def test_what_somebody_goes_to_work_on_after_it_was_found_stays(store: MemoryStore, log: PipelineLog) -> None:
+    for number in (1, 2, 3):
+        done(log, number, OLD)
+    window = done_window(log, ANCIENT, OLD)
+    found = list(find_old(store, BEFORE))
+    for batch in (log.batch(1), window):
+        assert batch is not None
+        take(batch, actor("b"), NOW)
+    before = set(store.objects)
+    assert [remove(removal) for removal in found] == [False, False]
+    assert set(store.objects) == before
 
 
 def test_windows_stand_on_nothing_so_the_last_of_them_goes_too(store: MemoryStore, log: PipelineLog) -> None:
     for days in (30, 20, 10):
         done_window(log, TimeClaim(OLD - days * DAY, OLD - days * DAY + 1), OLD)
     assert len(clean(store)) == 3
-    assert store.objects == {}
+    assert log.windows() == []
 
 
 def test_a_window_of_long_ago_that_was_read_lately_stays(store: MemoryStore, log: PipelineLog) -> None:
@@ -223,7 +251,7 @@ def test_a_window_by_offsets_goes_by_when_it_was_committed(store: MemoryStore, l
     done_window(log, old, OLD)
     done_window(log, young, YOUNG)
     assert clean(store) == [old.name]
-    assert claimed(log) == [young.name]
+    assert log.windows() == [young.name]
 
 
 @pytest.mark.parametrize("claim", [ANCIENT, OffsetClaim((("orders", "id-of-orders", 0, 0, 5),))], ids=str)
@@ -238,7 +266,7 @@ def test_a_window_that_was_emptied_goes_with_the_claims_of_its_name(
     read(anew, 2)
     commit(anew, OLD)
     assert clean(store) == [claim.name]
-    assert store.objects == {}
+    assert left_of(store, claim) == ["5.json"]
 
 
 def test_a_window_that_a_job_has_begun_and_nobody_has_committed_stays(store: MemoryStore, log: PipelineLog) -> None:
@@ -251,7 +279,7 @@ def test_a_window_that_a_job_has_begun_and_nobody_has_committed_stays(store: Mem
 def test_a_window_that_was_planned_and_never_begun_goes(store: MemoryStore, log: PipelineLog) -> None:
     begin_window(log, ANCIENT, OLD)
     assert clean(store) == [ANCIENT.name]
-    assert store.objects == {}
+    assert left_of(store, ANCIENT) == ["2.json"]
 
 
 # ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -273,7 +301,7 @@ def test_a_clean_that_has_nothing_to_do_asks_a_few_questions_however_long_the_lo
     for number in (count - 1, count):
         done(log, number, YOUNG)
     for hour in range(count):
-        store.create(f"{log.root}/windows/{TimeClaim(NOW + hour, NOW + hour + 1).name}/1.json", b"never read")
+        log.claim(TimeClaim(NOW + hour, NOW + hour + 1), 1)  # which is never read
     assert len(asked(store)) <= 18
 
 
@@ -317,14 +345,17 @@ def test_a_clean_that_dies_at_any_step_leaves_a_log_that_can_be_read_and_the_nex
         assert newest is not None
         assert newest.log.plan.batch.number == 4
         assert [batch.log.plan.batch.number for batch in log.newest_first()][:2] == [4, 3]
-        for name in log.windows():
-            window = log.window(name)
-            assert window is None or window.log.plan.window
+        window = log.window(ANCIENT.name)
+        assert window is None or window.log.committed, "never a window that seems to be unfinished"
+        assert window is None or log.windows() == [ANCIENT.name], "what is there is claimed"
         clean(store)
         assert numbers(log) == [3, 4]
-        kept = {name for name in whole if "/0000000001/" not in name and "/0000000002/" not in name}
-        assert set(store.objects) == {name for name in kept if ANCIENT.name not in name}
-    assert deletes == 2 * 5 + 4 + 2, "it was cut off before each single delete"
+        gone = ("/0000000001/", "/0000000002/", ANCIENT.name)
+        assert {name for name in store.objects if ANCIENT.name not in name} == {
+            name for name in whole if not any(part in name for part in gone)
+        }
+        assert (log.window(ANCIENT.name), log.windows()) == (None, [])
+    assert deletes == 2 * 6 + 4 + 2, "it was cut off before each single delete"
 
 
 def test_a_folder_with_something_that_is_nobodys_stays_and_stops_nothing(store: MemoryStore, log: PipelineLog) -> None:

@@ -88,7 +88,7 @@ def test_who_knows_structured_streamings_checkpoint_folder_can_say_what_each_run
         f"{ROOT}/runs/billing/run-100/resolve/-1.json",
         f"{ROOT}/runs/billing/run-99/resolve/-1.json",
         f"{ROOT}/runs/billing/run-idle/resolve/-1.json",
-        f"{ROOT}/window-claims/2026-11/{name}",
+        f"{ROOT}/window-claims/2026-11/{name}.1",
         f"{ROOT}/windows/{name}/1.json",
     ]
     entries = [json.loads(store.objects[f"{folder_of(99)}/{number}.json"])["entry"] for number in (1, 2, 3)]
@@ -384,7 +384,7 @@ def test_entries_are_in_the_order_of_their_numbers_and_not_of_their_names(store:
 def test_a_window_is_a_batch_by_its_name(log: PipelineLog) -> None:
     assert log.window(DAY_1.name) is None
     begun = begin_window(log, DAY_1)
-    assert log.begin_window(DAY_1.name, Planned(window_plan(DAY_1, run=run("other")))) is None
+    assert log.begin_window(DAY_1.name, 1, Planned(window_plan(DAY_1, run=run("other")))) is None
     done = commit(begun)
     assert log.window(DAY_1.name) == done
     assert done.log == BatchLog(begun.log.planned, 1, done.log.later)
@@ -403,16 +403,19 @@ def test_a_claim_is_in_each_month_that_the_window_lies_in_and_goes_from_all_of_t
     quarter = TimeClaim(NOW, NOW + 60 * DAY)
     by_offsets = OffsetClaim((("orders", None, 0, 0, 5),))
     for claim in (quarter, DAY_1, by_offsets, quarter):
-        log.claim(claim)
+        log.claim(claim, 1)
     assert log.windows_in("2026-11") == sorted([DAY_1.name, quarter.name])
     assert log.windows_in("2026-12") == log.windows_in("2027-01") == [quarter.name]
     assert log.windows_in("offsets") == [by_offsets.name]
     assert log.windows_in("2027-02") == []
-    log.unclaim(quarter.name)
-    assert [log.windows_in(place) for place in ("2026-11", "2026-12", "2027-01")] == [[DAY_1.name], [], []]
-    log.unclaim(by_offsets.name)
+    log.claim(quarter, 4)
+    for name in (*log.claims_before(quarter.name, 4), *log.claims_before(by_offsets.name, 4)):
+        log.store.delete(name)
     assert log.windows_in("offsets") == []
-    log.unclaim(quarter.name)
+    assert log.windows() == sorted([DAY_1.name, quarter.name]), "who has planned it anew meanwhile claims it"
+    for name in log.claims_before(quarter.name, 5):
+        log.store.delete(name)
+    assert [log.windows_in(place) for place in ("2026-11", "2026-12", "2027-01")] == [[DAY_1.name], [], []]
 
 
 def test_windows_are_listed_in_the_order_of_time(log: PipelineLog) -> None:
