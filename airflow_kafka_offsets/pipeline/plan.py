@@ -14,8 +14,6 @@ Whatever an exclusive creation refuses, somebody else was faster: look again, de
 from __future__ import annotations
 
 import logging
-import secrets
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +28,7 @@ from airflow_kafka_offsets.errors import (
     WorkStoreLost,
 )
 from airflow_kafka_offsets.offsets.batch.anew import planned_anew, skipped
-from airflow_kafka_offsets.offsets.batch.key import new_key, number_of
+from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.batch.log import (
     Actor,
     Do,
@@ -58,6 +56,7 @@ from airflow_kafka_offsets.pipeline.group import (
     refuse_another_pipeline,
     sign,
 )
+from airflow_kafka_offsets.pipeline.keys import draw_key
 from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.pipeline.said import (
     NOTHING_AT_FIRST,
@@ -75,8 +74,6 @@ from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_r
 from airflow_kafka_offsets.stores.store import together
 
 log = logging.getLogger(__name__)
-
-_CHARACTERS = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +362,7 @@ def _plan_next(asker: Asker, seen: Seen) -> Assignment | None:
         asker.pipeline.bind(asker.run, None)
         return Assignment(None, (), has_nothing(seen.after), warnings=plan.warnings)
     number = seen.next_number
-    key = new_key(number, request.occasion.now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
+    key = draw_key(number, request.occasion.now_ms)
     plan = replace(asker.signed(plan), batch=BatchName(key, number, seen.after))
     batch = asker.pipeline.begin(number, Planned(plan, seen.position))
     if batch is None or not asker.pipeline.is_newest(batch):

@@ -11,8 +11,6 @@ batch without records, which the next run commits; who dies after the commit lea
 
 from __future__ import annotations
 
-import secrets
-import string
 from dataclasses import dataclass, field, replace
 
 from airflow_kafka_offsets.errors import (
@@ -24,7 +22,7 @@ from airflow_kafka_offsets.errors import (
     StoreBehindGroup,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.batch.key import new_key, number_of
+from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed, Planned
 from airflow_kafka_offsets.offsets.batch.mark import Held, newest_batch
 from airflow_kafka_offsets.offsets.model import ClusterDescription
@@ -41,11 +39,10 @@ from airflow_kafka_offsets.pipeline.group import (
     refuse_live_group,
     signature_of,
 )
+from airflow_kafka_offsets.pipeline.keys import draw_key
 from airflow_kafka_offsets.pipeline.moves import Decided, Reset, Standing, decide, refuse_duplicates, topics_of
 from airflow_kafka_offsets.pipeline.present import describe_present
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
-
-_CHARACTERS = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +223,7 @@ def _plan(seen: _Seen, me: Actor, moves: tuple[Move, ...], reason: str, now_ms: 
     before, signature = seen.plan.batch, signature_of(seen.plan, me)
     assert before is not None  # a stored plan has one
     number = max(before.number or 0, number_of(newest_batch(signature.own(seen.held)))) + 1
-    key = new_key(number, now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
+    key = draw_key(number, now_ms)
     plan = reset_plan(seen.plan, moves, seen.topic_ids, seen.held, reason)
     instance = me.instance or seen.newest.log.last_instance
     return replace(plan, batch=BatchName(key, number, before.key), instance=instance, resolved_at_ms=now_ms)
