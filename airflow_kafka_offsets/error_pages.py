@@ -325,18 +325,28 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
     errors.ClusterUnavailable: ErrorPage(
         "The Kafka cluster could not be asked: nobody answers at the address, a partition has no leader, or no answer "
         "came within the deadline. Nothing was written. If time may heal it, sensors wait and tasks are tried again.",
-        (_PARTITIONS, "The message has the reason that the client library gives."),
         (
-            "Check the address, `security.protocol` and the credentials.",
+            _PARTITIONS,
+            "The message has the reason: what the client library says, what the listener at the address is (TLS or "
+            "not, SASL or not, why its certificate is not trusted), or what `oauth_cb` said when it gave no token.",
+        ),
+        (
+            "Check the address, `security.protocol` and the credentials. If the message says what to set them to, set "
+            "them in the Kafka connection.",
+            "If there was no token: see the token server's log. The callback is asked again for ten seconds, then the "
+            "task is tried again.",
             "Check that the brokers are up, that every partition has a leader, and that this machine reaches all of "
             "them (`advertised.listeners`), then clear the task.",
         ),
     ),
     errors.NotAuthorized: ErrorPage(
-        "The cluster answers, and does not let this client do what it asked for. The message names the right.",
-        ("`kafka-acls --list` shows the rights of a principal.",),
+        "The cluster answers, and does not let this client do what it asked for. The message names the right, and who "
+        "lacks it: the user of SASL, the subject of the client's certificate, or the claim `sub` of its token. Brokers "
+        "that map names (`ssl.principal.mapping.rules`) know it by another one; their authorizer's log says which.",
+        ("`kafka-acls --list --principal User:NAME` shows the rights of a principal.",),
         (
-            "Grant the right that the message names.",
+            "Grant the right that the message names: `kafka-acls --add --allow-principal User:NAME --operation "
+            "Describe --topic TOPIC`.",
             'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless the '
             "startup mode reads it.",
         ),

@@ -54,6 +54,7 @@ class KafkaBroker(Topics):
     :param config: broker settings in addition to, or instead of, the testbed's.
     :param sasl_users: users and passwords of a second listener, SASL_PLAINTEXT with PLAIN; None for no such listener.
     :param proxy_port: where a proxy listens that passes on to `proxied_address`, a listener that advertises the proxy.
+    :param more_listeners: name → security protocol of further listeners, whose settings are in `config`.
     :param loaded_groups: whether `start()` returns only when each group coordinator has loaded, which no broker of the
         world waits for. For who asks for a group by a client that cannot take NOT_COORDINATOR.
     :param ports: what it listens on, see `broker_settings`; without them, free ones.
@@ -66,6 +67,7 @@ class KafkaBroker(Topics):
         config: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         proxy_port: int | None = None,
+        more_listeners: Mapping[str, str] | None = None,
         loaded_groups: bool = True,
         ports: Sequence[int] = (),
         java: Java | None = None,
@@ -80,6 +82,7 @@ class KafkaBroker(Topics):
         self._overrides = dict(config or {})
         self._sasl_users = dict(sasl_users) if sasl_users is not None else None
         self._proxy_port = proxy_port
+        self._more_listeners = dict(more_listeners or {})
         self._loaded_groups = loaded_groups
         self._ports = list(ports)
         self._process: Leashed | None = None
@@ -105,6 +108,11 @@ class KafkaBroker(Topics):
         if self._sasl_users is None:
             raise ValueError("this broker has no SASL listener: give it sasl_users")
         return f"127.0.0.1:{self._port(2)}"
+
+    def servers_of(self, listener: str) -> str:
+        """host:port of one of `more_listeners`."""
+        first = 2 + (self._sasl_users is not None)
+        return f"127.0.0.1:{self._port(first + list(self._more_listeners).index(listener))}"
 
     @property
     def proxied_address(self) -> tuple[str, int]:
@@ -135,7 +143,8 @@ class KafkaBroker(Topics):
         fixed = bool(self._ports)
         for attempt in range(PORT_ATTEMPTS):
             if not fixed:
-                self._ports = free_ports(2 + (self._sasl_users is not None) + (self._proxy_port is not None))
+                more = (self._sasl_users is not None) + len(self._more_listeners) + (self._proxy_port is not None)
+                self._ports = free_ports(2 + more)
             try:
                 self._launch()
                 self._wait_until_ready()
@@ -196,9 +205,9 @@ class KafkaBroker(Topics):
         return self._process
 
     def _settings(self) -> dict[str, str]:
-        return broker_settings(self._ports, self.data_dir / "data", self._sasl_users, self._proxy_port) | (
-            self._overrides
-        )
+        data = self.data_dir / "data"
+        settings = broker_settings(self._ports, data, self._sasl_users, self._proxy_port, self._more_listeners)
+        return settings | self._overrides
 
     def _launch(self) -> None:
         properties = self.data_dir / "server.properties"

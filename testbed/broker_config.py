@@ -16,15 +16,23 @@ rootLogger.appenderRef.out.ref = out
 
 
 def broker_settings(
-    ports: Sequence[int], data: Path, sasl_users: Mapping[str, str] | None, proxy_port: int | None = None
+    ports: Sequence[int],
+    data: Path,
+    sasl_users: Mapping[str, str] | None,
+    proxy_port: int | None = None,
+    more_listeners: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Kafka's properties; `ports` are those of the clients, the controller and, where asked for, SASL and the proxy's.
+    """Kafka's properties; `ports`: the clients', the controller's and, where asked for, SASL's, those of more listeners
+    and the one for the proxy.
 
     :param proxy_port: where a proxy listens. The last of `ports` is a listener that sends its clients there.
+    :param more_listeners: name → security protocol of further listeners.
     """
     broker, controller, *more = ports
-    sasl = more[:1] if sasl_users is not None else []
+    own = more_listeners or {}
+    sasl = [more.pop(0)] if sasl_users is not None else []
     listeners = [f"PLAINTEXT://127.0.0.1:{broker}", *(f"SASL_PLAINTEXT://127.0.0.1:{port}" for port in sasl)]
+    listeners += [f"{name}://127.0.0.1:{port}" for name, port in zip(own, more, strict=False)]
     advertised = list(listeners)
     if proxy_port is not None:
         listeners.append(f"PROXIED://127.0.0.1:{ports[-1]}")
@@ -36,8 +44,11 @@ def broker_settings(
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
         "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,PROXIED:PLAINTEXT"
+        "listener.security.protocol.map": ",".join(
+            [
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,PROXIED:PLAINTEXT",
+                *(f"{name}:{protocol}" for name, protocol in own.items()),
+            ]
         ),
         "log.dirs": str(data),
         # One node: nothing can be replicated.

@@ -13,7 +13,14 @@ from typing import TypeVar
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, TRANSIENT, NotYet, in_words, not_authorized
+from airflow_kafka_offsets.broker.connection import (
+    NOT_AUTHORIZED,
+    TRANSIENT,
+    Connection,
+    NotYet,
+    in_words,
+    not_authorized,
+)
 from airflow_kafka_offsets.errors import ClusterUnavailable, listed
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 
@@ -24,13 +31,13 @@ class Refusals:
     """The partitions (or topics) of one attempt that have no answer.
 
     :param what: the question in words, for the error.
-    :param where: the brokers' address.
+    :param connection: of the client that asks.
     :param right: the right on the topic that the question needs.
     """
 
-    def __init__(self, what: str, where: str, right: str) -> None:
+    def __init__(self, what: str, connection: Connection, right: str) -> None:
         self._what = what
-        self._where = where
+        self._connection = connection
         self._right = right
         self._errors: dict[TopicPartition | str, KafkaError] = {}
         self.waiting: dict[TopicPartition | str, str] = {}
@@ -59,10 +66,10 @@ class Refusals:
             which = ", ".join(str(of) for of in sorted(denied, key=str)[:20])
             error = next(iter(denied.values()))
             what = f"{self._what} of {which}"
-            raise not_authorized(what, self._where, error, f"{self._right} on topic {', '.join(topics[:20])}")
+            raise not_authorized(what, self._connection, error, f"{self._right} on topic {', '.join(topics[:20])}")
         lines = {**self.waiting, **{of: in_words(error) for of, error in self._errors.items()}}
         raise ClusterUnavailable(
-            f"Cannot {self._what} at {self._where}", _table(lines), "See the broker's log, then try again."
+            f"Cannot {self._what} at {self._connection.address}", _table(lines), "See the broker's log, then try again."
         )
 
     def settle(self) -> None:

@@ -3,8 +3,9 @@
 What librdkafka does, and what this file makes of it (all measured on real brokers):
 
 - a client that could not reach a broker keeps asking the dead one: each retry has a new client;
-- why a connection fails (a wrong password, TLS against plaintext, an unknown host) comes through ``error_cb`` and the
-  log only, while the call itself says "timed out": both are collected, and where waiting is vain it is told at once;
+- why a connection fails (a wrong password, an unknown host) comes through ``error_cb`` and the log only, while the call
+  itself says "timed out": both are collected, and where waiting is vain it is told at once. What they do not tell, a
+  look at the listener does (``listener``), and what a token callback says is kept (``tokens``);
 - a client that is dropped before its futures resolve leaves them unresolved for ever: the client outlives its answers;
 - a client that gave up waiting for a group's coordinator aborts the process when the answer comes: it is destroyed;
 - to destroy a client is to drop the last reference to it. ``Consumer.close()`` never returns while a broker hangs that
@@ -19,6 +20,7 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,6 +28,10 @@ from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from airflow_kafka_offsets.broker.config import address, admin_settings
+from airflow_kafka_offsets.broker.listener import misfit
+from airflow_kafka_offsets.broker.principal import principal_of
+from airflow_kafka_offsets.broker.secrets import mask
+from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 
 T = TypeVar("T")
@@ -75,10 +81,12 @@ NOT_AUTHORIZED = {
 # Waiting does not mend these: the configuration is wrong on one of the two sides.
 _HOPELESS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError.SASL_AUTHENTICATION_FAILED}
 _HOPELESS_WORDS = re.compile(
-    r"SSL handshake failed|plaintext|PLAINTEXT broker listener|mechanism handshake|invalid credentials|"
-    r"Authentication failed|Failed to resolve|certificate|connecting to a (SSL|SASL)",
-    re.IGNORECASE,
+    r"mechanism handshake|invalid credentials|Authentication failed|Failed to resolve|certificate", re.IGNORECASE
 )
+# … except these: a name server or a token's server may be back in a moment.
+_PASSING = re.compile(r"Temporary failure in name resolution|Failed to acquire SASL OAUTHBEARER token", re.IGNORECASE)
+_DISTRUST = re.compile(r"certificate verify failed", re.IGNORECASE)
+_TOKEN_PAUSE_S = 0.5
 _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
 
 
@@ -124,19 +132,22 @@ class Connection:
         self.deadline_s = deadline_s
         self._first_contact_s = first_contact_s
         self._config = admin_settings(config)
-        self._heard = _Heard()
+        self._heard = _Heard(self._config)
+        self._tokens = token_source(self._config)
         self._admin = Clients(lambda: self.make(AdminClient, self.settings))
         self._known_good = False
 
     @property
     def settings(self) -> dict[str, Any]:
         """A client's settings, with secrets; what goes wrong with that client is heard here."""
-        return {**self._config, "error_cb": self._heard.error}
+        tokens = {"oauth_cb": self._tokens} if self._tokens else {}
+        return {**self._config, **tokens, "error_cb": self._heard.error}
 
     @property
-    def logger(self) -> logging.Logger:
-        """Where librdkafka's lines go: to nobody but this connection's errors."""
-        return self._heard.logger()
+    def principal(self) -> str:
+        """Whom the brokers take this client for, as the object of a sentence."""
+        name = principal_of(self._config, self._tokens.current if self._tokens else None)
+        return f"this client's principal, {name}," if name else "this client's principal"
 
     def told(self) -> str:
         """What was heard last, in parentheses; empty where nothing was."""
@@ -150,7 +161,10 @@ class Connection:
 
         :param more: who else gets the lines that it logs, and alone gets those of ``debug``.
         :raises InvalidRequest: librdkafka does not take the settings.
+        :raises NoToken: ``oauth_cb`` gives none.
         """
+        if self._tokens is not None:
+            self._tokens()  # librdkafka would wait ten seconds for it, and drop what it says
         try:
             return kind(dict(settings), logger=self._heard.logger(*more))
         except (KafkaException, TypeError, ValueError) as error:
@@ -172,14 +186,14 @@ class Connection:
         attempts = Retrying(
             stop=stop_after_delay(self.deadline_s),
             wait=wait_exponential(multiplier=0.1, max=2.0),
-            retry=retry_if_exception_type(NotYet),
+            retry=retry_if_exception_type((NotYet, NoToken)),
             reraise=True,
         )
         try:
             for attempt in attempts:
                 with attempt:
                     return self._asked(clients, question)
-        except NotYet as last:
+        except (NotYet, NoToken) as last:
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
                 f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.told()}",
@@ -224,36 +238,57 @@ class Connection:
         if self._known_good:
             return
         end = time.monotonic() + self._first_contact_s
-        client = self._admin.current()
         while True:
-            left = end - time.monotonic()
             try:
-                client.list_topics(timeout=max(0.1, min(1.0, left)))
+                client = self._admin.current()
+            except NoToken as error:
+                if time.monotonic() + _TOKEN_PAUSE_S < end:
+                    time.sleep(_TOKEN_PAUSE_S)
+                    continue
+                raise ClusterUnavailable(
+                    f"There is no token for the Kafka brokers at {self.address}",
+                    str(error),
+                    "See the token server's log, and check what oauth_cb is given in the Kafka connection; then retry.",
+                    retriable=True,
+                ) from None
+            try:
+                client.list_topics(timeout=max(0.1, min(1.0, end - time.monotonic())))
             except KafkaException as error:
                 self._hear(client)
-                reason = self._heard.hopeless()
-                if reason is None and time.monotonic() < end:
+                reason, is_final = self._why_no_contact()
+                if not is_final and time.monotonic() < end:
                     continue
                 self._admin.drop()
                 raise ClusterUnavailable(
                     f"No Kafka broker answers at {self.address}",
-                    reason or self._heard.last() or in_words(error.args[0]),
+                    reason or in_words(error.args[0]),
                     f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
-                    retriable=reason is None,
+                    retriable=not is_final,
                 ) from None
             self._known_good = True
             return
 
+    def _why_no_contact(self) -> tuple[str | None, bool]:
+        """The reason, and whether waiting is vain: what librdkafka has heard, and what the listener says itself."""
+        vain = self._heard.hopeless()
+        heard = vain or self._heard.last()
+        found = misfit(self._config, certificate=bool(heard and _DISTRUST.search(heard)))
+        if found is not None:
+            return f"{found} ({heard})" if heard else found, True
+        return heard, vain is not None
+
     def _hear(self, client: Client) -> None:
         """Errors are delivered by ``poll`` and by nothing else; it says how many (admin), or gives one (consumer)."""
-        while client.poll(0) not in (0, None):
-            pass
+        with suppress(NoToken):  # of a token that was to be renewed: the next client's attempt says so
+            while client.poll(0) not in (0, None):
+                pass
 
 
 class _Heard:
     """What librdkafka says about its connections: each thing once, however often it is said."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
         self._errors: dict[str, int] = {}
         self._lines: dict[str, None] = {}
 
@@ -264,18 +299,19 @@ class _Heard:
         return logger
 
     def error(self, error: KafkaError) -> None:
-        self._errors[_PREFIX.sub("", error.str())] = error.code()
+        self._errors[mask(_PREFIX.sub("", error.str()), self._config)] = error.code()
 
     def hopeless(self) -> str | None:
         for text, code in self._errors.items():
-            if code in _HOPELESS or _HOPELESS_WORDS.search(text):
+            if (code in _HOPELESS or _HOPELESS_WORDS.search(text)) and not _PASSING.search(text):
                 return text
-        return next((line for line in self._lines if _HOPELESS_WORDS.search(line)), None)
+        lines = (line for line in self._lines if _HOPELESS_WORDS.search(line) and not _PASSING.search(line))
+        return next((mask(line, self._config) for line in lines), None)
 
     def last(self) -> str | None:
         specific = [text for text, code in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
         said = specific or list(self._lines) or list(self._errors)
-        return said[-1] if said else None
+        return mask(said[-1], self._config) if said else None
 
     def told(self) -> str:
         last = self.last()
@@ -297,9 +333,12 @@ def in_words(error: KafkaError) -> str:
     return f"{error.name()}: {_PREFIX.sub('', error.str())}"
 
 
-def not_authorized(what: str, where: str, error: KafkaError, right: str) -> NotAuthorized:
+def not_authorized(what: str, connection: Connection, error: KafkaError, right: str) -> NotAuthorized:
+    """
+    :param right: the operation and the resource: ``Describe on topic orders``.
+    """
     return NotAuthorized(
-        f"Not allowed to {what} at {where}",
+        f"Not allowed to {what} at {connection.address}",
         in_words(error),
-        f"Give this client's principal the right: {right}.",
+        f"Give {connection.principal} the right: {right}.",
     )

@@ -91,7 +91,7 @@ def _describe_topics(connection: Connection, names: Sequence[str]) -> dict[str, 
         futures: dict[str, Future[Any]] = {}
         for chunk in chunks([name for name in names if name not in answers], TOPIC_CHUNK):
             futures |= client.describe_topics(TopicCollection(chunk), request_timeout=connection.attempt_s)
-        refusals = Refusals("describe the topics", connection.address, "Describe")
+        refusals = Refusals("describe the topics", connection, "Describe")
         for name, future in futures.items():
             try:
                 topic = future.result(connection.attempt_s + 1)

@@ -21,13 +21,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from airflow_kafka_offsets.broker.answers import to_kafka
 from airflow_kafka_offsets.broker.config import refuse_name, transactional_settings
-from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection, in_words
+from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, C, Connection, in_words, not_authorized
+from airflow_kafka_offsets.broker.tokens import NoToken
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
     CommitConflict,
     CommitUnsettled,
     KafkaOffsetsError,
-    NotAuthorized,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 
@@ -56,7 +56,7 @@ class TransactionalCommit:
         refuse_name(self._group_id, fenced=True)
         self._connection.contact()
         settings = transactional_settings(self._connection.settings, self._transactional_id, TRANSACTION_TIMEOUT_MS)
-        self._producer = Producer(settings, logger=self._connection.logger)
+        self._producer = self._make(Producer, settings)
         try:
             self._call("open a transaction for", lambda producer, left_s: producer.init_transactions(left_s))
         except BaseException:
@@ -105,11 +105,20 @@ class TransactionalCommit:
 
     def _group(self) -> Any:
         """The group's name, as the producer takes it: of a consumer that never joins."""
-        consumer = Consumer({**self._connection.settings, "group.id": self._group_id}, logger=self._connection.logger)
+        consumer = self._make(Consumer, {**self._connection.settings, "group.id": self._group_id})
         try:
             return consumer.consumer_group_metadata()
         finally:
             consumer.close()
+
+    def _make(self, kind: Callable[..., C], settings: Mapping[str, Any]) -> C:
+        try:
+            return self._connection.make(kind, settings)
+        except NoToken as error:
+            what = f"Cannot open a transaction for group {self._group_id!r} at {self._connection.address}"
+            raise ClusterUnavailable(
+                what, str(error), "See the token server's log, then retry.", retriable=True
+            ) from None
 
     def _call(
         self, what: str, call: Callable[[Producer, float], T], aborted: type[ClusterUnavailable] = ClusterUnavailable
@@ -147,9 +156,7 @@ class TransactionalCommit:
                 KafkaError.TOPIC_AUTHORIZATION_FAILED: "Read on every topic of the plan",
             }
             right = rights.get(error.code(), f"Write on transactional id {self._transactional_id}")
-            return NotAuthorized(
-                f"Not allowed to {what} {where}", in_words(error), f"Give this client's principal the right: {right}."
-            )
+            return not_authorized(f"{what} group {self._group_id!r}", self._connection, error, right)
         return (aborted if error.txn_requires_abort() else ClusterUnavailable)(
             f"Cannot {what} {where}",
             in_words(error) + self._connection.told(),

@@ -75,7 +75,7 @@ def read_committed_offsets(
     answers: dict[TopicPartition, CommittedOffset | None] = {}
 
     def look(client: GroupClient) -> None:
-        refusals = Refusals(f"read offsets of group {group_id!r}", connection.address, "Describe")
+        refusals = Refusals(f"read offsets of group {group_id!r}", connection, "Describe")
         reading = _Reading(client, answers, refusals)
         for chunk in chunks([tp for tp in sorted(partitions) if tp not in answers], GROUP_CHUNK):
             try:
@@ -171,7 +171,7 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
 
     def write(client: GroupClient) -> None:
         nonlocal begun
-        refusals = Refusals(f"commit to group {group_id!r}", connection.address, "Read")
+        refusals = Refusals(f"commit to group {group_id!r}", connection, "Read")
         writing = _Writing(client, offsets, written, refusals)
         try:
             if begun:
@@ -276,4 +276,4 @@ def _ask(connection: Connection, group_id: str, what: str, question: Callable[[G
 def _raise_denied(connection: Connection, group_id: str, error: KafkaError, verb: str, right: str) -> None:
     if error.code() in NOT_AUTHORIZED & _OF_THE_GROUP:
         what, which = f"{verb} group {group_id!r}", f"{right} on group {group_id}"
-        raise not_authorized(what, connection.address, error, which) from None
+        raise not_authorized(what, connection, error, which) from None

@@ -46,7 +46,7 @@ def look_up(
                 request_timeout=connection.attempt_s,
             )
             futures |= {TopicPartition(tp.topic, tp.partition): future for tp, future in asked.items()}
-        refusals = Refusals("look up offsets", connection.address, "Describe")
+        refusals = Refusals("look up offsets", connection, "Describe")
         for tp, future in futures.items():
             try:
                 info = future.result(connection.attempt_s + 1)
@@ -73,7 +73,7 @@ def _name_the_cause(connection: Connection, client: AdminClient, refusals: Refus
         topics = client.list_topics(timeout=1.0).topics
     except KafkaException:
         return
-    unseen, causes = [], Refusals("look up offsets", connection.address, "Describe")
+    unseen, causes = [], Refusals("look up offsets", connection, "Describe")
     for tp in refusals.waiting:
         assert isinstance(tp, TopicPartition)
         if tp.topic not in topics:

@@ -21,7 +21,7 @@ def timestamp_types(connection: Connection, topics: Collection[str]) -> dict[str
 
     def look(client: AdminClient) -> dict[str, TimestampType]:
         found: dict[str, TimestampType] = {}
-        refusals = Refusals("describe the configuration", connection.address, "DescribeConfigs")
+        refusals = Refusals("describe the configuration", connection, "DescribeConfigs")
         for resource, future in client.describe_configs(resources, request_timeout=connection.attempt_s).items():
             try:
                 config = future.result(connection.attempt_s + 1)

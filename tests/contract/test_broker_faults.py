@@ -311,6 +311,7 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
             with pytest.raises(NotAuthorized) as refused:
                 question()
             assert right in refused.value.remedy
+            assert "User:alice" in refused.value.remedy
             assert not refused.value.retriable
 
         def describe() -> Any:

@@ -42,6 +42,7 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
     "spark/batch.py",
 )
 OFFSETS, FENCE, LOOKUPS, ANSWERS = "broker/group.py", "broker/fence.py", "broker/lookups.py", "broker/answers.py"
+CONNECTION, LISTENER, TOKENS = "broker/connection.py", "broker/listener.py", "broker/tokens.py"
 ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
 SAID, REQUEST = "pipeline/said.py", "pipeline/request.py"
 RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
@@ -395,6 +396,18 @@ HOUSE = (
     Mutation("broker: stable", OFFSETS, "look, stable=stable)", "look, stable=False)", "tests/contract/test_cluster_contract.py"),
     Mutation("broker: no answer", LOOKUPS, "if info.offset >= 0 or (by_time and info.offset == NO_RECORD):", "if True:", "tests/contract/test_cluster_contract.py tests/conformance/test_errors.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
+    # connections that fail, on a broker with a listener of each kind
+    Mutation("outside: TLS", LISTENER, "fits = (has_tls, bool(mechanisms)) == (tls, sasl)", "fits = bool(mechanisms) == sasl", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: SASL", LISTENER, "fits = (has_tls, bool(mechanisms)) == (tls, sasl)", "fits = has_tls == tls", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: mechanism", LISTENER, "if sasl and mechanisms and mechanism not in mechanisms:", "if False:", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: certificate", LISTENER, "if certificate and tls and has_tls:", "if False:", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token text", TOKENS, 'raise NoToken(f"{self._named()} raised {said[:_SHOWN]}") from None', 'raise NoToken("no token") from None', "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token masked", TOKENS, 'said = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self._token or ())[:1])))', 'said = f"{type(error).__name__}: {error}"', "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token shared", TOKENS, "if self._token is None or time.time() >= self._renew_at:", "if True:", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token retried", CONNECTION, "if time.monotonic() + _TOKEN_PAUSE_S < end:", "if False:", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token source", TOKENS, "if uses_sasl(config) and mechanism_of(config) ==", "if False and mechanism_of(config) ==", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token server", CONNECTION, "|Failed to acquire SASL OAUTHBEARER token", "", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: principal", CONNECTION, 'f"Give {connection.principal} the right: {right}."', 'f"Give it the right: {right}."', "tests/contract/test_secured_brokers.py"),
     Mutation("fence: aborted", FENCE, "        if self._pending and self._producer is not None:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     Mutation("fence: fenced off", FENCE, "        if error.code() in _FENCED:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     # what is said

@@ -1,0 +1,117 @@
+"""Tokens of SASL's OAUTHBEARER: who gives them, and what he says when he cannot.
+
+librdkafka drops the text of an ``oauth_cb`` that raises, and fails ten seconds later with "OAuth token not set"
+(measured, confluent-kafka 2.16). Where there is no source of tokens at all it says nothing, and waits. So the source is
+asked here, before a client is made; all clients of a connection share the token until half of its life is over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_kafka_offsets.broker.secrets import mask
+from airflow_kafka_offsets.errors import InvalidRequest
+
+Token = tuple[Any, ...]
+"""What ``oauth_cb`` returns: the token, when it expires (seconds since the epoch), perhaps a principal, extensions."""
+
+_SHOWN = 500  # of what a callback says: some put a whole answer of their token server into it
+
+
+class NoToken(Exception):
+    """There is no token now. The text has no secret in it."""
+
+
+class TokenSource:
+    """An ``oauth_cb``, asked in its place by librdkafka too; see the head of this file.
+
+    :param config: librdkafka settings, with secrets.
+    """
+
+    def __init__(self, callback: Callable[[Any], Token], config: Mapping[str, Any]) -> None:
+        self._callback = callback
+        self._config = config
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._renew_at = 0.0
+
+    def __call__(self, _: Any = None) -> Token:
+        """A token that lives.
+
+        :raises NoToken: with what the callback said.
+        """
+        with self._lock:
+            if self._token is None or time.time() >= self._renew_at:
+                try:
+                    self._take(self._ask())
+                except NoToken:
+                    if self._token is None or self._token[1] <= time.time():
+                        raise
+            assert self._token is not None
+            return self._token
+
+    @property
+    def current(self) -> Token | None:
+        """The one that was taken last."""
+        return self._token
+
+    def _take(self, token: Token) -> None:
+        now = time.time()
+        if token[1] <= now:
+            raise NoToken(f"the token of {self._named()} has expired {now - token[1]:.0f} s ago")
+        self._token, self._renew_at = token, now + (token[1] - now) / 2
+
+    def _ask(self) -> Token:
+        try:
+            found = self._callback(self._config.get("sasl.oauthbearer.config"))
+        except Exception as error:
+            said = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self._token or ())[:1])))
+            raise NoToken(f"{self._named()} raised {said[:_SHOWN]}") from None
+        if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], int | float):
+            raise NoToken(
+                f"{self._named()} returned {type(found).__name__}, and not (token, seconds since the epoch until "
+                "which it is valid)"
+            )
+        return found
+
+    def _named(self) -> str:
+        callback = getattr(self._callback, "func", self._callback)  # of a functools.partial
+        name = getattr(callback, "__qualname__", type(callback).__qualname__)
+        return f"oauth_cb {callback.__module__}.{name}"
+
+
+def token_source(config: Mapping[str, Any]) -> TokenSource | None:
+    """The connection's ``oauth_cb``; ``None`` where librdkafka fetches tokens itself, or needs none.
+
+    :raises InvalidRequest: OAUTHBEARER, and nothing gives tokens.
+    """
+    callback = config.get("oauth_cb")
+    if callback is not None:
+        return TokenSource(callback, config)
+    own = str(config.get("sasl.oauthbearer.method", "")).lower() == "oidc"
+    unsigned = str(config.get("enable.sasl.oauthbearer.unsecure.jwt", "")).lower() == "true"
+    if uses_sasl(config) and mechanism_of(config) == "OAUTHBEARER" and not own and not unsigned:
+        raise InvalidRequest(
+            (
+                "sasl.mechanism is OAUTHBEARER in the Kafka connection, and nothing gives tokens. Set "
+                "sasl.oauthbearer.method=oidc with sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and "
+                "sasl.oauthbearer.client.secret; or oauth_cb, the path of a function that [apache_kafka] "
+                "callback_allowlist names. (Amazon MSK and Google's managed Kafka are known by their addresses.)",
+            )
+        )
+    return None
+
+
+def uses_sasl(config: Mapping[str, Any]) -> bool:
+    return str(config.get("security.protocol", "")).lower().startswith("sasl")
+
+
+def uses_tls(config: Mapping[str, Any]) -> bool:
+    return str(config.get("security.protocol", "")).lower().endswith("ssl")
+
+
+def mechanism_of(config: Mapping[str, Any]) -> str:
+    return str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI").upper()
