@@ -85,6 +85,7 @@ _HOPELESS_WORDS = re.compile(
 )
 # … except these: a name server or a token's server may be back in a moment.
 _PASSING = re.compile(r"Temporary failure in name resolution|Failed to acquire SASL OAUTHBEARER token", re.IGNORECASE)
+_NO_NAME = re.compile(r"Failed to resolve", re.IGNORECASE)
 _DISTRUST = re.compile(r"certificate verify failed", re.IGNORECASE)
 _TOKEN_PAUSE_S = 0.5
 _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
@@ -272,6 +273,8 @@ class Connection:
         """The reason, and whether waiting is vain: what librdkafka has heard, and what the listener says itself."""
         vain = self._heard.hopeless()
         heard = vain or self._heard.last()
+        if heard and _NO_NAME.search(heard):
+            return heard, vain is not None
         found = misfit(self._config, certificate=bool(heard and _DISTRUST.search(heard)))
         if found is not None:
             return f"{found} ({heard})" if heard else found, True

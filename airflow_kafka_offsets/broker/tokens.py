@@ -79,8 +79,9 @@ class TokenSource:
 
     def _named(self) -> str:
         callback = getattr(self._callback, "func", self._callback)  # of a functools.partial
-        name = getattr(callback, "__qualname__", type(callback).__qualname__)
-        return f"oauth_cb {callback.__module__}.{name}"
+        if not hasattr(callback, "__qualname__"):
+            callback = type(callback)
+        return f"oauth_cb {callback.__module__}.{callback.__qualname__}"
 
 
 def token_source(config: Mapping[str, Any]) -> TokenSource | None:
@@ -89,6 +90,13 @@ def token_source(config: Mapping[str, Any]) -> TokenSource | None:
     :raises InvalidRequest: OAUTHBEARER, and nothing gives tokens.
     """
     callback = config.get("oauth_cb")
+    if callback is not None and not callable(callback):
+        raise InvalidRequest(
+            (
+                f"oauth_cb in the Kafka connection is a {type(callback).__name__} and no function. Only of an Airflow "
+                "connection is the path of a function looked up, where [apache_kafka] callback_allowlist names it.",
+            )
+        )
     if callback is not None:
         return TokenSource(callback, config)
     own = str(config.get("sasl.oauthbearer.method", "")).lower() == "oidc"

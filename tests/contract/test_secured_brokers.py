@@ -317,6 +317,12 @@ def test_tokens_without_a_source_are_refused_before_anybody_is_asked() -> None:
         KafkaCluster(config)
 
 
+def test_the_path_of_a_callback_is_no_callback() -> None:
+    """As a file of settings has it, for the command line: only Airflow's hook looks it up."""
+    with pytest.raises(InvalidRequest, match="oauth_cb in the Kafka connection is a str"):
+        KafkaCluster({"bootstrap.servers": "127.0.0.1:1", "oauth_cb": "my.module.tokens"})
+
+
 # ── rights ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
