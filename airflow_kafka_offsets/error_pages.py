@@ -155,6 +155,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         ("`kafka-consumer-groups --describe --group GROUP --members` shows who they are.", _LAG),
         (
             "Stop that consumer, then clear the task.",
+            "If it is gone already: retry when its session is over (`session.timeout.ms`, 45 s by default). Until then "
+            "a consumer that crashed is a member, and so is a static one (`group.instance.id`) that was stopped.",
             "Give this pipeline a `group_id` of its own.",
         ),
     ),

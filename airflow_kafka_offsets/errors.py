@@ -236,7 +236,9 @@ class GroupActive(RefusedError):
         who = listed(self.members) if self.members else "(the broker does not list its members)"
         return (
             f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
-            "Stop that consumer, or give this pipeline a group_id of its own, then clear this task."
+            "Stop that consumer, or give this pipeline a group_id of its own, then clear this task. One that is gone "
+            "already (crashed; or static, and stopped) is a member until its session is over: session.timeout.ms, 45 s "
+            "by default, then retry."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, assert_never
@@ -92,9 +93,13 @@ def _describe_topics(connection: Connection, names: Sequence[str]) -> dict[str, 
         for chunk in chunks([name for name in names if name not in answers], TOPIC_CHUNK):
             futures |= client.describe_topics(TopicCollection(chunk), request_timeout=connection.attempt_s)
         refusals = Refusals("describe the topics", connection, "Describe")
+        until = time.monotonic() + connection.attempt_s + 1
         for name, future in futures.items():
             try:
-                topic = future.result(connection.attempt_s + 1)
+                topic = future.result(max(0.0, until - time.monotonic()))
+            except TimeoutError:
+                refusals.waiting[name] = f"no answer within {connection.attempt_s:g} s"
+                continue
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     answers[name] = None

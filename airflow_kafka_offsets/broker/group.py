@@ -56,10 +56,15 @@ def describe_group(connection: Connection, group_id: str) -> GroupDescription:
                 raise
             what = f"Cannot describe group {group_id!r} at {connection.address}"
             raise ClusterUnavailable(what, in_words(error), "See the broker's log, then try again.") from None
-        members = tuple(f"{member.client_id} at {member.host}" for member in group.members)
+        members = tuple(map(_member, group.members))
         return GroupDescription(_STATES.get(group.state, group.state.name.title()), members)
 
     return connection.ask(f"describe group {group_id!r}", look)
+
+
+def _member(member: Any) -> str:
+    static = f", static member {member.group_instance_id}" if member.group_instance_id else ""
+    return f"{member.client_id} at {member.host}{static}"
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

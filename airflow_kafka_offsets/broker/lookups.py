@@ -6,6 +6,7 @@ drops it), so each offset is checked. librdkafka's cost grows with the square of
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -47,11 +48,15 @@ def look_up(
             )
             futures |= {TopicPartition(tp.topic, tp.partition): future for tp, future in asked.items()}
         refusals = Refusals("look up offsets", connection, "Describe")
+        until = time.monotonic() + connection.attempt_s + 1
         for tp, future in futures.items():
             try:
-                info = future.result(connection.attempt_s + 1)
+                info = future.result(max(0.0, until - time.monotonic()))
             except KafkaException as error:
                 refusals.add(tp, error.args[0])
+                continue
+            except TimeoutError:
+                refusals.waiting[tp] = f"no answer within {connection.attempt_s:g} s"
                 continue
             if info.offset >= 0 or (by_time and info.offset == NO_RECORD):
                 answers[tp] = info
@@ -68,11 +73,15 @@ def look_up(
 
 
 def _name_the_cause(connection: Connection, client: AdminClient, refusals: Refusals) -> None:
-    """One partition without a leader makes librdkafka wait, and then fail the whole call: then name that one alone."""
+    """One partition without a leader makes librdkafka wait, and then fail the whole call: then name that one alone.
+
+    Where each has a leader, the brokers that were asked are named.
+    """
     try:
-        topics = client.list_topics(timeout=1.0).topics
+        metadata = client.list_topics(timeout=1.0)
     except KafkaException:
         return
+    topics = metadata.topics
     unseen, causes = [], Refusals("look up offsets", connection, "Describe")
     for tp in refusals.waiting:
         assert isinstance(tp, TopicPartition)
@@ -82,6 +91,11 @@ def _name_the_cause(connection: Connection, client: AdminClient, refusals: Refus
             causes.waiting[tp] = "it does not exist"
         elif topics[tp.topic].partitions[tp.partition].leader < 0:
             causes.waiting[tp] = "it has no leader"
+        else:
+            leader = topics[tp.topic].partitions[tp.partition].leader
+            known = metadata.brokers.get(leader)
+            where = f" at {known.host}:{known.port}" if known else ", which the cluster does not list"
+            refusals.waiting[tp] += f"; its leader is broker {leader}{where}"
     if unseen:  # a topic that this client may not describe is not in the list; asked for by name, it says so
         _ask_by_name(connection, client, unseen, causes)
     causes.settle()

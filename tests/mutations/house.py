@@ -408,6 +408,9 @@ HOUSE = (
     Mutation("outside: token source", TOKENS, "if uses_sasl(config) and mechanism_of(config) ==", "if False and mechanism_of(config) ==", "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token server", CONNECTION, "|Failed to acquire SASL OAUTHBEARER token", "", "tests/contract/test_secured_brokers.py"),
     Mutation("outside: principal", CONNECTION, 'f"Give {connection.principal} the right: {right}."', 'f"Give it the right: {right}."', "tests/contract/test_secured_brokers.py"),
+    # clusters that fail, on three brokers
+    Mutation("failing: leaders", LOOKUPS, 'refusals.waiting[tp] += f"; its leader is broker {leader}{where}"', "pass", "tests/failing/test_most_gone.py"),
+    Mutation("failing: static member", OFFSETS, 'if member.group_instance_id else ""', 'if False else ""', "tests/failing/test_members_gone.py"),
     Mutation("fence: aborted", FENCE, "        if self._pending and self._producer is not None:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     Mutation("fence: fenced off", FENCE, "        if error.code() in _FENCED:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     # what is said
