@@ -14,16 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    OffsetSpec,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, ResourceType
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
@@ -42,6 +33,7 @@ from testbed.cache import Say
 from testbed.java import Java
 from testbed.ports import free_ports
 from testbed.topics import DEADLINE_S, quiet, wait_for
+from tests.cluster import rights
 from tests.cluster.commits import commit
 from tests.cluster.real import RealHands
 
@@ -295,9 +287,7 @@ def guarded(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def allow(broker: KafkaBroker, resource: ResourceType, name: str, operation: AclOperation) -> None:
-    acl = AclBinding(resource, name, ResourcePatternType.LITERAL, "User:alice", "*", operation, AclPermissionType.ALLOW)
-    admin = broker.admin()
-    admin.create_acls([acl])[acl].result(DEADLINE_S)
+    rights.allow(broker, "User:alice", resource, name, operation)
 
 
 def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group: str) -> None:

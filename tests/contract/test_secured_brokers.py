@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
@@ -29,8 +29,8 @@ from testbed.certificates import Authority
 from testbed.guarded_broker import guarded_broker, unsigned_token
 from testbed.java import Java
 from testbed.ports import free_ports
-from testbed.topics import DEADLINE_S
 from tests.cluster.commits import commit
+from tests.cluster.rights import allow
 
 PASSWORD = "open-sesame-4711"
 
@@ -366,9 +366,3 @@ def test_a_denied_right_names_who_lacks_it(secured: Secured, group: str, setting
             allow(secured.broker, principal, kind, name, operation)
             if (kind, operation) != (ResourceType.GROUP, AclOperation.READ):  # which the topic's goes with
                 question()
-
-
-def allow(broker: KafkaBroker, principal: str, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    acl = AclBinding(kind, name, ResourcePatternType.LITERAL, principal, "*", operation, AclPermissionType.ALLOW)
-    admin = broker.admin()
-    admin.create_acls([acl])[acl].result(DEADLINE_S)
