@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system quickstart-test test-faults bench-store mutate docs format lock clean
+.PHONY: help setup demo test test-system quickstart-test test-faults bench-store fuzz mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -51,7 +51,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing tests/standalone \
   tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/sinks/test_files_on_s3.py \
-  tests/spark/sinks/test_kills.py tests/extras tests/quickstart
+  tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging
 
 # The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
@@ -79,6 +79,12 @@ test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Ai
 
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py
+
+# 10 to 20 minutes; FUZZ_EXAMPLES=… for another number. The same tests are in `make test`, with few examples each.
+FUZZ_EXAMPLES ?= 1000
+
+fuzz: setup ## bad input everywhere that it is parsed: many examples
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/fuzz --numprocesses=$(PROCESSES) --dist=loadfile
 
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations

@@ -55,8 +55,10 @@ def _rows_of(pipeline: PipelineLog, *, for_programs: bool) -> list[tuple[object,
     if newest is not None:
         found.append(_row_of_log(pipeline, newest, for_programs))
     names = pipeline.windows()
-    if names:
-        found.append(_row_of_windows(pipeline, names, for_programs))
+    read = together(pipeline.store, *(partial(pipeline.window, name) for name in names))
+    windows = {name: window for name, window in zip(names, read, strict=True) if window is not None}
+    if windows:
+        found.append(_row_of_windows(pipeline, windows, for_programs))
     return found
 
 
@@ -70,14 +72,14 @@ def _row_of_log(pipeline: PipelineLog, newest: StoredBatch, for_programs: bool) 
     return _row(pipeline, newest, told, _unfinished(unfinished, for_programs), after, None)
 
 
-def _row_of_windows(pipeline: PipelineLog, names: list[str], for_programs: bool) -> tuple[object, ...]:
+def _row_of_windows(
+    pipeline: PipelineLog, windows: Mapping[str, StoredBatch], for_programs: bool
+) -> tuple[object, ...]:
     """Windows stand alone: they have no position, and any of them may be unfinished."""
-    found = together(pipeline.store, *(partial(pipeline.window, name) for name in names))
-    windows = {name: window for name, window in zip(names, found, strict=True) if window is not None}
     by_time = [name for name in windows if time_claim_of_name(name)]
     last = windows[(by_time or list(windows))[-1]]
     unfinished = [window for window in windows.values() if not window.log.committed]
-    return _row(pipeline, last, None, _unfinished(unfinished, for_programs), None, len(names))
+    return _row(pipeline, last, None, _unfinished(unfinished, for_programs), None, len(windows))
 
 
 def _row(

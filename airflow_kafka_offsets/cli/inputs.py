@@ -16,6 +16,8 @@ from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.store import Store
 
+_LARGEST_FILE = 64 * 2**20  # bytes; an offset of every partition of the largest cluster has a tenth of it
+
 Options = Mapping[str, Any]
 """By the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow."""
 
@@ -65,7 +67,11 @@ def _from_file(file: Path) -> dict[str, Any]:
 
 def text_of(file: Path, *, option: str) -> str:
     try:
-        return file.read_text()
+        with file.open("rb") as opened:
+            data = opened.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE:
+            raise ValueError(f"it has more than {_LARGEST_FILE} bytes")
+        return data.decode()
     except (OSError, ValueError) as error:
         raise InvalidRequest((f"{option} {file} cannot be read: {error}.",)) from None
 

@@ -44,9 +44,10 @@ def run(command: Command, options: Mapping[str, Any]) -> int:
         sys.stdout.flush()
         return status
     except KafkaOffsetsError as error:
+        from airflow_kafka_offsets.cli.render import say
         from airflow_kafka_offsets.cli.typed import error_as_typed
 
-        print(f"{PROGRAM}: {error_as_typed(error, command, options)}", file=sys.stderr)
+        say(f"{PROGRAM}: {error_as_typed(error, command, options)}")
         return error.exit_status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

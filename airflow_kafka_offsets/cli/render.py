@@ -70,7 +70,14 @@ def show(page: Page, output: str | None) -> None:
 def say(*messages: str) -> None:
     """Tell the person at the terminal; standard output is for what was asked for."""
     for message in messages:
-        print(message, file=sys.stderr)
+        print(harmless(message), file=sys.stderr)
+
+
+def harmless(text: str) -> str:
+    """``text`` without what a terminal obeys: others name topics, write commit metadata and objects of the store."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def say_dry_run(done: str) -> None:
@@ -87,9 +94,9 @@ def render(page: Page, output: str | None) -> str:
         buffer = io.StringIO()
         rows = [[_yes_or_no(cell) for cell in row] for row in first.rows]
         csv.writer(buffer, lineterminator="\n").writerows([first.columns, *rows])
-        return buffer.getvalue().rstrip("\n")
+        return harmless(buffer.getvalue().rstrip("\n"))
     parts = [page.head, *("\n".join(laid_out(_cells(table))) for table in page.tables if table.rows), page.summary]
-    return "\n\n".join(part for part in parts if part)
+    return harmless("\n\n".join(part for part in parts if part))
 
 
 def _draw(page: Page) -> None:
@@ -102,7 +109,7 @@ def _draw(page: Page) -> None:
     console = Console()
     console.width = min(console.width, WIDTH)
     if page.head:
-        print(page.head)
+        print(harmless(page.head))
     for cells in (_cells(table) for table in page.tables if table.rows):
         if not fits(cells, console.width - _BORDERS * len(cells.headings)):
             print("\n".join(laid_out(cells, console.width)))  # what people copy stays whole
@@ -114,14 +121,14 @@ def _draw(page: Page) -> None:
             drawn.add_row(*map(Text, row))
         console.print(drawn)
     if page.summary:
-        print(page.summary)
+        print(harmless(page.summary))
 
 
 def _cells(table: Table) -> Cells:
     """What people see of it."""
     shown = [number for number, column in enumerate(table.columns) if column not in table.hidden]
     words = [table.absent.get(column, "-") for column in table.columns]
-    rows = [[words[n] if row[n] is None else str(_yes_or_no(row[n])) for n in shown] for row in table.rows]
+    rows = [[words[n] if row[n] is None else harmless(str(_yes_or_no(row[n]))) for n in shown] for row in table.rows]
     left = [any(isinstance(row[n], str | bool) for row in table.rows) for n in shown]
     return Cells([table.columns[n] for n in shown], rows, left)
 

@@ -36,6 +36,13 @@ class KafkaOffsetsHook(KafkaBaseHook):
             config: Mapping[str, Any] = self.get_conn
         except ValueError as error:
             raise InvalidRequest((f"kafka_config_id {self.kafka_config_id!r} cannot be used: {error}",)) from None
+        except (AttributeError, TypeError):  # the Kafka provider takes it for what it should be
+            raise InvalidRequest(
+                (
+                    f"kafka_config_id {self.kafka_config_id!r} cannot be used: its extra is no object of librdkafka "
+                    'settings, each a text, a number, true or false, such as {"bootstrap.servers": "host:9092"}.',
+                )
+            ) from None
         except AirflowNotFoundException:
             raise InvalidRequest(
                 (

@@ -36,6 +36,7 @@ def from_columns(
     if not isinstance(topics, Mapping):
         raise ValueError(f"{topics!r} is no object of topics")
     for topic, columns in topics.items():
+        text(topic)
         numbers = columns.get("partition") if isinstance(columns, Mapping) else None
         if not isinstance(numbers, list):
             raise ValueError(f"topic {topic!r} has no partitions")
@@ -52,9 +53,11 @@ def from_columns(
 
 
 def whole(value: Any) -> int:
-    """:raises ValueError: it is no whole number."""
+    """:raises ValueError: it is no whole number of 64 bits, as Kafka's and Spark's offsets and times are."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{value!r} is not a whole number")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("a number has more than 64 bits")
     return value
 
 
@@ -63,11 +66,33 @@ def whole_or_none(value: Any) -> int | None:
 
 
 def text(value: Any) -> str:
-    """:raises ValueError: it is no text."""
+    """:raises ValueError: it is no text, or one that cannot be written as UTF-8: no log and no terminal takes it."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not text")
+    value.encode()
     return value
 
 
 def text_or_none(value: Any) -> str | None:
     return None if value is None else text(value)
+
+
+def flag(value: Any) -> bool:
+    """:raises ValueError: it is neither true nor false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def flag_or_none(value: Any) -> bool | None:
+    return None if value is None else flag(value)
+
+
+def require_version(data: Mapping[str, Any], known: int, what: str) -> None:
+    """Within a version fields are only added, so an older reader passes over them; it refuses a newer version.
+
+    :raises ValueError: this code does not know the version.
+    """
+    found = data.get("version")
+    if found != known or isinstance(found, bool):
+        raise ValueError(f"{what} version {found!r} is not known to this version of airflow-kafka-offsets")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.spark.hadoop import java_of
+from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
 from airflow_kafka_offsets.stores.location import Location, location_of
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store, unavailable
@@ -70,7 +71,7 @@ class HadoopStore:
 
     def list(self, folder: str) -> list[str]:
         statuses = self._ask("list", folder, lambda: self._system.listStatus(self._path(folder))) or ()
-        names = [(status.getPath().getName(), status.isDirectory()) for status in statuses]
+        names = [(status.getPath().getName(), status.isDirectory()) for status in all_names(statuses, self.uri, folder)]
         return sorted(f"{name}/" if is_folder else name for name, is_folder in names)
 
     def delete(self, name: str) -> None:
@@ -78,7 +79,7 @@ class HadoopStore:
 
     def _path(self, name: str) -> Any:
         # As a URI's part: Hadoop's Path(String) takes no %-escapes as such, and keeps them.
-        return self._fs.Path(f"{self._root}/{name}".rstrip("/"))
+        return self._fs.Path(f"{self._root}/{require_inside(self.uri, 'use', name)}".rstrip("/"))
 
     def _write(self, name: str, data: bytes) -> None:
         builder = self._system.createFile(self._path(name)).overwrite(True).recursive()
@@ -91,7 +92,7 @@ class HadoopStore:
     def _read(self, name: str) -> bytes:
         stream = self._system.open(self._path(name))
         try:
-            content: bytes = stream.readAllBytes()
+            content: bytes = stream.readNBytes(LARGEST_OBJECT + 1)
         finally:
             stream.close()
         return content

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, leads_elsewhere, require_inside
 from airflow_kafka_offsets.stores.store import unavailable
 
 _DRAFT = ".draft"
@@ -23,7 +25,7 @@ class LocalStore:
         self.uri = self.driver_uri = uri or str(root)
 
     def create(self, name: str, data: bytes) -> bool:
-        path = self.root / name
+        path = self._path("write", name)
         try:
             # A file is visible while it is written: so it is written under another name, and linked to its own whole.
             draft = path.with_name(f".{uuid.uuid4().hex}{_DRAFT}")
@@ -37,6 +39,20 @@ class LocalStore:
         except OSError as error:
             raise unavailable(self.uri, "write", name, f"{type(error).__name__}: {error}") from error
         return True
+
+    def _path(self, verb: str, name: str) -> Path:
+        """Where ``name`` is.
+
+        :raises StoreUnavailable: outside of this folder: by its own parts, or by a symbolic link on the way.
+        """
+        path = self.root / require_inside(self.uri, verb, name)
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError) as error:  # links in a circle, a name that is too long
+            raise unavailable(self.uri, verb, name, f"{type(error).__name__}: {error}") from None
+        if not real.is_relative_to(self.root.resolve()):
+            raise leads_elsewhere(self.uri, verb, name)
+        return path
 
     def _write(self, draft: Path, data: bytes) -> None:
         for left in reversed(range(_TRIES)):
@@ -52,17 +68,24 @@ class LocalStore:
                     raise NotADirectoryError(*error.args) from error
 
     def get(self, name: str) -> bytes | None:
+        path = self._path("read", name)
         try:
-            return (self.root / name).read_bytes()
+            # A pipe that somebody has put here is not waited for.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise OSError("it is no file")
+                return file.read(LARGEST_OBJECT + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise unavailable(self.uri, "read", name, f"{type(error).__name__}: {error}") from error
 
     def list(self, folder: str) -> list[str]:
+        path = self._path("list", folder)
         try:
-            with os.scandir(self.root / folder) as found:
-                names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in found]
+            with os.scandir(path) as found:
+                entries = all_names(found, self.uri, folder)
+            names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -70,7 +93,7 @@ class LocalStore:
         return sorted(name for name in names if not name.endswith(_DRAFT))
 
     def delete(self, name: str) -> None:
-        path = self.root / name
+        path = self._path("remove", name)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

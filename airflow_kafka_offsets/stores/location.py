@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.request.scope import plain_text
 
 _KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
 _KNOWN = "a folder's path, file:///…, s3://bucket/…, gs://bucket/… or abfs://container/…"
@@ -47,6 +48,10 @@ class Location:
 
 def location_of(uri: str) -> Location:
     """:raises InvalidRequest: no store is known for it, or it names no bucket."""
+    try:
+        plain_text(uri)
+    except ValueError as error:
+        raise InvalidRequest((f"work_store {error}.",)) from None
     scheme, separator, rest = uri.partition("://")
     if not separator and ":" not in uri.partition("/")[0]:
         return Location(uri, "file", str(Path(uri).expanduser()))

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.offsets.strict_json import read_json
+from airflow_kafka_offsets.stores.limits import refuse_too_large, within_size
 from airflow_kafka_offsets.stores.store import Store
 
 T = TypeVar("T")
@@ -31,14 +33,19 @@ def decode(data: bytes) -> dict[str, Any]:
     found = _DIGEST.search(data)
     if not found or hashlib.sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise ValueError("its digest is missing or wrong: it is torn, or was altered")
-    value: dict[str, Any] = json.loads(data)
+    value: dict[str, Any] = read_json(data)
     del value["sha256"]
     return value
 
 
 def create_object(store: Store, name: str, value: Mapping[str, Any]) -> bool:
-    """Write ``value`` if nobody has written ``name``; ``False`` if somebody has."""
-    return store.create(name, encode(value))
+    """Write ``value`` if nobody has written ``name``; ``False`` if somebody has.
+
+    :raises StoreUnavailable: it is larger than what is read again; nothing was written.
+    """
+    data = encode(value)
+    refuse_too_large(data, store.uri, name)
+    return store.create(name, data)
 
 
 def read_object(store: Store, name: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
@@ -50,8 +57,8 @@ def read_object(store: Store, name: str, parse: Callable[[dict[str, Any]], T]) -
     if data is None:
         return None
     try:
-        return parse(decode(data))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return parse(decode(within_size(data, store.uri, name)))
+    except (ValueError, KeyError, TypeError) as error:
         raise StoreDamaged(
             f"Cannot use object {name} of the work store {store.uri}",
             str(error),
@@ -66,11 +73,12 @@ def safe_name(text: str) -> str:
     Different texts give different names; a very long one is cut and told apart by its digest, after a ``%2D``, which
     nothing else is encoded as.
     """
-    name = quote(text, safe="+=@,")
+    name = quote(text, safe="+=@,", errors="surrogatepass")
     if set(text) <= {"."}:
         name = name.replace(".", "%2E")
     elif name.endswith(".draft"):
         name = f"{name[:-6]}%2Edraft"
     if len(name) <= _LONGEST_NAME:
         return name or "%2D"
-    return f"{name[:150]}%2D{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{name[:150]}%2D{digest[:32]}"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from airflow_kafka_offsets.errors import OutputTaken
-from airflow_kafka_offsets.offsets.columns import text_or_none
+from airflow_kafka_offsets.offsets.columns import require_version, text_or_none
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store
 
 Kind = Literal["log", "windows"]
-_ENTRY = re.compile(r"(\d+)\.json")
+_ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +77,5 @@ def _write(store: Store, output: str, number: int, owner: Owner) -> bool:
 
 
 def _owner(data: dict[str, Any]) -> Owner:
+    require_version(data, 1, "output")
     return Owner(text_or_none(data["pipeline"]), text_or_none(data["kind"]))

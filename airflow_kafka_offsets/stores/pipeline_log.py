@@ -25,14 +25,18 @@ from urllib.parse import unquote
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
 from airflow_kafka_offsets.offsets.batch.log import BatchLog, Entry, Planned, entry_from_dict, entry_to_dict, log_of
+from airflow_kafka_offsets.offsets.columns import require_version, text_or_none
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store, together
 
-_ENTRY = re.compile(r"(\d+)\.json")
-_BATCH = re.compile(r"(\d{10})/")
-_HUNDREDS = re.compile(r"(\d{8})/")
+_ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
+_BATCH = re.compile(r"([0-9]{10})/")
+_HUNDREDS = re.compile(r"([0-9]{8})/")
+_WINDOW = r"(?:[0-9]{13,19}--[0-9]{13,19}(?:-[0-9a-f]{8})?|offsets-[0-9a-f]{32})"
+_CLAIM = re.compile(rf"(?P<name>{_WINDOW})\.(?P<k>[1-9][0-9]{{0,17}})")
+_FOLDER = re.compile(rf"batches/[0-9]{{8}}/[0-9]{{10}}|windows/{_WINDOW}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +185,15 @@ class PipelineLog:
 
     def windows_in(self, place: str) -> list[str]:
         """The names that are claimed in a place."""
-        return sorted({name.rpartition(".")[0] for name in self.store.list(self._place(place))})
+        return sorted({name for name, _ in self._claims(place)})
 
     def claims_before(self, name: str, number: int) -> Iterator[str]:
         """The objects that claim a window for a plan before entry ``number``: who plans it anew has a later one."""
         claim = time_claim_of_name(name) or OffsetClaim(())  # a later plan may claim less than the name says
         for place in claim.places:
-            for found in self.store.list(self._place(place)):
-                window, _, k = found.rpartition(".")
-                if window == name and int(k) < number:
-                    yield f"{self._place(place)}/{found}"
+            for window, k in self._claims(place):
+                if window == name and k < number:
+                    yield f"{self._place(place)}/{window}.{k}"
 
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,7 +216,7 @@ class PipelineLog:
 
     def read(self, folder: str) -> StoredBatch | None:
         """The batch in a folder below the pipeline's, as :class:`BatchOfRun` names it; ``None``: it was cleaned."""
-        return read_what_is_left(self.store, f"{self.root}/{folder}")
+        return read_what_is_left(self.store, f"{self.root}/{folder}") if _FOLDER.fullmatch(folder) else None
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -224,6 +227,11 @@ class PipelineLog:
 
     def _window(self, name: str) -> str:
         return f"{self.root}/windows/{name}"
+
+    def _claims(self, place: str) -> Iterator[tuple[str, int]]:
+        """The window's name and the plan's number of each claim in a place."""
+        found = map(_CLAIM.fullmatch, self.store.list(self._place(place)))
+        return ((match["name"], int(match["k"])) for match in found if match)
 
     def _place(self, place: str) -> str:
         return f"{self.root}/window-claims/{place}"
@@ -249,8 +257,9 @@ class PipelineLog:
 def checkpoint_ids(store: Store) -> list[str]:
     """Every pipeline that the store has."""
     folders = [name[:-1] for name in store.list("pipelines") if name.endswith("/")]
-    names = [_name_in_plans(store, folder) if "%2D" in folder else unquote(folder) for folder in folders]
-    return [name for name in names if name is not None]
+    names = [(_name_in_plans(store, folder) if "%2D" in folder else unquote(folder), folder) for folder in folders]
+    # What does not lead back is no pipeline's: somebody made that folder, or copied another one's batches into it.
+    return [name for name, folder in names if name is not None and safe_name(name) == folder]
 
 
 def _name_in_plans(store: Store, folder: str) -> str | None:
@@ -360,4 +369,8 @@ def _missing(store: Store, name: str) -> StoreDamaged:
 
 
 def _batch_of_run(data: dict[str, Any]) -> BatchOfRun:
-    return BatchOfRun(data["batch"], data["key"], data["output"])
+    require_version(data, 1, "run")
+    found = BatchOfRun(*(text_or_none(data[name]) for name in ("batch", "key", "output")))
+    if found.folder is not None and not _FOLDER.fullmatch(found.folder):
+        raise ValueError(f"{found.folder!r} is not the folder of a batch")
+    return found

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.store import Store, together
 
-_NAME = re.compile(r"(\d+)-(\d+)-([a-z0-9]+)\.(begun|report)\.json")
+_NAME = re.compile(r"(0|[1-9][0-9]{0,4})-([0-9]{6,17})-([a-z0-9]+)\.(begun|report)\.json")
 
 
 def attempt_numbers(names: Iterable[str], split: int) -> list[tuple[int, str]]:

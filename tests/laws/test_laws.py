@@ -413,6 +413,7 @@ def any_plans(draw):
     rows = draw(st.lists(ROWS, max_size=6, unique_by=lambda row: row.topic_partition))
     rows = tuple(sorted(rows, key=lambda row: row.topic_partition))
     topics = sorted({row.topic_partition.topic for row in rows})
+    splits = draw(st.integers(1, 9))
     return OffsetPlan(
         cluster_id=draw(TEXT),
         group_id=draw(st.none() | TEXT),
@@ -432,9 +433,9 @@ def any_plans(draw):
         output=draw(st.none() | TEXT),
         subscription=draw(TEXT),
         startup_words=draw(TEXT),
-        splits=draw(st.integers(1, 9)),
+        splits=splits,
         split_by=draw(st.sampled_from(["size", "flink"])),
-        overwrites=tuple(draw(st.lists(st.integers(0, 9), max_size=2))),
+        overwrites=tuple(draw(st.lists(st.integers(0, splits - 1), max_size=2))),
         restarts=draw(TEXTS),
         restarted=draw(st.booleans()),
         reason=draw(st.none() | TEXT),

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.offsets.columns import text, text_or_none, whole
+from airflow_kafka_offsets.offsets.batch.key import number_of
+from airflow_kafka_offsets.offsets.columns import require_version, text, text_or_none, whole
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict, run_from_dict, run_to_dict
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
@@ -226,14 +227,13 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
 
 def entry_from_dict(data: Mapping[str, Any]) -> Entry:
     """:raises ValueError: it is no entry of a version that is known."""
-    if data.get("version") != VERSION:
-        raise ValueError(f"version {data.get('version')!r} is not known to this version of airflow-kafka-offsets")
+    require_version(data, VERSION, "log entry")
     try:
         match data["entry"]:
             case "plan":
-                return Planned(plan_from_dict(data["plan"]), _position(data["position"]))
+                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]))
             case "taken":
-                attempts = {int(split): whole(number) for split, number in data["attempts"].items()}
+                attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
                 return Taken(_actor_from_dict(data["by"]), whole(data["at_ms"]), attempts)
             case "commit":
                 by, at_ms, plan_id = _actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
@@ -249,6 +249,16 @@ def log_of(entries: Sequence[Entry], first_number: int) -> BatchLog:
     if not isinstance(planned, Planned) or any(isinstance(entry, Planned) for entry in later):
         raise ValueError("a batch's log begins with its current plan")
     return BatchLog(planned, first_number, tuple(later))  # type: ignore[arg-type]  # just looked at
+
+
+def _named(plan: OffsetPlan) -> OffsetPlan:
+    """:raises ValueError: the names of its batch and of the one before are none that a log gives."""
+    batch = plan.batch
+    if batch is None or number_of(batch.key) != (batch.number or 0) or batch.number == 0:
+        raise ValueError(f"its batch is {batch!r}, which is no batch of a log and no window")
+    if batch.after is not None and not number_of(batch.after):
+        raise ValueError(f"it goes on after {batch.after!r}, which is not the key of a batch")
+    return plan
 
 
 def _position(data: Mapping[str, Any] | None) -> Position | None:

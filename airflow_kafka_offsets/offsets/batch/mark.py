@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.offsets.strict_json import read_json
 
 BY = "airflow-kafka-offsets"
 METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which counts towards the broker's 4,096
@@ -43,8 +44,8 @@ class Mark:
         if len(committed.metadata) > METADATA_LIMIT_BYTES:
             return None
         try:
-            fields = json.loads(committed.metadata)
-        except (ValueError, RecursionError):  # 4,000 "[" are JSON that nobody can read
+            fields = read_json(committed.metadata)
+        except ValueError:
             return None
         match fields:
             case {"by": str(by), "pipeline": str(pipeline), "instance": str(instance), "batch": str() | None as batch}:

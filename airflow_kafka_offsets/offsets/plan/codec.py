@@ -11,16 +11,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from airflow_kafka_offsets.offsets.columns import (
+    flag,
+    flag_or_none,
     from_columns,
+    require_version,
     text,
     text_or_none,
     to_columns,
     whole,
     whole_or_none,
 )
-from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.request.parse import SplitBy
+from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, RunKey, TimestampType, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Continuity, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.request.parse import MOST_SPLITS, SplitBy
 from airflow_kafka_offsets.offsets.request.policies import Fencing
 from airflow_kafka_offsets.offsets.request.scope import one_of
 
@@ -103,9 +106,7 @@ def plan_from_dict(data: Mapping[str, Any]) -> OffsetPlan:
     :raises ValueError: an unknown version, a field that is missing or of another type, or a ``plan_id`` that is not the
         digest of the contents.
     """
-    version = data.get("version") if isinstance(data, Mapping) else None
-    if version != VERSION or isinstance(version, bool):
-        raise ValueError(f"plan version {version!r} is not known to this version of airflow-kafka-offsets")
+    require_version(data if isinstance(data, Mapping) else {}, VERSION, "plan")
     try:
         plan = _plan_from_fields(data)
     except (LookupError, TypeError, AttributeError) as error:
@@ -130,13 +131,15 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
             leader_epoch=whole_or_none(row["leader_epoch"]),
             lost=whole(row["lost"]),
             skipped=whole(row["skipped"]),
-            continuity=row["continuity"],
+            continuity=_one_of_or_none(row["continuity"], Continuity),
             newest_timestamp=whole_or_none(row["newest_timestamp"]),
             late=whole(row["late"]),
         )
         for tp, row in from_columns(topics, _COLUMNS)
     ]
-    batch = data["batch"]
+    batch, splits = data["batch"], whole(data["splits"])
+    if not 0 < splits <= MOST_SPLITS:
+        raise ValueError(f"it has {splits} splits, and there are 1 to {MOST_SPLITS}")
     by_topic = data.get("window_bounds_by_topic")
     return OffsetPlan(
         cluster_id=text(data["cluster_id"]),
@@ -145,7 +148,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         isolation_level=one_of(data["isolation_level"], get_args(IsolationLevel)),
         startup_mode=text(data["startup_mode"]),
         bounded_mode=text(data["bounded_mode"]),
-        window=bool(data["window"]),
+        window=flag(data["window"]),
         resolved_at_ms=whole(data["resolved_at_ms"]),
         topic_ids={topic: text_or_none(columns["topic_id"]) for topic, columns in topics.items()},
         partitions=tuple(sorted(partitions, key=lambda p: p.topic_partition)),
@@ -154,27 +157,29 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         else None,
         instance=text_or_none(data.get("instance")),
         run=run_from_dict(data["run"]),
-        mirrors=bool(data["mirrors"]),
+        mirrors=flag(data["mirrors"]),
         fencing=one_of(data["fencing"], get_args(Fencing)),
         output=text_or_none(data.get("output")),
         subscription=text(data["subscription"]),
         startup_words=text(data["startup"]),
-        splits=whole(data["splits"]),
+        splits=splits,
         split_by=one_of(data["split_by"], get_args(SplitBy)),
-        overwrites=tuple(map(whole, data["overwrites"])),
+        overwrites=_some_of(data["overwrites"], splits),
         restarts=tuple(map(text, data["restarts"])),
-        restarted=bool(data["restarted"]),
+        restarted=flag(data["restarted"]),
         reason=text_or_none(data["reason"]),
-        withdrawn=bool(data["withdrawn"]),
+        withdrawn=flag(data["withdrawn"]),
         interval=_two(data["interval"]),
-        window_complete=data["window_complete"],
+        window_complete=flag_or_none(data["window_complete"]),
         low_watermark_ms=whole_or_none(data["low_watermark_ms"]),
         window_bounds=_two(data["window_bounds"]),
         window_bounds_by_topic={topic: (whole(a), whole(b)) for topic, (a, b) in by_topic.items()}
-        if by_topic
+        if by_topic is not None
         else None,
         timestamp_types={
-            t: columns["timestamp_type"] for t, columns in topics.items() if columns.get("timestamp_type")
+            topic: one_of(columns["timestamp_type"], get_args(TimestampType))
+            for topic, columns in topics.items()
+            if columns.get("timestamp_type") is not None
         },
         warnings=tuple(map(text, data["warnings"])),
         vanished=tuple(map(text, data["vanished"])),
@@ -200,9 +205,20 @@ def _two(pair: Any) -> tuple[int, int] | None:
     return None if pair is None else (whole(pair[0]), whole(pair[1]))
 
 
+def _some_of(numbers: Any, splits: int) -> tuple[int, ...]:
+    found = tuple(map(whole, numbers))
+    if any(not 0 <= number < splits for number in found):
+        raise ValueError(f"{found} are not among its {splits} splits")
+    return found
+
+
+def _one_of_or_none(value: Any, kind: Any) -> Any:
+    return None if value is None else one_of(value, get_args(kind))
+
+
 def _parse_partition(item: str) -> TopicPartition:
     topic, _, number = item.removesuffix("]").rpartition("[")
-    return TopicPartition(topic, int(number))
+    return TopicPartition(topic, whole(int(number)))
 
 
 def spark_options(partitions: Iterable[PlannedPartition]) -> dict[str, str]:

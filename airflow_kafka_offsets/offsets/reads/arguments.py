@@ -7,6 +7,7 @@ names are the job's own and are left to it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ SPLIT = "--split"
 WORK_STORE = "--work-store"
 BOOTSTRAP_SERVERS = "--bootstrap-servers"
 
+_PLAN_OBJECT = re.compile(r"pipelines/[^/]+/(batches/[0-9]{8}/[0-9]{10}|windows/[^/]+)/[1-9][0-9]{0,17}\.json")
 _REQUIRED = (PLAN, PLAN_ID, SPLIT, WORK_STORE)
 
 
@@ -69,8 +71,11 @@ def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
             "split: hand them on with SparkSubmitOperator.partial(…).expand(application_args=resolve.output)."
         )
     split = values.get(SPLIT, "0")
-    if not (split.isascii() and split.isdigit()):
+    if not re.fullmatch("[0-9]{1,6}", split):
         problems.append(f"{SPLIT} is {split!r}; it is the number of a split: 0, 1, …")
+    plan = values.get(PLAN)
+    if plan and not _PLAN_OBJECT.fullmatch(plan):
+        problems.append(f"{PLAN} is {plan!r}; it is the name of a plan in the work store: pipelines/…/1.json")
     if problems:
         raise InvalidRequest(problems)
     return JobArguments(

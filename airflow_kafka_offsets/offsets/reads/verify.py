@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.offsets.columns import from_columns, text, text_or_none, to_columns, whole
+from airflow_kafka_offsets.offsets.columns import (
+    flag,
+    from_columns,
+    require_version,
+    text,
+    text_or_none,
+    to_columns,
+    whole,
+)
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
@@ -34,6 +42,10 @@ class PartitionRead:
     offset_count: int
     first_offset: int
     last_offset: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.offset_count <= self.row_count:
+            raise ValueError(f"{self.row_count} rows cannot have {self.offset_count} different offsets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +80,7 @@ class ReadReport:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ReadReport:
         """:raises ValueError: not a report of a version that is known."""
-        if data.get("version") != VERSION:
-            raise ValueError(f"read report version {data.get('version')!r} is not known")
+        require_version(data, VERSION, "read report")
         try:
             columns = ("row_count", "offset_count", "first_offset", "last_offset")
             partitions = {
@@ -83,7 +94,7 @@ class ReadReport:
                 one_of(data["proof"], get_args(Proof)),
                 partitions,
                 text_or_none(data["output"]),
-                bool(data["wrote"]),
+                flag(data["wrote"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a read report: {error!r}") from error

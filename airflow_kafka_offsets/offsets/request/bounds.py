@@ -241,6 +241,8 @@ class BoundsReader:
 
     def _by_topic(self, value: Mapping[str, Time] | str) -> dict[str | None, Time]:
         times: dict[str | None, Time] = dict(mapping(value, TIMES_EXAMPLE).items())
+        if not times:
+            raise ValueError(f"names no topic; expected a time for every one, as in {TIMES_EXAMPLE}")
         match self.subscription:
             case TopicList(topics):
                 wanted = set(topics)

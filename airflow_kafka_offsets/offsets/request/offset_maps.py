@@ -13,12 +13,12 @@ An offset is the next record to read. A negative one is somebody's sentinel and 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.strict_json import NamedTwice, read_json
 
 EXAMPLE = '{"orders": {"0": 42}}'
 
@@ -53,7 +53,7 @@ def parse_partition_offsets(
         if not isinstance(of_topic, Mapping):
             raise ValueError(f'has {of_topic!r} for topic {topic!r}; expected {{"0": 42}}')
         for partition, offset in of_topic.items():
-            tp = TopicPartition(topic, natural(partition, f"has partition {partition!r} of topic {topic!r}"))
+            tp = partition_named(topic, natural(partition, f"has partition {partition!r} of topic {topic!r}"))
             if tp in offsets:  # as "0" and "00", or as text and as a number
                 raise ValueError(f"names {tp} twice")
             offsets[tp] = _offset(offset, f"has offset {offset!r} for {tp}")
@@ -85,7 +85,7 @@ def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
             raise ValueError(
                 f"has {entry!r}, which names no topic: put topic:NAME, before it, or list exactly one topic"
             )
-        tp = TopicPartition(topic or topics[0], int(match[2]))
+        tp = partition_named(topic or topics[0], natural(match[2], f"has partition {match[2]}"))
         if tp in offsets:
             raise ValueError(f"names {tp} twice")
         offsets[tp] = _offset(match[3], f"has offset {match[3]} for {tp}")
@@ -95,7 +95,7 @@ def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
 def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
     groups = set()
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+    for number, row in enumerate(_csv_rows(text), 1):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
@@ -105,7 +105,7 @@ def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
         groups.update(group)
         if group and group_id is not None and group[0] != group_id:
             continue
-        tp = TopicPartition(topic, natural(partition, f"has partition {partition!r} on line {number}"))
+        tp = partition_named(topic, natural(partition, f"has partition {partition!r} on line {number}"))
         if tp in offsets:
             raise ValueError(f"names {tp} again on line {number}")
         offsets[tp] = _offset(offset, f"has offset {offset} for {tp} on line {number}")
@@ -114,12 +114,21 @@ def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
     return offsets
 
 
+def _csv_rows(text: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(text.splitlines()))
+    except csv.Error as error:  # a field of more than 128 KiB
+        raise ValueError(f"is no CSV: {error}") from None
+
+
 def mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
     """``value`` itself, or the object that its JSON describes."""
     if isinstance(value, str):
         try:
-            value = json.loads(value, object_pairs_hook=_unique)
-        except (json.JSONDecodeError, RecursionError) as error:
+            value = read_json(value)
+        except NamedTwice:
+            raise
+        except ValueError as error:
             raise ValueError(f"is not JSON ({error}); expected {example}") from None
     if not isinstance(value, Mapping):
         raise ValueError(f"is {value!r}; expected {example}")
@@ -129,13 +138,16 @@ def mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python takes the last of two members with one name in silence."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name in found if sum(name == other for other, _ in pairs) > 1)
-        raise ValueError(f"names {twice!r} twice")
-    return found
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def partition_named(topic: str, number: int) -> TopicPartition:
+    """:raises ValueError: Kafka has no such name for a topic, or no such number for a partition."""
+    if not TOPIC.fullmatch(topic):
+        raise ValueError(f"has topic {topic!r}; Kafka's topic names have letters, digits, '.', '_' and '-', up to 249")
+    if number >= 2**31:
+        raise ValueError(f"has partition {number} of topic {topic!r}; Kafka's highest is {2**31 - 1}")
+    return TopicPartition(topic, number)
 
 
 def natural(value: object, subject: str) -> int:
@@ -158,6 +170,9 @@ def _whole(value: object, subject: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{subject}, which is not a whole number")
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
         raise ValueError(f"{subject}, which is not a whole number") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{subject}, which has more than the 64 bits that Kafka has for it")
+    return number

@@ -34,6 +34,7 @@ from airflow_kafka_offsets.offsets.request.scope import (
     TopicList,
     one_of,
     parse_flag,
+    plain_text,
     take_scope,
 )
 from airflow_kafka_offsets.offsets.request.times import (
@@ -289,7 +290,7 @@ def _idle_timeout(value: Any) -> int:
 def _output(value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError(f"is {value!r}; give the path or the table that the Spark job writes")
-    return value.strip().rstrip("/") if value else None
+    return plain_text(value).strip().rstrip("/") if value else None
 
 
 def _splits(value: int | str | None) -> int:

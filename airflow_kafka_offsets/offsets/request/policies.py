@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.offset_maps import natural
-from airflow_kafka_offsets.offsets.request.scope import one_of, parse_flag
+from airflow_kafka_offsets.offsets.request.offset_maps import natural, partition_named
+from airflow_kafka_offsets.offsets.request.scope import one_of, parse_flag, plain_text
 
 ResetStrategy = Literal["earliest", "latest", "none"]
 OnDataLoss = Literal["fail", "reset", "advance"]
@@ -142,7 +142,7 @@ def parse_skip(value: Any) -> Skip | None:
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         raise ValueError(f"has the reason {reason!r}, which is no text")
-    return Skip(batch.strip(), _past(value.get("past")), reason or NO_REASON)
+    return Skip(plain_text(batch.strip()), _past(value.get("past")), plain_text(reason or NO_REASON))
 
 
 def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
@@ -152,9 +152,9 @@ def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
     for item in value.split(",") if isinstance(value, str) else [None]:
         where, _, offset = (item or "").strip().rpartition(":")
         topic, _, number = where.rpartition("-")
-        if not topic or not number.isdecimal():
+        if not topic or not (number.isascii() and number.isdecimal()):
             raise ValueError(f"has past {value!r}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
-        tp = TopicPartition(topic, int(number))
+        tp = partition_named(topic, natural(number, f"has past {value!r}"))
         if tp in found:
             raise ValueError(f"names {tp} twice")
         found[tp] = natural(offset, f"has offset {offset!r} for {tp}")
@@ -177,4 +177,4 @@ def _word(value: Any) -> str | None:
     word = (value or "").strip()
     if "\n" in word:
         raise ValueError(f"is {value!r}; it must be a word, without line ends")
-    return word or None
+    return plain_text(word) or None

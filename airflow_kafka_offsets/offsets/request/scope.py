@@ -10,7 +10,7 @@ from typing import Any, assert_never, get_args
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.offset_maps import mapping, natural
+from airflow_kafka_offsets.offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,6 @@ class ScopeParameters:
         return {field.name: getattr(self, field.name) for field in fields(ScopeParameters)}
 
 
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
 def parse_scope(parameters: ScopeParameters) -> Scope:
     """The scope on its own, for sensors and the command line.
 
@@ -134,6 +131,13 @@ def _name(value: str | None, if_empty: str) -> str | None:
         raise ValueError(f"is {value!r}, which is no text; put it in quotes")
     if not value.strip():
         raise ValueError(if_empty)
+    return plain_text(value)
+
+
+def plain_text(value: str) -> str:
+    """:raises ValueError: it has what no text in UTF-8 has: no log, no store and no Kafka client takes it."""
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"is {value!r}, which is no text in UTF-8")
     return value
 
 
@@ -183,7 +187,7 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
         raise ValueError(f"has {wrong[0]!r}, which is no text; put the name in quotes")
     if not names or not all(names):
         raise ValueError(f"is {topics!r}; give at least one topic name, and no empty one")
-    illegal = [name for name in names if not _TOPIC.fullmatch(name)]
+    illegal = [name for name in names if not TOPIC.fullmatch(name)]
     if illegal:
         raise ValueError(f"has {illegal[0]!r}; Kafka's topic names have letters, digits, '.', '_' and '-', up to 249")
     return tuple(sorted(set(names)))
@@ -196,7 +200,7 @@ def _regex(pattern: Any) -> str:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
-    return pattern
+    return plain_text(pattern)
 
 
 def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[TopicPartition, ...]:
@@ -204,7 +208,7 @@ def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[Topic
     for topic, numbers in mapping(partitions, '{"orders": [0, 2]}').items():
         if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not numbers:
             raise ValueError(f"has {numbers!r} for topic {topic!r}; expected a list such as [0, 2]")
-        found |= {TopicPartition(topic, natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
+        found |= {partition_named(topic, natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
     if not found:
         raise ValueError('is empty; expected {"orders": [0, 2]}')
     return tuple(sorted(found))

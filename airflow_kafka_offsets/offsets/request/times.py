@@ -9,9 +9,10 @@ an ISO 8601 duration, with a minus or without (``-PT2H`` and ``PT2H`` are both t
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+
+from airflow_kafka_offsets.offsets.columns import whole
 
 # A producer gives a record up after two minutes (delivery.timeout.ms); what it has not written by then never comes.
 DEFAULT_IDLE_TIMEOUT_MS = 300_000
@@ -21,7 +22,7 @@ SECONDS_SUSPECTED_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits re
 
 
 _NOW = re.compile(r"now(?:\s*-\s*(?P<back>.+))?|-?(?P<duration>P.+)", re.IGNORECASE)
-_SHORT = re.compile(r"(\d+)([wdhms])", re.IGNORECASE)
+_SHORT = re.compile(r"(\d{1,15})([wdhms])", re.IGNORECASE)
 _SHORT_S = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
@@ -44,7 +45,7 @@ def parse_timestamp_ms(value: int | str | datetime, *, now_ms: int | None = None
         milliseconds = value
     elif isinstance(value, datetime):
         milliseconds = _from_datetime(value, zone)
-    elif isinstance(value, str) and re.fullmatch(r"\s*-?\d+\s*", value):
+    elif isinstance(value, str) and re.fullmatch(r"\s*-?\d{1,30}\s*", value):
         milliseconds = int(value)
     elif isinstance(value, str) and now_ms is not None and is_relative(value):
         milliseconds = now_ms - _back_ms(value)
@@ -107,7 +108,9 @@ def iso(timestamp_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}{seconds}{millis}Z"
 
 
-_DURATION = re.compile(r"(\d+)d|p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?)?", re.IGNORECASE)
+_DURATION = re.compile(
+    r"(?a:(N)d|p(?:(N)w)?(?:(N)d)?(?:t(?:(N)h)?(?:(N)m)?(?:(N)s)?)?)".replace("N", r"\d{1,15}"), re.IGNORECASE
+)
 _DAYS = (1, 7, 1)
 _UNIT_S = (3_600, 60, 1)
 
@@ -139,7 +142,7 @@ def parse_seconds(value: timedelta | float) -> float:
     :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
     """
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not abs(seconds) < 2**63:
         raise ValueError(f"is {value!r}; give seconds or a timedelta")
     if seconds < 0:
         raise ValueError(f"is {value!r}; it cannot be negative")
@@ -169,6 +172,9 @@ def parse_wait_ms(value: timedelta | float | str) -> int:
 
 
 def _seconds_ms(seconds: float, written: float | str) -> int:
-    if not math.isfinite(seconds):  # so is a number with more than 308 digits
-        raise ValueError(f"is {written!r}, which has no end; give seconds, a timedelta or an ISO 8601 duration")
-    return round(seconds * 1000)
+    try:
+        return whole(round(seconds * 1000))
+    except (ValueError, OverflowError):  # infinite, no number, or more than 64 bits
+        raise ValueError(
+            f"is {written!r}, which has no end; give seconds, a timedelta or an ISO 8601 duration"
+        ) from None

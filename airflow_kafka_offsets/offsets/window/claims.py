@@ -28,8 +28,9 @@ from airflow_kafka_offsets.offsets.request.times import iso
 
 # All months before are one place, and all after: a window "since 1970" has hundreds of places otherwise.
 _FIRST, _LAST = (2020, 1), (2040, 1)
-_TIME_NAME = re.compile(r"(\d{13,})--(\d{13,})(?:-[0-9a-f]{8})?")
-_TIME_KEY = re.compile(r"(\d[^-]*)--(\d[^-]*)(-[0-9a-f]{8})?-([0-9a-f]{8})")
+_TIME_NAME = re.compile(r"([0-9]{13,19})--([0-9]{13,19})(?:-[0-9a-f]{8})?")
+_MOMENT = r"([0-9]{8}T[0-9]{6}(?:\.[0-9]{3})?Z|[0-9]{1,19}ms)"
+_TIME_KEY = re.compile(rf"{_MOMENT}--{_MOMENT}(-[0-9a-f]{{8}})?-([0-9a-f]{{8}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,10 @@ def window_of_key(key: str, pipeline: str) -> tuple[TimeClaim, str] | None:
     match = _TIME_KEY.fullmatch(key)
     if match is None or match[4] != _digest(pipeline)[:8]:
         return None
-    claim = TimeClaim(_moment_ms(match[1]), _moment_ms(match[2]))
+    try:
+        claim = TimeClaim(_moment_ms(match[1]), _moment_ms(match[2]))
+    except ValueError:  # the thirteenth month
+        return None
     return claim, f"{claim.name}{match[3] or ''}"
 
 

@@ -169,6 +169,13 @@ def test_what_is_no_intact_plan_is_refused(edit, words):
 @pytest.mark.parametrize(
     "edit",
     [
+        pytest.param(lambda d: d.update(splits=10**9), id="more splits than there can be"),
+        pytest.param(lambda d: d.update(splits=0), id="no split"),
+        pytest.param(lambda d: d.update(overwrites=[99]), id="a split that it does not have"),
+        pytest.param(lambda d: d.update(window="false"), id="a word for a truth"),
+        pytest.param(lambda d: d.update(resolved_at_ms=2**63), id="a time of more than 64 bits"),
+        pytest.param(lambda d: d.update(startup_mode="\ud800"), id="half a character"),
+        pytest.param(lambda d: d["topics"]["orders"].update(timestamp_type="Sundial"), id="a clock that is not known"),
         pytest.param(lambda d: d.update(group_id=5), id="a group that is a number"),
         pytest.param(lambda d: d.update(instance=5), id="an Airflow that is a number"),
         pytest.param(lambda d: d.update(output=["s3://lake"]), id="an output that is a list"),

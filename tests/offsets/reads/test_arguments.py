@@ -18,7 +18,12 @@ def test_arguments_are_pairs_of_name_and_value() -> None:
     assert with_servers == [*ARGUMENTS, "--bootstrap-servers", "a:9092,b:9092"]
 
 
-@given(words, words, st.integers(0, 10_000), words, st.none() | words)
+names = st.from_regex(
+    r"pipelines/[a-z%.-]{1,9}/(batches/[0-9]{8}/[0-9]{10}|windows/[0-9-]{28})/[1-9][0-9]?\.json", fullmatch=True
+)
+
+
+@given(names, words, st.integers(0, 10_000), words, st.none() | words)
 def test_arguments_round_trip(name: str, plan_id: str, split: int, store: str, servers: str | None) -> None:
     parsed = parse_job_arguments(job_arguments(name, plan_id, split, store, servers))
     assert parsed == JobArguments(name, plan_id, split, store, servers)
@@ -42,7 +47,13 @@ def test_an_equals_sign_may_stand_between_name_and_value() -> None:
         ([*ARGUMENTS, "--split", "4"], "--split is given twice"),
         ([*ARGUMENTS[:5], "-1", *ARGUMENTS[6:]], "--split is '-1'"),
         ([*ARGUMENTS[:5], "two", *ARGUMENTS[6:]], "--split is 'two'"),
+        ([*ARGUMENTS[:5], "9" * 5000, *ARGUMENTS[6:]], "--split is '999"),
         (ARGUMENTS[:-1], "--work-store has no value"),
+        (
+            [*ARGUMENTS[:1], "../../etc/passwd", *ARGUMENTS[2:]],
+            "--plan is '../../etc/passwd'; it is the name of a plan",
+        ),
+        ([*ARGUMENTS[:1], NAME.replace("1.json", "0-000001-abcd.begun.json"), *ARGUMENTS[2:]], "--plan is .* a plan"),
     ],
 )
 def test_what_is_wrong_is_named(argv: list[str], problem: str) -> None:

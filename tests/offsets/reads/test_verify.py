@@ -271,15 +271,14 @@ def test_the_refusal_names_the_batch_the_output_its_key_and_what_to_clear():
 # ── as an object ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 COUNT = st.integers(0, 2**63 - 1)
+READS = st.tuples(COUNT, COUNT, COUNT, COUNT).map(lambda counts: PartitionRead(*sorted(counts, reverse=True)))
 REPORTS = st.builds(
     ReadReport,
     st.text(max_size=8),
     COUNT,
     COUNT,
     st.sampled_from(["rows", "scan"]),
-    st.dictionaries(
-        st.sampled_from([tp(0), tp(3), tp(0, "clicks")]), st.builds(PartitionRead, COUNT, COUNT, COUNT, COUNT)
-    ),
+    st.dictionaries(st.sampled_from([tp(0), tp(3), tp(0, "clicks")]), READS),
     st.none() | st.text(max_size=8),
     st.booleans(),
 )
@@ -303,6 +302,10 @@ def test_a_report_is_read_back_as_it_was_written(written):
         pytest.param(lambda d: d.update(topics=[]), "no object of topics", id="topics that are a list"),
         pytest.param(lambda d: d["topics"]["orders"]["offset_count"].pop(), "offset_count", id="a shorter column"),
         pytest.param(lambda d: d["topics"]["orders"]["row_count"].__setitem__(0, "1"), "whole number", id="digits"),
+        pytest.param(lambda d: d["topics"]["orders"]["row_count"].__setitem__(0, -100), "-100 rows", id="below zero"),
+        pytest.param(lambda d: d.update(attempt=2**63), "more than 64 bits", id="a number that Spark does not have"),
+        pytest.param(lambda d: d.update(wrote="false"), "neither true nor false", id="a word for a truth"),
+        pytest.param(lambda d: d.update(output="\ud800"), "surrogates not allowed", id="half a character"),
         pytest.param(lambda d: d.pop("wrote"), "not a read report.*wrote", id="not said whether it wrote"),
     ],
 )

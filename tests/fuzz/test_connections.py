@@ -1,0 +1,60 @@
+"""A Kafka connection's extra, through Airflow's hook to librdkafka itself: a client, or a refusal without a secret."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from hypothesis import example, given
+
+from airflow_kafka_offsets.broker.connection import Connection
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.pipeline.request import request_for
+from tests.fuzz.strange import changed, changed_text, fuzzed
+from tests.offsets.builders import NOW
+
+SECRET = "hunter2-secret"
+PLAIN = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "auto.offset.reset": "earliest", "client.id": "me"}
+EXTRAS: list[dict[str, Any]] = [
+    PLAIN,
+    {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": SECRET,
+        "isolation.level": "read_committed",
+    },
+]
+
+
+@fuzzed(0.5)
+@given(changed(EXTRAS).map(json.dumps) | changed_text([json.dumps(extra) for extra in EXTRAS]))
+@example("[]")
+@example('"text"')
+@example("[1]")
+@example(json.dumps({**PLAIN, "bootstrap.servers": ["a:1"]}))
+@example(json.dumps({**PLAIN, "client.id": {"a": 1}}))
+@example(json.dumps({**PLAIN, "group.id": 5}))
+@example(json.dumps({**PLAIN, "group.id": {"a": [1]}}))
+@example(json.dumps({**PLAIN, "auto.offset.reset": ["earliest"]}))
+@example(json.dumps({**PLAIN, "bootstrap.servers": "\ud800"}))
+@example(json.dumps({**PLAIN, "sasl.password": "\0" + SECRET}))
+def test_an_extra_makes_a_client_or_is_refused(extra: str) -> None:
+    refused = ""
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            patch.setenv("AIRFLOW_CONN_FUZZED", json.dumps({"conn_type": "kafka", "extra": extra}))
+            config = dict(KafkaOffsetsHook("fuzzed").client_config)
+            request_for(config, RequestParameters(topics="orders"), Occasion(NOW))
+            connection = Connection(config, deadline_s=1, attempt_s=1, first_contact_s=1)
+            connection.make(AdminClient, connection.settings)
+            connection.close()
+        except InvalidRequest as error:
+            refused = str(error)
+    assert SECRET not in refused
