@@ -220,7 +220,7 @@ HOUSE = (
     Mutation("stored: missing", PIPELINE_LOG, "        if entry is None:\n            return _Found(None, last + 1, f\"{folder}/{number}.json\")\n        entries", "        if entry is None:\n            continue\n        entries", _STORED),
     Mutation("stored: current plan", PIPELINE_LOG, "if n > int(own", "if n >= int(own", _STORED),
     Mutation("stored: every month", PIPELINE_LOG, "{claim.name}.{number}\", {\"version\": 1})\n", "{claim.name}.{number}\", {\"version\": 1})\n            break\n", f"{_STORED}|test_windows"),
-    Mutation("stored: a later claim", PIPELINE_LOG, "if window == name and int(k) < number:", "if window == name:", _STORED),
+    Mutation("stored: a later claim", PIPELINE_LOG, "if window == name and k < number:", "if window == name:", _STORED),
     Mutation("stored: each task", PIPELINE_LOG, 'return f"{self.root}/runs/{names}/{run.map_index}.json"', 'return f"{self.root}/runs/{names}/0.json"', _STORED),
     Mutation("stored: driver's plan", PIPELINE_LOG, "    if not isinstance(entry, Planned):\n        raise ValueError(\"it is no plan\")\n", "", _STORED),
     Mutation("attempt: looks", ATTEMPTS, "        if rival is None and replaced is None:\n            return\n        self", "        return\n        self", _ATTEMPTS),
