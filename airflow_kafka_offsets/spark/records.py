@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss
+from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.spark.batch import Batch
@@ -36,7 +36,8 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
 
     :param options: of Spark's Kafka source.
     :raises DataLoss: with a line for each partition.
-    :raises ClusterUnavailable: the cluster does not answer.
+    :raises ClusterUnavailable: the cluster does not answer within 15 s, or does not let this client in.
+    :raises NotAuthorized: a topic may not be read.
     """
     if not batch.partitions:
         return
@@ -49,19 +50,34 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
     try:
         lines = _gone(spark, java, batch, options)
     except Py4JJavaError as error:
-        raise ClusterUnavailable(
-            f"Spark cannot ask the Kafka cluster at {options.get('kafka.bootstrap.servers')}",
-            _root_cause(error.java_exception).toString(),
-            "Check the Kafka options that Spark is given: address, security.protocol, credentials, CA, and its user's "
-            "rights. They are the driver's own, not those of Airflow's connection.",
-            retriable=True,
-        ) from None
+        raise _refused(error.java_exception, str(options.get("kafka.bootstrap.servers"))) from None
     if lines:
         raise DataLoss(
             lines,
             f"{batch.plan.batch} cannot be read any more. Nothing was written: its output stays as it is. If the batch "
             'is not committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it out.',
         )
+
+
+def _refused(error: Any, servers: str) -> ClusterUnavailable:
+    """Why, in the client's words, by the first cause that says whose it is."""
+    causes = _causes(error)
+    reason = ": ".join(dict.fromkeys(cause.getMessage() or cause.toString() for cause in causes if not _wraps(cause)))
+    kinds = {cause.getClass().getSimpleName() for cause in causes}
+    if any(kind.endswith("AuthorizationException") for kind in kinds):
+        return NotAuthorized(
+            f"Spark may not read these topics at {servers}",
+            reason,
+            "Give Spark's principal the right: Read on each topic. It needs none on the group.",
+        )
+    is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
+    return ClusterUnavailable(
+        f"Spark cannot ask the Kafka cluster at {servers}",
+        reason,
+        "Check the Kafka settings that Spark was given: address, security.protocol, credentials and CA. They are those "
+        "of the Kafka connection, or of what kafka= names (kafka-offsets explain AKO-501).",
+        retriable=not is_known,
+    )
 
 
 def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
@@ -179,6 +195,17 @@ def _offsets(by_partition: Any) -> dict[TopicPartition, int]:
 
 
 def _root_cause(error: Any) -> Any:
-    while error.getCause() is not None:
-        error = error.getCause()
-    return error
+    return _causes(error)[-1]
+
+
+def _causes(error: Any) -> list[Any]:
+    found = [error]
+    while found[-1].getCause() is not None:
+        found.append(found[-1].getCause())
+    return found
+
+
+def _wraps(error: Any) -> bool:
+    """Whether its message is no more than its cause's."""
+    cause = error.getCause()
+    return cause is not None and error.getMessage() == cause.toString()

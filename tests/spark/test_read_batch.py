@@ -457,7 +457,7 @@ def test_without_bootstrap_servers_nothing_begins(spark: SparkSession, plans: Pl
     batch = plans.batch({("any", 0): (0, 10)})
     job = plans.job(batch)
     job.bootstrap_servers = None
-    with pytest.raises(InvalidRequest, match=r"spark\.kafka_offsets\.kafka\.bootstrap\.servers"):
+    with pytest.raises(InvalidRequest, match=r"spark\.kafka_offsets\.source\.kafka\.bootstrap\.servers"):
         read_batch(spark, job)
     assert attempts(batch) == []
 
@@ -467,7 +467,7 @@ def test_options_win_over_spark_settings_and_these_over_arguments(
 ) -> None:
     job = plans.job(plans.batch({(filled(10), 0): (0, 10)}))
     servers, job.bootstrap_servers = job.bootstrap_servers, "nobody.invalid:1"
-    setting = f"spark.kafka_offsets.{SERVERS}"
+    setting = f"spark.kafka_offsets.source.{SERVERS}"
     try:
         spark.conf.set(setting, str(servers))
         assert read_batch(spark, job).count() == 10
