@@ -328,6 +328,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         (_PARTITIONS, "The message has the reason that the client library gives."),
         (
             "Check the address, `security.protocol` and the credentials.",
+            'If the message begins with "Spark cannot ask", it is Spark\'s client that was not let in. It was given '
+            "the Kafka connection of the resolve task, or what `kafka=` of the Spark task names. `unable to find valid "
+            "certification path`: the CA is missing (`ssl.ca.location`). `Timed out waiting for a node assignment`: "
+            "nobody answers, or the listener speaks TLS and `security.protocol` says otherwise. docs/secured-kafka.md "
+            "has the settings.",
             "Check that the brokers are up, that every partition has a leader, and that this machine reaches all of "
             "them (`advertised.listeners`), then clear the task.",
         ),
@@ -337,6 +342,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         ("`kafka-acls --list` shows the rights of a principal.",),
         (
             "Grant the right that the message names.",
+            "Spark needs Read on the topics and nothing on the group. Its principal is the one of the Kafka connection "
+            "that `kafka=` of the Spark task names; by default that of the resolve task.",
             'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless the '
             "startup mode reads it.",
         ),

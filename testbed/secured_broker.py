@@ -77,7 +77,8 @@ class SecuredBroker:
         }
 
     def allow(self, name: str, *rights: Right) -> None:
-        self._ask(lambda admin: admin.create_acls(_bindings(name, rights)))
+        if rights:
+            self._ask(lambda admin: admin.create_acls(_bindings(name, rights)))
 
     def deny(self, name: str, *rights: Right) -> None:
         """Take rights back."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -51,16 +51,11 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
     return _taken[where]
 
 
-@contextmanager
-def secrets_pass() -> Iterator[None]:
-    """Py4J writes whatever goes to Java into its log, if that is at DEBUG: not here."""
+def keep_secrets_out_of_the_log() -> None:
+    """Py4J at DEBUG writes down all that goes between Python and Java: Spark's settings, and every option."""
     log = logging.getLogger("py4j")
-    level = log.level
-    log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
-    try:
-        yield
-    finally:
-        log.setLevel(level)
+    if log.getEffectiveLevel() < logging.INFO:
+        log.setLevel(logging.INFO)
 
 
 def _read(spark: SparkSession, where: str) -> Mapping[str, str]:

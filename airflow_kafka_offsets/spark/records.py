@@ -24,6 +24,7 @@ _TIMEOUT_MS = 15_000
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
+_DESCRIBE = "org.apache.kafka.clients.admin.DescribeTopicsOptions"
 _PARTITION = "org.apache.kafka.common.TopicPartition"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
@@ -50,7 +51,7 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
     try:
         lines = _gone(spark, java, batch, options)
     except Py4JJavaError as error:
-        raise _refused(error.java_exception, str(options.get("kafka.bootstrap.servers"))) from None
+        raise _refused(error.java_exception, options) from None
     if lines:
         raise DataLoss(
             lines,
@@ -59,25 +60,28 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
         )
 
 
-def _refused(error: Any, servers: str) -> ClusterUnavailable:
-    """Why, in the client's words, by the first cause that says whose it is."""
+def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
+    """Why, in the client's words: what each cause says that its own cause does not say."""
     causes = _causes(error)
-    reason = ": ".join(dict.fromkeys(cause.getMessage() or cause.toString() for cause in causes if not _wraps(cause)))
+    lines = [(cause.getMessage() or cause.toString()).splitlines()[0] for cause in causes]  # some hold a whole trace
+    last = lines.pop()
+    reason = ": ".join(
+        [*(line for line, inner in zip(lines, [*lines[1:], last], strict=True) if inner not in line), last]
+    )
     kinds = {cause.getClass().getSimpleName() for cause in causes}
-    if any(kind.endswith("AuthorizationException") for kind in kinds):
-        return NotAuthorized(
-            f"Spark may not read these topics at {servers}",
-            reason,
-            "Give Spark's principal the right: Read on each topic. It needs none on the group.",
-        )
     is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
     return ClusterUnavailable(
-        f"Spark cannot ask the Kafka cluster at {servers}",
+        f"Spark cannot ask the Kafka cluster {_address(options)}",
         reason,
         "Check the Kafka settings that Spark was given: address, security.protocol, credentials and CA. They are those "
         "of the Kafka connection, or of what kafka= names (kafka-offsets explain AKO-501).",
         retriable=not is_known,
     )
+
+
+def _address(options: Mapping[str, Any]) -> str:
+    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
+    return f"at {options.get('kafka.bootstrap.servers')} by {protocol}"
 
 
 def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
@@ -87,7 +91,7 @@ def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
     from py4j.java_gateway import JavaClass
 
     found = {}
-    for name in (_ADMIN, _CONSUMER, _UPDATER, _PARTITION):
+    for name in (_ADMIN, _CONSUMER, _UPDATER, _DESCRIBE, _PARTITION):
         java: Any = spark._jvm
         for part in name.split("."):
             java = getattr(java, part)
@@ -103,7 +107,7 @@ def _gone(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: M
     soon = jvm.java.time.Duration.ofSeconds(1)
     admin = java[_ADMIN].create(config)
     try:
-        another_log = _another_log(jvm, admin, batch)
+        another_log = _another_log(jvm, java, admin, batch, options)
     finally:
         admin.close(soon)
     if another_log:
@@ -136,26 +140,42 @@ def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]
     return java[_UPDATER]("source", as_scala).setAuthenticationConfigIfNeeded().build()
 
 
-def _another_log(jvm: Any, admin: Any, batch: Batch) -> list[str]:
+def _another_log(jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, options: Mapping[str, Any]) -> list[str]:
+    """:raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun."""
     from py4j.protocol import Py4JJavaError
 
     topics = sorted({p.topic_partition.topic for p in batch.partitions})
     names = jvm.java.util.ArrayList()
     for topic in topics:
         names.add(topic)
-    futures = admin.describeTopics(names).topicNameValues()
-    lines = []
+    with_rights = java[_DESCRIBE]().includeAuthorizedOperations(True)
+    futures = admin.describeTopics(names, with_rights).topicNameValues()
+    lines, denied = [], []
     for topic in topics:
         planned = _as_java_writes_it(batch.plan.topic_ids.get(topic))
         try:
-            found = futures.get(topic).get().topicId().toString()
+            description = futures.get(topic).get()
         except Py4JJavaError as error:
-            if "UnknownTopicOrPartition" not in _root_cause(error.java_exception).toString():
+            cause = _causes(error.java_exception)[-1].toString()
+            if "TopicAuthorizationException" in cause:
+                denied.append(topic)
+            elif "UnknownTopicOrPartition" in cause:
+                lines.append(f"{topic}: it does not exist any more")
+            else:
                 raise
-            lines.append(f"{topic}: it does not exist any more")
             continue
+        operations = description.authorizedOperations()  # none where the broker is too old to tell
+        if operations is not None and "READ" not in operations.toString():
+            denied.append(topic)
+        found = description.topicId().toString()
         if planned is not None and found != planned:
             lines.append(f"{topic}: its id is {found}, the plan was made for {planned}")
+    if denied:
+        raise NotAuthorized(
+            f"Spark may not read {', '.join(denied)} {_address(options)}",
+            "the topic's ACLs do not give Read to Spark's principal",
+            "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
+        )
     return lines
 
 
@@ -194,18 +214,8 @@ def _offsets(by_partition: Any) -> dict[TopicPartition, int]:
     return offsets
 
 
-def _root_cause(error: Any) -> Any:
-    return _causes(error)[-1]
-
-
 def _causes(error: Any) -> list[Any]:
     found = [error]
     while found[-1].getCause() is not None:
         found.append(found[-1].getCause())
     return found
-
-
-def _wraps(error: Any) -> bool:
-    """Whether its message is no more than its cause's."""
-    cause = error.getCause()
-    return cause is not None and error.getMessage() == cause.toString()
