@@ -30,6 +30,7 @@ from tests.stores.kinds import BUCKET, s3_server
 
 ROOT = Path(__file__).resolve().parents[2]
 DAG_ID, MARK, WRONG = "searched", b"hunter2", "hunter2-wrong"
+DEADLINE_S = 600.0
 LOG4J = """\
 rootLogger.level = info
 rootLogger.appenderRef.stdout.ref = console
@@ -119,13 +120,13 @@ def test_runs_leave_no_secret_anywhere(
         conf = {"topic": topic, "group": group, "url": postgres.url, "go": str(go)}
         with ProcessWatch(str(home)) as watch:
             failed = airflow.trigger(DAG_ID, conf)
-            assert airflow.wait_for_run(DAG_ID, failed) == "failed"
+            assert airflow.wait_for_run(DAG_ID, failed, deadline_s=DEADLINE_S) == "failed"
             airflow.set_connection("kafka_spark", conn_type="kafka", extra=json.dumps(spark))
             good = airflow.trigger(DAG_ID, conf)
             log = _wait_for_log(airflow, good, "written, and waiting")
             shown = _ui(log)
             go.touch()
-            assert airflow.wait_for_run(DAG_ID, good) == "success", log[-4000:]
+            assert airflow.wait_for_run(DAG_ID, good, deadline_s=DEADLINE_S) == "success", log[-4000:]
         said = airflow.task_log(DAG_ID, failed, "orders.spark", map_index=0)
     leaves = {
         "Airflow's home": _files(home),
@@ -184,7 +185,9 @@ def _wait_for_log(airflow: StandaloneAirflow, run_id: str, words: str) -> str:
     def log() -> str:
         return airflow.task_log(DAG_ID, run_id, "orders.spark", map_index=0)
 
-    wait_for(f"the job says {words}", lambda: words in log() or airflow.run_state(DAG_ID, run_id) == "failed", 300)
+    wait_for(
+        f"the job says {words}", lambda: words in log() or airflow.run_state(DAG_ID, run_id) == "failed", DEADLINE_S
+    )
     assert words in log(), log()[-6000:]
     return log()
 
