@@ -74,7 +74,7 @@ def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
         f"Spark cannot ask the Kafka cluster {_address(options)}",
         reason,
         "Check the Kafka settings that Spark was given: address, security.protocol, credentials and CA. They are those "
-        "of the Kafka connection, or of what kafka= names (kafka-offsets explain AKO-501).",
+        "of the Kafka connection, or of what kafka= names.",
         retriable=not is_known,
     )
 

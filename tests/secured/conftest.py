@@ -34,6 +34,9 @@ os.environ["AIRFLOW__LOGGING__NAMESPACE_LEVELS"] = " ".join(
 # Each has what quoting can get wrong; they are looked for in what runs leave.
 PASSWORDS = {"airflow": 'hunter2-"airflow\\', "spark": "hunter2 'spark'=;#\\u0041ü", "etl": "hunter2-etl"}
 
+# On a busy machine a handshake takes longer than Spark's driver waits by default. What is refused is said at once.
+PATIENT = {"spark.kafka_offsets.source.kafka.request.timeout.ms": "120000"}
+
 
 @pytest.fixture(scope="session")
 def kafka(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
@@ -46,7 +49,7 @@ def secured_airflow(
     spark_environment: Mapping[str, str], spark_settings: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """A migrated Airflow without connections, `spark-submit` on the PATH; its home."""
-    spark = airflow_home.spark_defaults(tmp_path_factory.mktemp("spark"), spark_settings)
+    spark = airflow_home.spark_defaults(tmp_path_factory.mktemp("spark"), {**spark_settings, **PATIENT})
     environment = {**airflow_home.connections({}), **spark_environment, **spark}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():

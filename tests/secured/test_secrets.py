@@ -25,6 +25,7 @@ from testbed.spark import s3a_conf, spark_conf
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 from tests.conftest import unique_name
+from tests.secured.conftest import PATIENT
 from tests.secured.page import connection
 from tests.stores.kinds import BUCKET, s3_server
 
@@ -72,6 +73,7 @@ def spark_folder(spark_jars: list[Path], s3a_jars: list[Path], java: Java, tmp_p
     settings = {
         **spark_conf([*spark_jars, *s3a_jars, *jars.postgresql_jars(java)]),
         **s3a_conf(s3_server().endpoint),
+        **PATIENT,
         "spark.kafka_offsets.jdbc.user": "postgres",
         "spark.kafka_offsets.jdbc.password": PASSWORD,
         "spark.ui.enabled": "true",
