@@ -177,10 +177,10 @@ def _objects(store: str) -> dict[str, bytes]:
 
 
 def _ui(log: str) -> dict[str, bytes]:
-    (url,) = set(re.findall(r"started at (http://[\d.]+:\d+)", log))
-    app = re.findall(r"Submitted application: |app(?:lication)? ID is? ?(local-\d+)|(local-\d+)", log)
-    name = next(found for pair in app for found in pair if found)
-    return {path: httpx.get(url + path.format(app=name), timeout=30).raise_for_status().content for path in UI}
+    port = re.findall("service 'SparkUI' on port ([0-9]+)", log)[-1]
+    url = f"http://127.0.0.1:{port}"
+    app = httpx.get(f"{url}/api/v1/applications", timeout=60).json()[0]["id"]
+    return {path: httpx.get(url + path.format(app=app), timeout=60).raise_for_status().content for path in UI}
 
 
 def _wait_for_log(airflow: StandaloneAirflow, run_id: str, words: str) -> str:
