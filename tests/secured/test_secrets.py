@@ -44,7 +44,9 @@ logger.kafka.name = org.apache.kafka
 logger.kafka.level = debug
 logger.source.name = org.apache.spark.sql
 logger.source.level = debug
-"""
+logger.jdbc.name = org.apache.spark.sql.execution.datasources.jdbc.connection
+logger.jdbc.level = info
+"""  # At DEBUG that package of Spark's writes the properties of each connection, with the password (docs/sinks.md).
 UI = [
     "/environment/",
     "/SQL/",
