@@ -49,9 +49,10 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 	@$(BIN)/python -m testbed.demo
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
-SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing tests/standalone \
+SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
+  tests/standalone \
   tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/sinks/test_files_on_s3.py \
-  tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging
+  tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging tests/secured
 
 # The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
@@ -67,7 +68,7 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM)) --numprocesses=$(PROCESSES) --dist=loadfile \
 	  --no-loadscope-reorder
 
-test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, Google's and Azure's stores
+test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, a secured Kafka, Google's and Azure's stores
 	$(BIN)/python -m pytest $(SYSTEM)
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
 

@@ -337,6 +337,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "them in the Kafka connection.",
             "If there was no token: see the token server's log. The callback is asked again for ten seconds, then the "
             "task is tried again.",
+            'If the message begins with "Spark cannot ask", it is Spark\'s client that was not let in. It was given '
+            "the Kafka connection of the resolve task, or what `kafka=` of the Spark task names. `unable to find valid "
+            "certification path`: the CA is missing (`ssl.ca.location`). `Timed out waiting for a node assignment`: "
+            "nobody answers, or the listener speaks TLS and `security.protocol` says otherwise. docs/secured-kafka.md "
+            "has the settings.",
             "Check that the brokers are up, that every partition has a leader, and that this machine reaches all of "
             "them (`advertised.listeners`), then clear the task.",
         ),
@@ -349,6 +354,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         (
             "Grant the right that the message names: `kafka-acls --add --allow-principal User:NAME --operation "
             "Describe --topic TOPIC`.",
+            "Spark needs Read on the topics and nothing on the group. Its principal is the one of the Kafka connection "
+            "that `kafka=` of the Spark task names; by default that of the resolve task.",
             'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless the '
             "startup mode reads it.",
         ),

@@ -58,6 +58,7 @@ class KafkaBroker(Topics):
     :param loaded_groups: whether `start()` returns only when each group coordinator has loaded, which no broker of the
         world waits for. For who asks for a group by a client that cannot take NOT_COORDINATOR.
     :param ports: what it listens on, see `broker_settings`; without them, free ones.
+    :param jvm: further options of its JVM.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class KafkaBroker(Topics):
         more_listeners: Mapping[str, str] | None = None,
         loaded_groups: bool = True,
         ports: Sequence[int] = (),
+        jvm: Sequence[str] = (),
         java: Java | None = None,
         say: Say = silent,
     ) -> None:
@@ -85,6 +87,7 @@ class KafkaBroker(Topics):
         self._more_listeners = dict(more_listeners or {})
         self._loaded_groups = loaded_groups
         self._ports = list(ports)
+        self._jvm = list(jvm)
         self._process: Leashed | None = None
         self._log_start = 0
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -214,7 +217,7 @@ class KafkaBroker(Topics):
         properties.write_text(as_properties(self._settings()))
         log4j = self.data_dir / "log4j2.properties"
         log4j.write_text(LOG4J)
-        jvm = [str(self._java.executable), *_JVM, f"-Dlog4j2.configurationFile={log4j}"]
+        jvm = [str(self._java.executable), *_JVM, *self._jvm, f"-Dlog4j2.configurationFile={log4j}"]
         jvm += ["-cp", os.pathsep.join(map(str, self._jars))]
         env = {**os.environ, **self._java.env}
         if not (self.data_dir / "data" / "meta.properties").exists():

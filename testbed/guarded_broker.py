@@ -37,13 +37,13 @@ def guarded_broker(
         "tls_clients": broker,
         "sasl_tls": broker,
         "expired": authority.sign("expired", lives=timedelta(days=-1)),
-        "elsewhere": authority.sign("elsewhere", host="kafka.elsewhere.example"),
+        "elsewhere": authority.sign("elsewhere", hosts=["kafka.elsewhere.example"]),
     }
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority.certificate),
+        "ssl.truststore.location": str(authority.ca),
         "listener.name.tls_clients.ssl.client.auth": "required",
         "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.tokens.oauthbearer.sasl.jaas.config": _OAUTHBEARER,

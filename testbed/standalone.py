@@ -231,6 +231,12 @@ class StandaloneAirflow:
             self._request("DELETE", f"/variables/{key}")
         self._request("POST", "/variables", json={"key": key, "value": value})
 
+    def set_connection(self, connection_id: str, **fields: Any) -> None:
+        """In the metadata database, as a person does it in the UI."""
+        with suppress(AirflowFailed):
+            self._request("DELETE", f"/connections/{connection_id}")
+        self._request("POST", "/connections", json={"connection_id": connection_id, **fields})
+
     # ── what it sees ──
 
     def run_state(self, dag_id: str, run_id: str) -> str:

@@ -60,7 +60,8 @@ def kafka_spark_batch(
     :param application: a PySpark job of your own, which calls :func:`airflow_kafka_offsets.spark.for_each_batch`.
     :param submit: a callable that makes the mapped task from the resolve task's output, one list of
         ``application_args`` for each split; in the place of ``SparkSubmitPlanOperator``.
-    :param spark: further arguments of ``SparkSubmitPlanOperator`` (``conn_id``, ``conf``, ``packages``, …).
+    :param spark: further arguments of ``SparkSubmitPlanOperator`` (``conn_id``, ``conf``, ``packages``, …). Spark reads
+        with the resolve task's Kafka connection; ``{"kafka": "kafka_spark"}`` names another one for it.
     :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …).
     :param wait_for_window: whether records before the end are waited for (``WindowCompleteSensor``), or further
         arguments of that sensor (``timeout``, ``deferrable``, …). Default: where ``bounded_mode`` is ``timestamp``.

@@ -300,7 +300,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
             pipeline = self.pipeline_log(context, hook)
             assignment, about = self._assignment(context, hook, pipeline)
-            arguments = _arguments(assignment, pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"))
+            connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
+            arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:
@@ -383,10 +384,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
 
 
-def _arguments(assignment: Assignment, store_uri: str, servers: str | None) -> list[list[str]]:
+def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafka_config_id: str) -> list[list[str]]:
     """The batch's arguments, a list for each split to start."""
     batch = assignment.batch
     plan: OffsetPlan | None = assignment.plan
     if batch is None or plan is None:
         return []
-    return [job_arguments(batch.plan_object, plan.plan_id, split, store_uri, servers) for split in assignment.splits]
+    about = store_uri, servers, kafka_config_id
+    return [job_arguments(batch.plan_object, plan.plan_id, split, *about) for split in assignment.splits]

@@ -13,6 +13,8 @@ whether or not the output is still there. What must stay true here:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,11 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     settings_of,
     variables_for,
 )
-from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
+from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
+from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
+from airflow_kafka_offsets.spark.client_properties import SETTING
 from airflow_kafka_offsets.spark.sinks.choice import format_of_arguments
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
@@ -51,8 +55,16 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     :param packages: Maven coordinates. Default: Spark's Kafka source, and what the sink needs, for the Spark whose
         ``spark-submit`` is found here, as far as nothing else configures it. Give a list of your own, or ``""`` where
         the cluster has all of it.
-    :raises AirflowFailException: this worker has no ``spark-submit`` or no Java; nothing was submitted.
+    :param kafka: who Spark is to Kafka. Default: the Kafka connection of the resolve task, which the driver is handed
+        in a file, in client mode. The id of another Kafka connection: that one is handed over, for a principal of
+        Spark's own. ``{"file": "/mnt/kafka/client.properties"}`` or ``{"credential": "alias"}``: a file in the format
+        of Kafka's own tools, which the driver finds where it runs, in a cluster mode too; see
+        :mod:`airflow_kafka_offsets.spark.client_properties`. ``{}``: nothing.
+    :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the Kafka connection cannot be
+        handed over; nothing was submitted.
     """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "kafka")
 
     def __init__(
         self,
@@ -61,8 +73,10 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         conf: dict[str, Any] | None = None,
         packages: str | None = None,
         spark_binary: str | None = None,
+        kafka: str | Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
+        self.kafka = kafka
         super().__init__(
             application=application or str(PACKAGED_JOB),
             conf=conf,
@@ -79,21 +93,41 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     @property
     def batch_and_split(self) -> str:
         """``batch 7, split 0``; empty where the arguments are no batch's, which the task itself refuses."""
-        try:
-            job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
-        except InvalidRequest:
-            return ""
-        return f"{_batch_of(job.plan_object)}, split {job.split}"
+        job = self._job_arguments()
+        return f"{_batch_of(job.plan_object)}, split {job.split}" if job else ""
 
     def execute(self, context: Any) -> None:
-        try:
-            self._complete()
-        except InvalidRequest as error:
-            raise AirflowFailException(str(error)) from None
-        super().execute(context)
+        with ExitStack() as until_the_end:
+            try:
+                configured = self._complete()
+                self.conf = {**(self.conf or {}), **until_the_end.enter_context(self._kafka(configured))}
+            except InvalidRequest as error:
+                raise AirflowFailException(str(error)) from None
+            super().execute(context)
 
-    def _complete(self) -> None:
-        """Fill in what the Spark of this worker needs, and nobody has said.
+    def _kafka(self, configured: Mapping[str, str]) -> AbstractContextManager[dict[str, str]]:
+        """Spark's settings that lead the driver to its Kafka client's, where nobody has made them."""
+        if isinstance(self.kafka, Mapping):
+            return nullcontext(where_on_the_cluster(self.kafka))
+        if self.kafka is not None:
+            return handed_over(self.kafka, configured, cluster_mode=self._in_cluster_mode(configured), own=True)
+        job = self._job_arguments()
+        if job is None or job.kafka_config_id is None or SETTING in configured:
+            return nullcontext({})
+        return handed_over(job.kafka_config_id, configured, cluster_mode=self._in_cluster_mode(configured))
+
+    def _in_cluster_mode(self, configured: Mapping[str, str]) -> bool:
+        mode = self._deploy_mode or BaseHook.get_connection(self._conn_id).extra_dejson.get("deploy-mode")
+        return (mode or configured.get("spark.submit.deployMode")) == "cluster"
+
+    def _job_arguments(self) -> JobArguments | None:
+        try:
+            return parse_job_arguments([str(argument) for argument in self.application_args or ()])
+        except InvalidRequest:  # no batch's; the job refuses them
+            return None
+
+    def _complete(self) -> dict[str, str]:
+        """Fill in what the Spark of this worker needs, and nobody has said; all settings that are then configured.
 
         :raises InvalidRequest: no driver could be started here.
         """
@@ -113,6 +147,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
                     " and no ".join(coordinate.split(":")[1] for coordinate in missing),
                     self.packages,
                 )
+        return {**configured, **{name: str(value) for name, value in self.conf.items()}}
 
     def _binary(self) -> str:
         """:raises InvalidRequest: there is no such connection: the provider would submit to YARN."""

@@ -16,6 +16,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.spark.client_properties import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
 from airflow_kafka_offsets.stores.attempts import SplitAttempt
 from airflow_kafka_offsets.stores.pipeline_log import read_plan
@@ -169,6 +170,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     :raises InvalidRequest: arguments are missing or wrong.
     :raises StoreUnavailable: the plan is not in the work store, or not seen from here.
     """
+    keep_secrets_out_of_the_log()
     arguments = parse_job_arguments(sys.argv[1:] if argv is None else argv)
     store = open_driver_store(arguments.store_uri, spark)
     plan = _plan(store, arguments)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss
+from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.spark.batch import Batch
@@ -24,6 +24,7 @@ _TIMEOUT_MS = 15_000
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
+_DESCRIBE = "org.apache.kafka.clients.admin.DescribeTopicsOptions"
 _PARTITION = "org.apache.kafka.common.TopicPartition"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
@@ -36,7 +37,8 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
 
     :param options: of Spark's Kafka source.
     :raises DataLoss: with a line for each partition.
-    :raises ClusterUnavailable: the cluster does not answer.
+    :raises ClusterUnavailable: the cluster does not answer within 15 s, or does not let this client in.
+    :raises NotAuthorized: a topic may not be read.
     """
     if not batch.partitions:
         return
@@ -49,19 +51,37 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
     try:
         lines = _gone(spark, java, batch, options)
     except Py4JJavaError as error:
-        raise ClusterUnavailable(
-            f"Spark cannot ask the Kafka cluster at {options.get('kafka.bootstrap.servers')}",
-            _root_cause(error.java_exception).toString(),
-            "Check the Kafka options that Spark is given: address, security.protocol, credentials, CA, and its user's "
-            "rights. They are the driver's own, not those of Airflow's connection.",
-            retriable=True,
-        ) from None
+        raise _refused(error.java_exception, options) from None
     if lines:
         raise DataLoss(
             lines,
             f"{batch.plan.batch} cannot be read any more. Nothing was written: its output stays as it is. If the batch "
             'is not committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it out.',
         )
+
+
+def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
+    """Why, in the client's words: what each cause says that its own cause does not say."""
+    causes = _causes(error)
+    lines = [(cause.getMessage() or cause.toString()).splitlines()[0] for cause in causes]  # some hold a whole trace
+    last = lines.pop()
+    reason = ": ".join(
+        [*(line for line, inner in zip(lines, [*lines[1:], last], strict=True) if inner not in line), last]
+    )
+    kinds = {cause.getClass().getSimpleName() for cause in causes}
+    is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
+    return ClusterUnavailable(
+        f"Spark cannot ask the Kafka cluster {_address(options)}",
+        reason,
+        "Check the Kafka settings that Spark was given: address, security.protocol, credentials and CA. They are those "
+        "of the Kafka connection, or of what kafka= names.",
+        retriable=not is_known,
+    )
+
+
+def _address(options: Mapping[str, Any]) -> str:
+    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
+    return f"at {options.get('kafka.bootstrap.servers')} by {protocol}"
 
 
 def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
@@ -71,7 +91,7 @@ def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
     from py4j.java_gateway import JavaClass
 
     found = {}
-    for name in (_ADMIN, _CONSUMER, _UPDATER, _PARTITION):
+    for name in (_ADMIN, _CONSUMER, _UPDATER, _DESCRIBE, _PARTITION):
         java: Any = spark._jvm
         for part in name.split("."):
             java = getattr(java, part)
@@ -87,7 +107,7 @@ def _gone(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: M
     soon = jvm.java.time.Duration.ofSeconds(1)
     admin = java[_ADMIN].create(config)
     try:
-        another_log = _another_log(jvm, admin, batch)
+        another_log = _another_log(jvm, java, admin, batch, options)
     finally:
         admin.close(soon)
     if another_log:
@@ -120,26 +140,42 @@ def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]
     return java[_UPDATER]("source", as_scala).setAuthenticationConfigIfNeeded().build()
 
 
-def _another_log(jvm: Any, admin: Any, batch: Batch) -> list[str]:
+def _another_log(jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, options: Mapping[str, Any]) -> list[str]:
+    """:raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun."""
     from py4j.protocol import Py4JJavaError
 
     topics = sorted({p.topic_partition.topic for p in batch.partitions})
     names = jvm.java.util.ArrayList()
     for topic in topics:
         names.add(topic)
-    futures = admin.describeTopics(names).topicNameValues()
-    lines = []
+    with_rights = java[_DESCRIBE]().includeAuthorizedOperations(True)
+    futures = admin.describeTopics(names, with_rights).topicNameValues()
+    lines, denied = [], []
     for topic in topics:
         planned = _as_java_writes_it(batch.plan.topic_ids.get(topic))
         try:
-            found = futures.get(topic).get().topicId().toString()
+            description = futures.get(topic).get()
         except Py4JJavaError as error:
-            if "UnknownTopicOrPartition" not in _root_cause(error.java_exception).toString():
+            cause = _causes(error.java_exception)[-1].toString()
+            if "TopicAuthorizationException" in cause:
+                denied.append(topic)
+            elif "UnknownTopicOrPartition" in cause:
+                lines.append(f"{topic}: it does not exist any more")
+            else:
                 raise
-            lines.append(f"{topic}: it does not exist any more")
             continue
+        operations = description.authorizedOperations()  # none where the broker is too old to tell
+        if operations is not None and "READ" not in operations.toString():
+            denied.append(topic)
+        found = description.topicId().toString()
         if planned is not None and found != planned:
             lines.append(f"{topic}: its id is {found}, the plan was made for {planned}")
+    if denied:
+        raise NotAuthorized(
+            f"Spark may not read {', '.join(denied)} {_address(options)}",
+            "the topic's ACLs do not give Read to Spark's principal",
+            "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
+        )
     return lines
 
 
@@ -178,7 +214,8 @@ def _offsets(by_partition: Any) -> dict[TopicPartition, int]:
     return offsets
 
 
-def _root_cause(error: Any) -> Any:
-    while error.getCause() is not None:
-        error = error.getCause()
-    return error
+def _causes(error: Any) -> list[Any]:
+    found = [error]
+    while found[-1].getCause() is not None:
+        found.append(found[-1].getCause())
+    return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import spark_options
 from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.client_properties import SETTING, SOURCE_PREFIX, client_options
 from airflow_kafka_offsets.spark.records import require_records
 from airflow_kafka_offsets.stores.attempts import begin, require_current
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONF_PREFIX = "spark.kafka_offsets."
-SOURCE_PREFIX = f"{CONF_PREFIX}source."
 BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
 ISOLATION_LEVEL = "kafka.isolation.level"
 _DECIDED_BY_THE_PLAN = {
@@ -37,14 +36,16 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     The attempt is put on record first. From then on a commit of this batch needs the report of this attempt, or of a
     later one: half of the output may be overwritten.
 
-    The plan holds no connection. Spark's Kafka options come, the first that has one, from ``options``; from Spark
-    settings that begin with ``spark.kafka_offsets.kafka.`` (``conf=`` of the operator, or a properties file for
-    secrets); the bootstrap servers, last, from the job's arguments. The source's other options may be settings too:
-    ``spark.kafka_offsets.source.minPartitions``.
+    The plan holds no connection. The source's options come, the first that has one, from ``options``; from Spark
+    settings that begin with ``spark.kafka_offsets.source.``, such as ``spark.kafka_offsets.source.minPartitions``; from
+    the client's settings that ``SparkSubmitPlanOperator`` hands over, or that lie where the driver runs
+    (:mod:`~airflow_kafka_offsets.spark.client_properties`); the bootstrap servers, last, from the job's arguments.
 
     :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
     :raises InvalidRequest: no bootstrap servers are known, an option would change what is read, or Spark has no Kafka
         source.
+    :raises ClusterUnavailable: the cluster does not answer, or does not let this client in; nothing was begun.
+    :raises NotAuthorized: the client's principal may not read one of the topics; nothing was begun.
     :raises PlanReplaced: the batch was planned anew; nothing was begun.
     :raises DataLoss: records of the plan are gone from Kafka; nothing was begun, and the output stays as it is.
     :raises LateAttempt: another job has begun the same split at the same moment; nothing was written.
@@ -89,11 +90,12 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
     given: dict[str, Any] = {}
     if batch.bootstrap_servers:
         given[BOOTSTRAP_SERVERS] = batch.bootstrap_servers
-    for name, value in _settings(spark).items():
-        if name.startswith(f"{CONF_PREFIX}kafka."):
-            given[name.removeprefix(CONF_PREFIX)] = value
-        elif name.startswith(SOURCE_PREFIX):
-            given[name.removeprefix(SOURCE_PREFIX)] = value
+    settings = _settings(spark)
+    if where := settings.get(SETTING):
+        given |= client_options(spark, where)
+    given |= {
+        name.removeprefix(SOURCE_PREFIX): value for name, value in settings.items() if name.startswith(SOURCE_PREFIX)
+    }
     given |= options
     refused = sorted(name for name in given if name.lower() in _DECIDED_BY_THE_PLAN)
     if refused:
@@ -106,7 +108,7 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
     if not given.get(BOOTSTRAP_SERVERS):
         raise InvalidRequest(
             [
-                f"No Kafka cluster is named. Set the Spark conf {CONF_PREFIX}{BOOTSTRAP_SERVERS}, or call "
+                f"No Kafka cluster is named. Set the Spark conf {SOURCE_PREFIX}{BOOTSTRAP_SERVERS}, or call "
                 f'read_batch(spark, batch, **{{"{BOOTSTRAP_SERVERS}": "host:9092"}}).'
             ]
         )

@@ -47,7 +47,7 @@ class Secured:
         return {"bootstrap.servers": self.broker.servers_of(listener) if listener else self.broker.bootstrap_servers}
 
     def tls(self, listener: str = "TLS", **more: Any) -> dict[str, Any]:
-        settings = {"security.protocol": "SSL", "ssl.ca.location": str(self.trusted.certificate)}
+        settings = {"security.protocol": "SSL", "ssl.ca.location": str(self.trusted.ca)}
         return {**self.plain(listener), **settings, **more}
 
     def mutual_tls(self, name: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ MISFITS: dict[str, tuple[Callable[[Secured], dict[str, Any]], str]] = {
     ),
     "another password": (lambda of: of.sasl(**{"sasl.password": f"not {PASSWORD}"}), "Authentication failed"),
     "an authority that is not known": (
-        lambda of: of.tls(**{"ssl.ca.location": str(of.stranger.certificate)}),
+        lambda of: of.tls(**{"ssl.ca.location": str(of.stranger.ca)}),
         "unable to get local issuer certificate",
     ),
     "no authority given": (

@@ -104,7 +104,7 @@ def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
             "spark.driver.memory": "512m",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.shuffle.partitions": "1",
-            "spark.kafka_offsets.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
+            "spark.kafka_offsets.source.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
         }
         environment = {
             **_connections(proxy),

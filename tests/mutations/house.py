@@ -46,8 +46,13 @@ CONNECTION, LISTENER, TOKENS = "broker/connection.py", "broker/listener.py", "br
 ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
 SAID, REQUEST = "pipeline/said.py", "pipeline/request.py"
 RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
+JAVA, SPARK_KAFKA, CLIENT = "broker/java_client.py", "hooks/spark_kafka.py", "spark/client_properties.py"
+SPARK_TASK = "operators/submit.py"
 BATCH_FREE = "triggers/batch_free.py"
 
+_JAVA = "tests/broker/test_java_client.py"
+_HANDED = "tests/airflow/test_spark_kafka.py"
+_CLIENT = "tests/spark/test_client_properties.py"
 _STEP = "offsets/batch/test_next_step"
 _LOGS = "offsets/batch/test_log"
 _ANEW = "offsets/batch/test_anew"
@@ -441,4 +446,19 @@ HOUSE = (
     Mutation("sink: every word", "spark/sinks/choice.py", "    unknown = sorted(map(str, words.keys() - needed - allowed", "    unknown = sorted(map(str, words.keys() - words.keys()", "tests/spark/sinks/test_choice.py"),
     Mutation("task: past", COMMIT_TASK, "    if waiting:\n        raise ValueError(", "    if False:\n        raise ValueError(", "tests/airflow/test_parsing.py"),
     Mutation("task: purged", COMMIT_TASK, "    if batch is not None and not require_report and batch.log.holder.run != run:\n", "    if False:\n", "tests/airflow/test_purged_xcoms.py"),
+    # secured Kafka
+    Mutation("secured: quoted", JAVA, """('"', '\\\\"'), """, "", _JAVA),
+    Mutation("secured: by name", JAVA, "    problems += _without_counterpart(given, protocol)\n", "", _JAVA),
+    Mutation("secured: verified", JAVA, '    if given.get("enable.ssl.certificate.verification", "true").lower() == "false":\n', "    if False:\n", _JAVA),
+    Mutation("secured: no class", JAVA, '    "ssl.keystore.type",\n', '    "ssl.keystore.type", "sasl.jaas.config",\n', _JAVA),
+    Mutation("secured: java's file", JAVA, "code != 0x5C", "code != 0x00", _JAVA),
+    Mutation("secured: owner's alone", SPARK_KAFKA, "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", _HANDED),
+    Mutation("secured: gone afterwards", SPARK_KAFKA, "        shutil.rmtree(folder, ignore_errors=True)\n", "        pass\n", _HANDED),
+    Mutation("secured: not elsewhere", SPARK_KAFKA, "    if cluster_mode:\n", "    if False:\n", _HANDED),
+    Mutation("secured: text for path", SPARK_KAFKA, '_PEM = ("ssl.ca", ', "_PEM = (", _HANDED),
+    Mutation("secured: of the plan", SPARK_TASK, "        if job is None or job.kafka_config_id is None or", "        if job is not None or", _HANDED),
+    Mutation("secured: user's choice", SPARK_TASK, "        if self.kafka is not None:\n", "        if False:\n", _HANDED),
+    Mutation("secured: read once", CLIENT, "            os.unlink(where.removeprefix(HANDED_OVER))\n", "            pass\n", _CLIENT),
+    Mutation("secured: py4j", CLIENT, "        log.setLevel(logging.INFO)\n", "        pass\n", _CLIENT),
+    Mutation("secured: may read", RECORDS_OF_SPARK, '        if operations is not None and "READ" not in operations.toString():\n', "        if False:\n", "tests/secured/test_batches.py::test_a_right_that_spark_lacks_is_named_before_anything_begins"),
 )  # fmt: skip

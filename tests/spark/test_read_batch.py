@@ -248,16 +248,17 @@ def test_where_nobody_listens_the_cluster_is_said_to_be_unavailable_and_nothing_
     assert time.monotonic() - began < 25
     what, remedy = unavailable.value.message.splitlines()
     assert what.startswith(
-        f"Spark cannot ask the Kafka cluster at {address}: org.apache.kafka.common.errors.TimeoutException: "
-        "Timed out waiting for a node assignment"
+        f"Spark cannot ask the Kafka cluster at {address} by PLAINTEXT: Timed out waiting for a node assignment"
     )
-    assert remedy.startswith("Check the Kafka options that Spark is given")
+    assert remedy.startswith("Check the Kafka settings that Spark was given")
     assert attempts(batch) == []
 
 
 def test_a_name_that_nobody_knows_is_told_at_once(spark: SparkSession, plans: Plans) -> None:
     batch = plans.batch({("any", 0): (0, 10)})
-    with pytest.raises(ClusterUnavailable, match=r"at nobody\.invalid:9092: .*No resolvable bootstrap urls given"):
+    with pytest.raises(
+        ClusterUnavailable, match=r"at nobody\.invalid:9092 by PLAINTEXT: .*No resolvable bootstrap urls given"
+    ):
         read_batch(spark, planned_batch(plans.arguments(batch, servers="nobody.invalid:9092")))
     assert attempts(batch) == []
 
@@ -457,7 +458,7 @@ def test_without_bootstrap_servers_nothing_begins(spark: SparkSession, plans: Pl
     batch = plans.batch({("any", 0): (0, 10)})
     job = plans.job(batch)
     job.bootstrap_servers = None
-    with pytest.raises(InvalidRequest, match=r"spark\.kafka_offsets\.kafka\.bootstrap\.servers"):
+    with pytest.raises(InvalidRequest, match=r"spark\.kafka_offsets\.source\.kafka\.bootstrap\.servers"):
         read_batch(spark, job)
     assert attempts(batch) == []
 
@@ -467,7 +468,7 @@ def test_options_win_over_spark_settings_and_these_over_arguments(
 ) -> None:
     job = plans.job(plans.batch({(filled(10), 0): (0, 10)}))
     servers, job.bootstrap_servers = job.bootstrap_servers, "nobody.invalid:1"
-    setting = f"spark.kafka_offsets.{SERVERS}"
+    setting = f"spark.kafka_offsets.source.{SERVERS}"
     try:
         spark.conf.set(setting, str(servers))
         assert read_batch(spark, job).count() == 10

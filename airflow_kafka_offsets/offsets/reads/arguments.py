@@ -18,9 +18,11 @@ PLAN_ID = "--plan-id"
 SPLIT = "--split"
 WORK_STORE = "--work-store"
 BOOTSTRAP_SERVERS = "--bootstrap-servers"
+KAFKA_CONFIG_ID = "--kafka-config-id"
 
 _PLAN_OBJECT = re.compile(r"pipelines/[^/]+/(batches/[0-9]{8}/[0-9]{10}|windows/[^/]+)/[1-9][0-9]{0,17}\.json")
 _REQUIRED = (PLAN, PLAN_ID, SPLIT, WORK_STORE)
+_OPTIONAL = (BOOTSTRAP_SERVERS, KAFKA_CONFIG_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class JobArguments:
 
     :ivar plan_object: the name of the object in the work store that holds the plan.
     :ivar bootstrap_servers: of the cluster that the plan was made on; absent where the job is told by other means.
+    :ivar kafka_config_id: the name of the Airflow connection that the plan was made with. The task that submits reads
+        it; the job, which may run where there is no Airflow, does not.
     """
 
     plan_object: str
@@ -36,18 +40,25 @@ class JobArguments:
     split: int
     store_uri: str
     bootstrap_servers: str | None = None
+    kafka_config_id: str | None = None
 
 
 def job_arguments(
-    plan_object: str, plan_id: str, split: int, store_uri: str, bootstrap_servers: str | None = None
+    plan_object: str,
+    plan_id: str,
+    split: int,
+    store_uri: str,
+    bootstrap_servers: str | None = None,
+    kafka_config_id: str | None = None,
 ) -> list[str]:
-    """``--plan <name> --plan-id <id> --split <k> --work-store <uri> [--bootstrap-servers <host:port,…>]``.
+    """``--plan <name> --plan-id <id> --split <k> --work-store <uri>``, and then, where they are given,
+    ``--bootstrap-servers <host:port,…>`` and ``--kafka-config-id <connection>``.
 
     :raises InvalidRequest: a value holds two braces in a row.
     """
     values = {PLAN: plan_object, PLAN_ID: plan_id, SPLIT: str(split), WORK_STORE: store_uri}
-    if bootstrap_servers is not None:
-        values[BOOTSTRAP_SERVERS] = bootstrap_servers
+    optional = {BOOTSTRAP_SERVERS: bootstrap_servers, KAFKA_CONFIG_ID: kafka_config_id}
+    values |= {name: value for name, value in optional.items() if value is not None}
     problems = [
         f"{name} {value!r} holds two braces in a row, which YARN and Airflow change on the way to the job: rename it."
         for name, value in values.items()
@@ -78,9 +89,8 @@ def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
         problems.append(f"{PLAN} is {plan!r}; it is the name of a plan in the work store: pipelines/…/1.json")
     if problems:
         raise InvalidRequest(problems)
-    return JobArguments(
-        values[PLAN], values[PLAN_ID], int(split), values[WORK_STORE], values.get(BOOTSTRAP_SERVERS) or None
-    )
+    optional = (values.get(name) or None for name in _OPTIONAL)
+    return JobArguments(values[PLAN], values[PLAN_ID], int(split), values[WORK_STORE], *optional)
 
 
 def _values(argv: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
@@ -90,7 +100,7 @@ def _values(argv: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
     words = iter(argv)
     for word in words:
         name, has_value, value = word.partition("=")
-        if name not in (*_REQUIRED, BOOTSTRAP_SERVERS):
+        if name not in (*_REQUIRED, *_OPTIONAL):
             continue
         if name in values:
             problems.append(f"{name} is given twice; a job reads one split of one plan.")

@@ -13,7 +13,7 @@ arguments, _ = parser.parse_known_args()
 spark = SparkSession.builder.getOrCreate()
 batch = planned_batch()
 read_batch(spark, batch)
-servers = spark.conf.get("spark.kafka_offsets.kafka.bootstrap.servers")
+servers = spark.conf.get("spark.kafka_offsets.source.kafka.bootstrap.servers")
 topic = batch.partitions[0].topic_partition.topic
 everything = spark.read.format("kafka").options(**{"kafka.bootstrap.servers": servers, "subscribe": topic}).load()
 report_batch(batch, files(arguments.output)(everything, batch))

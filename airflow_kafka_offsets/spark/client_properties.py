@@ -1,0 +1,88 @@
+"""The Kafka client's settings of a driver: from a file in the format of Kafka's own tools, ``client.properties``.
+
+Where they are is the one Spark setting ``spark.kafka_offsets.client_properties``. Spark shows its settings in its UI
+and its event log, so what they *are* never becomes one: they go from the file to the options of Spark's source, which
+Spark sends to its executors with the tasks and shows nowhere. The setting is one of
+
+- a path on the driver's machine (``/etc/kafka/client.properties``, a mounted secret), or one of any file system that
+  Spark has (``hdfs://…``, ``s3a://…``);
+- ``credential:<alias>``: an entry of a Hadoop credential provider (``hadoop.security.credential.provider.path``) that
+  holds the file's whole text;
+- ``handed-over:<path>``: the file that ``SparkSubmitPlanOperator`` has made for this driver alone. It is removed once
+  it is read, so that it does not stay behind where the Airflow task is killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.hadoop import java_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCE_PREFIX = "spark.kafka_offsets.source."
+"""Of settings that are options of Spark's source: ``spark.kafka_offsets.source.minPartitions``. They are shown."""
+SETTING = "spark.kafka_offsets.client_properties"
+CREDENTIAL = "credential:"
+HANDED_OVER = "handed-over:"
+_WHAT = "A file of the Kafka client's settings is read"
+_taken: dict[str, Mapping[str, str]] = {}
+
+
+def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
+    """The settings as options of Spark's source: ``kafka.security.protocol``, …
+
+    :param where: the value of the setting.
+    :raises InvalidRequest: there is no such file or entry.
+    """
+    if where not in _taken:
+        found = _read(spark, where)
+        if not where.startswith(HANDED_OVER):
+            return found
+        with suppress(FileNotFoundError):
+            os.unlink(where.removeprefix(HANDED_OVER))
+        _taken[where] = found  # the driver may ask again, and the file is gone
+    return _taken[where]
+
+
+def keep_secrets_out_of_the_log() -> None:
+    """Py4J at DEBUG writes down all that goes between Python and Java: Spark's settings, and every option."""
+    log = logging.getLogger("py4j")
+    if log.getEffectiveLevel() < logging.INFO:
+        log.setLevel(logging.INFO)
+
+
+def _read(spark: SparkSession, where: str) -> Mapping[str, str]:
+    from py4j.protocol import Py4JJavaError
+
+    jvm = java_of(spark, _WHAT)
+    properties = jvm.java.util.Properties()
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    try:
+        if where.startswith(CREDENTIAL):
+            text = conf.getPassword(where.removeprefix(CREDENTIAL))
+            if text is None:
+                raise InvalidRequest([f"{SETTING} is {where}, and no Hadoop credential provider has that alias."])
+            properties.load(jvm.java.io.StringReader(jvm.java.lang.String(text)))
+        else:
+            path = where.removeprefix(HANDED_OVER)
+            stream = _open(jvm, conf, path if "://" in path or path.startswith("file:") else f"file://{path}")
+            try:
+                properties.load(stream)
+            finally:
+                stream.close()
+    except Py4JJavaError as error:
+        reason = error.java_exception.toString()
+        raise InvalidRequest([f"{SETTING} is {where}, which this driver cannot read: {reason}"]) from None
+    return {f"kafka.{name}": properties.getProperty(name) for name in properties.stringPropertyNames()}
+
+
+def _open(jvm: Any, conf: Any, path: str) -> Any:
+    where = jvm.org.apache.hadoop.fs.Path(path)
+    return where.getFileSystem(conf).open(where)
