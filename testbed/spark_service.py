@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from testbed.leash import Leashed
@@ -52,6 +52,9 @@ class SparkService:
     :param times: how often it starts each job, all at once.
     :ivar jobs: those that were submitted, oldest first.
     """
+
+    status_of: ClassVar[Mapping[str, int]] = {}
+    """The status of an answer to a method, where it is not 200."""
 
     def __init__(self, environment: Mapping[str, str], times: int = 1) -> None:
         self._environment, self._times = {**os.environ, **environment}, times
@@ -114,7 +117,7 @@ def _handler(service: SparkService) -> type[BaseHTTPRequestHandler]:
             is_text = isinstance(answer, str)
             body = answer if is_text else json.dumps(answer if answer is not None else {"code": 404, "message": "none"})
             data = body.encode()
-            self.send_response(200 if answer is not None else 404)
+            self.send_response(404 if answer is None else service.status_of.get(request.method, 200))
             self.send_header("Content-Type", "text/plain" if is_text else "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -7,7 +7,6 @@ JVM ends with its `with` block, or with the process that started it; its contain
 import os
 import shutil
 import tempfile
-import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -34,16 +33,12 @@ _CAPACITY = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Ca
 
 
 class YarnCluster:
-    """A cluster that runs in a `with` block.
-
-    :ivar web: the address of the resource manager's REST API.
-    """
+    """A cluster that runs in a `with` block. Its resource manager has no REST API, whose jars are not here."""
 
     def __init__(self, java: Java) -> None:
         self._java = java
         self.folder = Path(tempfile.mkdtemp(prefix="yarn-"))
         self._gateway: JavaGateway | None = None
-        self.web = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -53,8 +48,7 @@ class YarnCluster:
     @property
     def connection(self) -> dict[str, Any]:
         """An Airflow connection that submits here in cluster deploy mode."""
-        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": self.web}
-        return {"conn_type": "spark", "host": "yarn", "extra": extra}
+        return {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
 
     def printed(self) -> str:
         """What the containers have printed."""
@@ -116,11 +110,6 @@ class YarnCluster:
         out = self._gateway.jvm.java.io.FileOutputStream(str(folder / "yarn-site.xml"))
         conf.writeXml(out)
         out.close()
-        values = {
-            str(entry.findtext("name")): str(entry.findtext("value"))
-            for entry in ET.parse(folder / "yarn-site.xml").getroot()
-        }
-        self.web = f"http://{values['yarn.resourcemanager.webapp.address']}"
         (folder / "core-site.xml").write_text(
             "<configuration><property><name>fs.defaultFS</name><value>file:///</value></property></configuration>\n"
         )

@@ -7,7 +7,7 @@ Paths, fields and states are those of the services' public API references: EMR's
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from testbed.spark_service import Job, Request, SparkService
 
@@ -89,6 +89,8 @@ class Databricks(SparkService):
 
 class Kubernetes(SparkService):
     """An API server, and the Spark operator behind it: the driver's pod is a process of this machine."""
+
+    status_of: ClassVar = {"POST": 201}  # its client takes an answer of another status for none
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
