@@ -128,6 +128,7 @@ def providers(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> 
         **airflow_home.settings_for(home, home / "dags"),
         **airflow_home.connections(kafka),
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "0",
+        "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",  # the first import of the clouds' clients compiles them
         "AIRFLOW__KAFKA_OFFSETS__WORK_STORE": str(home / "store"),
         "PYTHONPATH": str(ROOT),
     }
