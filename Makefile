@@ -50,9 +50,9 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
-  tests/standalone \
-  tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/sinks/test_files_on_s3.py \
-  tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging tests/secured
+  tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py \
+  tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging \
+  tests/secured tests/submitting
 
 # The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py

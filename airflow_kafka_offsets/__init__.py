@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
+    from airflow_kafka_offsets.offsets.reads.contract import batch_arguments as batch_arguments
     from airflow_kafka_offsets.operators.batch import kafka_spark_batch as kafka_spark_batch
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
@@ -28,6 +29,7 @@ _PUBLIC = {
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "WindowCompleteSensor": "sensors.window_complete",
+    "batch_arguments": "offsets.reads.contract",
     "kafka_spark_batch": "operators.batch",
     "plan_offsets": "pipeline.preview",
 }

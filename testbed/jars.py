@@ -111,6 +111,22 @@ def s3a_committer_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "s3a-committers-4.0.0", pinned("s3a-committers"), "Spark's cloud committers 4.0.0", say=say)
 
 
+def livy_jars(java: Java, say: Say = silent) -> list[Path]:
+    """The jars of a Livy 0.7.1 that runs batches; for :mod:`testbed.livy`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "livy-0.7.1", pinned("livy"), "Livy 0.7.1 (23 MB, once)", say=say)
+
+
+def yarn_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What a YARN 3.4.1 needs besides PySpark's own jars; for :mod:`testbed.yarn`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "yarn-3.4.1", pinned("yarn"), "YARN 3.4.1 (52 MB, once)", say=say)
+
+
 def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
 

@@ -51,7 +51,7 @@ def kafka_spark_batch(
     With nothing to read, Spark is not started and the group is still renewed. With something to read, no matching
     report means no commit. A skipped resolve skips the commit.
 
-    Who writes is one of ``sink``, ``application`` and ``submit``.
+    Who writes is one of ``sink``, ``application`` and ``submit``; ``submit`` may have a ``sink``.
 
     :param name: the task group's ``group_id``, as ``TaskGroup`` takes it. Its tasks are ``wait_for_partitions``,
         ``wait_for_window``, ``resolve``, ``spark`` and ``commit``. (``group_id=`` is the consumer group.)
@@ -59,7 +59,8 @@ def kafka_spark_batch(
         See :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`.
     :param application: a PySpark job of your own, which calls :func:`airflow_kafka_offsets.spark.for_each_batch`.
     :param submit: a callable that makes the mapped task from the resolve task's output, one list of
-        ``application_args`` for each split; in the place of ``SparkSubmitPlanOperator``.
+        ``application_args`` for each split; in the place of ``SparkSubmitPlanOperator``: docs/submitting.md. With a
+        ``sink``, what it starts is the job that is in this package.
     :param spark: further arguments of ``SparkSubmitPlanOperator`` (``conn_id``, ``conf``, ``packages``, …). Spark reads
         with the resolve task's Kafka connection; ``{"kafka": "kafka_spark"}`` names another one for it.
     :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …).
@@ -79,11 +80,12 @@ def kafka_spark_batch(
         that waits for it.
     """
     _refuse_names(name, parameters, sensor, wait_for_window)
-    if [sink, application, submit].count(None) != 2:
+    if (application is None) == (sink is None and submit is None):
         raise InvalidRequest(
             (
                 f"kafka_spark_batch({name!r}): give exactly one of sink= (such as "
-                '{"format": "parquet", "path": "/lake/orders"}), application= (a PySpark job of your own) and submit=.',
+                '{"format": "parquet", "path": "/lake/orders"}), application= (a PySpark job of your own) and submit=. '
+                "A sink= with submit= is for a job there that is the one in this package.",
             )
         )
     resolve: dict[str, Any] = _those_of(BatchParameters, parameters)

@@ -31,6 +31,7 @@ from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.table import plan_table
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.offsets.reads.contract import batch_arguments, word_problems
 from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
 from airflow_kafka_offsets.offsets.request.early import problems_before_a_run
 from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
@@ -254,6 +255,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             problems.take("overlap_timeout", lambda: parse_wait_ms(self.overlap_timeout), 0)
         if isinstance(self.application_args, str):
             problems.append(f"application_args is the string {self.application_args!r}; give a list of words.")
+        elif "application_args" not in undecided:
+            problems += word_problems([str(word) for word in self.application_args])
         if self.sink is not None and self.output_name is not None:
             problems.append("sink and output_name are both given: a sink names its output itself.")
         work_store, sink = self.work_store, self.sink
@@ -298,6 +301,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         hook = KafkaOffsetsHook(self.kafka_config_id)
         try:
             until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
+            self._own_words()  # before anything is planned
             pipeline = self.pipeline_log(context, hook)
             assignment, about = self._assignment(context, hook, pipeline)
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
@@ -313,8 +317,18 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.defer(trigger=trigger, method_name="execute_after_wait")
         self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
+        return [batch_arguments(of_split, self._own_words()) for of_split in arguments]
+
+    def _own_words(self) -> list[str]:
+        """The Spark job's arguments that are no batch's.
+
+        :raises InvalidRequest: they would not reach the job as they are.
+        """
         own = [*(sink_arguments(self.sink) if self.sink else ()), *map(str, self.application_args)]
-        return [[*own, *of_split] for of_split in arguments]
+        problems = word_problems(own)
+        if problems:
+            raise InvalidRequest(problems)
+        return own
 
     def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
         """What the run does; and what it was asked, for the lines after the first one."""

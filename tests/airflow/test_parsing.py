@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
@@ -226,6 +227,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"overlap_timeout": "soon"}, "overlap_timeout is 'soon'"),
     ({"work_store": "dbfs:/x"}, "work_store dbfs:/x cannot be used"),
     ({"application_args": "--output /x"}, "application_args is the string '--output /x'"),
+    ({"application_args": ['{"a": {"b": 1}}']}, "has '}}', which Airflow, YARN and Databricks would change"),
     ({"filter_restored_partitions": "perhaps"}, "filter_restored_partitions is 'perhaps'; use true or false"),
     ({"application": None, "sink": {"format": "parquet"}}, "sink lacks 'path', which format 'parquet' needs"),
     ({"application": None, "sink": {"format": "hudi"}}, "sink has the format 'hudi'; use one of parquet, orc"),
@@ -238,6 +240,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_a_wrong_value_is_found_when_the_dag_is_parsed(airflow: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(message)):
         dag_of(**arguments)
+
+
+def test_an_argument_that_would_not_reach_the_job_is_refused_before_anything_is_planned() -> None:
+    """A template may make one: then nobody has looked at it when the DAG was parsed."""
+    operator = ResolveStartupOffsetsOperator(task_id="resolve", topics=["a"], application_args=["{{ params.own }}"])
+    operator.application_args = ['{"a":{"b":1}}']  # rendered
+    with pytest.raises(AirflowFailException, match="has '}}', which Airflow, YARN and Databricks would change"):
+        operator.execute({})
+
+
+def test_a_sink_may_be_submitted_in_another_way(airflow: Path) -> None:
+    tasks = dag_of(application=None, sink={"format": "parquet", "path": "/x"}, submit=spark_in_another_way)
+    assert tasks["resolve"].sink == {"format": "parquet", "path": "/x"}
+    assert "spark" not in tasks
+
+
+def spark_in_another_way(arguments: Any) -> Any:
+    from airflow.providers.standard.operators.empty import EmptyOperator
+
+    return EmptyOperator(task_id="another")
 
 
 def test_every_wrong_value_is_named_at_once(airflow: Path) -> None:

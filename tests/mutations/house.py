@@ -10,6 +10,7 @@ LOG, ANEW, KEY, MARK = "offsets/batch/log.py", "offsets/batch/anew.py", "offsets
 RESOLVE, POSITION, CAPS = "offsets/plan/resolve.py", "offsets/plan/position.py", "offsets/plan/caps.py"
 SPLITS, PLAN, CODEC = "offsets/plan/splits.py", "offsets/plan/plan.py", "offsets/plan/codec.py"
 VERIFY, ARGUMENTS = "offsets/reads/verify.py", "offsets/reads/arguments.py"
+CONTRACT = "offsets/reads/contract.py"
 CLAIMS, COMPLETE, LATE, LAG = (
     "offsets/window/claims.py",
     "offsets/window/complete.py",
@@ -163,6 +164,12 @@ HOUSE = (
     Mutation("verify: short", VERIFY, '    if proof == "rows" and read.offset_count < size:', "    if False:", _VERIFY),
     Mutation("verify: started", VERIFY, "        for number in splits_to_start(plan)\n", "        for number in splits_to_start(plan)[:1]\n", _VERIFY),
     Mutation("arguments: braces", ARGUMENTS, """if "{{" in value or "}}" in value""", "if False", "reads/test_arguments"),
+    Mutation("arguments: own braces", CONTRACT, '    "}}": "Airflow, YARN and Databricks",\n', "", "reads/test_contract"),
+    Mutation("arguments: kubernetes", CONTRACT, '    "$(": "Kubernetes",\n', "", "reads/test_contract"),
+    Mutation("arguments: text", CONTRACT, "if not isinstance(word, str)", "if False", "reads/test_contract"),
+    Mutation("arguments: size", CONTRACT, "    if size > MOST_BYTES:", "    if False:", "reads/test_contract"),
+    Mutation("arguments: a batch's", CONTRACT, "        problems += refused.problems\n", "        pass\n", "reads/test_contract"),
+    Mutation("arguments: before the plan", "operators/resolve.py", "            self._own_words()  # before anything is planned\n", "", "tests/airflow/test_parsing.py"),
     Mutation("arguments: twice", ARGUMENTS, "        if name in values:\n", "        if False:\n", "reads/test_arguments"),
     # windows
     Mutation("claims: last month", CLAIMS, "max(self.start_ms, self.end_ms - 1)", "self.end_ms", _CLAIMS),
