@@ -120,7 +120,8 @@ def test_a_user_says_where_the_driver_finds_it() -> None:
 
 def of_task(kafka: Any = None, configured: dict[str, str] | None = None, **more: Any) -> dict[str, str]:
     """Spark's settings that a Spark task makes of the connection `kafka`, with which the batch was planned."""
-    arguments = job_arguments("pipelines/x/batches/00000000/0000000001/1.json", "p", 0, "file:///store", "a:9092", "kafka")
+    plan = "pipelines/x/batches/00000000/0000000001/1.json"
+    arguments = job_arguments(plan, "p", 0, "file:///store", "a:9092", "kafka")
     task = SparkSubmitPlanOperator(task_id="spark", application_args=arguments, kafka=kafka, **more)
     with task._kafka(configured or {}) as settings:
         if SETTING in settings and settings[SETTING].startswith(HANDED_OVER):
