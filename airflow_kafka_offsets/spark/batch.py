@@ -170,7 +170,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     :raises InvalidRequest: arguments are missing or wrong.
     :raises StoreUnavailable: the plan is not in the work store, or not seen from here.
     """
-    keep_secrets_out_of_the_log()
+    keep_secrets_out_of_the_log(spark)
     arguments = parse_job_arguments(sys.argv[1:] if argv is None else argv)
     store = open_driver_store(arguments.store_uri, spark)
     plan = _plan(store, arguments)

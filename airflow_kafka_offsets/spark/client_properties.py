@@ -32,6 +32,11 @@ SETTING = "spark.kafka_offsets.client_properties"
 CREDENTIAL = "credential:"
 HANDED_OVER = "handed-over:"
 _WHAT = "A file of the Kafka client's settings is read"
+_TELLING = (
+    "org.apache.spark.kafka010",
+    "org.apache.spark.sql.kafka010",
+    "org.apache.spark.sql.execution.datasources.jdbc",
+)
 _taken: dict[str, Mapping[str, str]] = {}
 
 
@@ -51,11 +56,24 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
     return _taken[where]
 
 
-def keep_secrets_out_of_the_log() -> None:
-    """Py4J at DEBUG writes down all that goes between Python and Java: Spark's settings, and every option."""
+def keep_secrets_out_of_the_log(spark: SparkSession | None = None) -> None:
+    """Keep at INFO who at DEBUG writes secrets down: Py4J in Python; Spark's Kafka and JDBC sources in the driver's JVM.
+
+    Py4J writes all that goes between Python and Java: settings, options. ``org.apache.spark.sql.kafka010`` hides the
+    password of a JAAS line, and neither a client's secret nor a key; the JDBC source hides nothing.
+
+    :param spark: without it, only Python's log is kept so.
+    """
     log = logging.getLogger("py4j")
     if log.getEffectiveLevel() < logging.INFO:
         log.setLevel(logging.INFO)
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        return
+    log4j = jvm.org.apache.logging.log4j
+    for name in _TELLING:
+        if log4j.LogManager.getLogger(name).isDebugEnabled():
+            log4j.core.config.Configurator.setLevel(name, log4j.Level.INFO)
 
 
 def _read(spark: SparkSession, where: str) -> Mapping[str, str]:

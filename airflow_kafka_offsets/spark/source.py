@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import spark_options
 from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.client_properties import SETTING, SOURCE_PREFIX, client_options
+from airflow_kafka_offsets.spark.client_properties import (
+    SETTING,
+    SOURCE_PREFIX,
+    client_options,
+    keep_secrets_out_of_the_log,
+)
 from airflow_kafka_offsets.spark.records import require_records
 from airflow_kafka_offsets.stores.attempts import begin, require_current
 
@@ -50,6 +55,7 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     :raises DataLoss: records of the plan are gone from Kafka; nothing was begun, and the output stays as it is.
     :raises LateAttempt: another job has begun the same split at the same moment; nothing was written.
     """
+    keep_secrets_out_of_the_log(spark)
     all_options = _source_options(spark, batch, options)
     frame = _frame(spark, batch, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
     names = batch.store.list(batch.folder)

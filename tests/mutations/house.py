@@ -467,5 +467,6 @@ HOUSE = (
     Mutation("secured: user's choice", SPARK_TASK, "        if self.kafka is not None:\n", "        if False:\n", _HANDED),
     Mutation("secured: read once", CLIENT, "            os.unlink(where.removeprefix(HANDED_OVER))\n", "            pass\n", _CLIENT),
     Mutation("secured: py4j", CLIENT, "        log.setLevel(logging.INFO)\n", "        pass\n", _CLIENT),
+    Mutation("secured: spark's log", CLIENT, ".isDebugEnabled():", ".isTraceEnabled():", _CLIENT),
     Mutation("secured: may read", RECORDS_OF_SPARK, '        if operations is not None and "READ" not in operations.toString():\n', "        if False:\n", "tests/secured/test_batches.py::test_a_right_that_spark_lacks_is_named_before_anything_begins"),
 )  # fmt: skip

@@ -44,9 +44,9 @@ logger.kafka.name = org.apache.kafka
 logger.kafka.level = debug
 logger.source.name = org.apache.spark.sql
 logger.source.level = debug
-logger.jdbc.name = org.apache.spark.sql.execution.datasources.jdbc.connection
-logger.jdbc.level = info
-"""  # At DEBUG that package of Spark's writes the properties of each connection, with the password (docs/sinks.md).
+logger.tokens.name = org.apache.spark.kafka010
+logger.tokens.level = debug
+"""
 UI = [
     "/environment/",
     "/SQL/",
@@ -90,9 +90,16 @@ def spark_folder(spark_jars: list[Path], s3a_jars: list[Path], java: Java, tmp_p
 
 
 def test_runs_leave_no_secret_anywhere(
-    kafka: SecuredBroker, postgres: Postgres, spark_environment: Mapping[str, str], spark_folder: Path, tmp_path: Path
+    kafka: SecuredBroker,
+    postgres: Postgres,
+    spark_environment: Mapping[str, str],
+    spark_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One run that Spark's wrong password fails, and one that succeeds."""
+    for name in s3_server().environment:  # which is for the libraries of this process
+        monkeypatch.delenv(name, raising=False)
     topic, group, store = unique_name("topic"), unique_name("group"), f"{BUCKET}/{unique_name('store')}"
     kafka.plain.create_topic(topic, 1)
     kafka.plain.produce_many(topic, 20)
@@ -142,7 +149,7 @@ def test_runs_leave_no_secret_anywhere(
     _require_that_it_was_all_looked_at(leaves, watch, said, topic)
     secrets = [MARK, SECRET.encode(), PASSWORD.encode(), *opened]
     assert [f"{place}: {found}" for place, files in leaves.items() for found in _found(secrets, files)] == []
-    assert [line for secret in secrets for line in watch.holding(secret)] == []
+    assert [f"{secret!r}: {command}" for secret in secrets for command in watch.holding(secret)] == []
 
 
 def _require_that_it_was_all_looked_at(

@@ -97,3 +97,13 @@ def test_py4j_s_log_has_none_of_it(
         jvm.java.lang.String("hunter2")
     assert "is written" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+def test_spark_s_own_loggers_that_tell_secrets_are_kept_at_info(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    log4j, name = jvm.org.apache.logging.log4j, "org.apache.spark.sql.kafka010"
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.DEBUG)
+    assert log4j.LogManager.getLogger(f"{name}.AssignStrategy").isDebugEnabled()
+    with pytest.raises(InvalidRequest):
+        planned_batch([], spark)
+    assert not log4j.LogManager.getLogger(f"{name}.AssignStrategy").isDebugEnabled()
