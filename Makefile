@@ -7,7 +7,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help setup demo test test-system quickstart-test test-faults bench-store fuzz mutate docs format lock clean
+=======
+.PHONY: help setup demo test test-system quickstart-test test-faults soak bench-store mutate docs format lock clean
+>>>>>>> b1a74b3 (make soak: scheduled runs with random faults on S3 and a secured Kafka, and then it is counted)
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -65,7 +69,7 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM)) --numprocesses=$(PROCESSES) --dist=loadfile \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
 	  --no-loadscope-reorder
 
 test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, a secured Kafka, Google's and Azure's stores
@@ -77,6 +81,9 @@ quickstart-test: setup ## README's quickstart as it is printed: the built wheel,
 
 test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
 	$(BIN)/python -m pytest -q --all-faults tests/faults
+
+soak: setup ## twenty minutes of scheduled runs with faults on S3 and a secured Kafka, then counted; SOAK_MINUTES=5, SOAK_SEED=…
+	$(BIN)/python -m pytest -s tests/soak
 
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py

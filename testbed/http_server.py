@@ -42,6 +42,11 @@ class HttpServer:
         """Runs the server on this port of 127.0.0.1."""
         raise NotImplementedError
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def create_bucket(self, name: str) -> None:
         """A bucket, which Azure calls a container."""
         raise NotImplementedError

@@ -120,6 +120,11 @@ class StandaloneAirflow:
         self._parts[part] = Leashed.start(command, env=self._env, log=self._log(part), cwd=self.home)
         self._down.discard(part)
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each part that runs."""
+        return {name: part.pid for name, part in self._parts.items() if part.returncode is None}
+
     def kill_part(self, part: str) -> int:
         """SIGKILL, and its leash takes along what it has started: a container that is gone. Its process id."""
         self._down.add(part)
@@ -239,6 +244,10 @@ class StandaloneAirflow:
 
     # ── what it sees ──
 
+    def is_scheduled(self, dag_id: str) -> bool:
+        """Whether the DAG, as it was parsed last, has a schedule."""
+        return self._get(f"/dags/{dag_id}")["timetable_summary"] is not None
+
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}")["state"])
 
@@ -324,6 +333,10 @@ class StandaloneAirflow:
     def _tail(self, part: str) -> str:
         log = self._log(part)
         return "\n".join(log.read_text(errors="replace").splitlines()[-25:]) if log.exists() else ""
+
+    def wait_until(self, what: str, is_so: Callable[[], bool], deadline_s: float = RUN_DEADLINE_S) -> None:
+        """Returns when it is so; meanwhile each part has to run."""
+        self._wait(what, is_so, deadline_s)
 
     def _wait(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
         end = time.monotonic() + deadline_s
