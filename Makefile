@@ -7,11 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help setup demo test test-system quickstart-test test-faults bench-store fuzz mutate docs format lock clean
-=======
-.PHONY: help setup demo test test-system quickstart-test test-faults soak bench-store mutate docs format lock clean
->>>>>>> b1a74b3 (make soak: scheduled runs with random faults on S3 and a secured Kafka, and then it is counted)
+.PHONY: help setup demo test test-system quickstart-test test-faults soak bench-store fuzz mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
