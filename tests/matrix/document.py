@@ -1,8 +1,8 @@
-"""docs/compatibility.md, made of what ran: a row that did not run keeps what it had, or says that it has nothing."""
+"""docs/compatibility.md, made of what ran: what did not run keeps what it had, or says that it did not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,8 @@ def document(before: str, seen: Seen) -> str:
     """The text of the document with the table renewed; what stands around the table is written by hand."""
     head, _, rest = before.partition(_BEGIN)
     old, _, tail = rest.partition(_END)
-    lines = {**table_of(old), **{row.name: _line(row, seen) for row in ROWS if row.name in seen.steps}}
+    had = table_of(old)
+    lines = {**had, **{row.name: _line(row, seen, had.get(row.name, [])) for row in ROWS if row.name in seen.steps}}
     table = []
     for axis, title in _TITLES.items():
         columns = ("row", *VERSIONS, *STEPS)
@@ -47,7 +48,9 @@ def table_of(text: str) -> dict[str, list[str]]:
     return {name: cells for name, *cells in rows if name in names}
 
 
-def _line(row: Row, seen: Seen) -> list[str]:
-    versions: Mapping[str, str] = seen.versions.get(row.name, {})
-    steps = seen.steps[row.name]
-    return [*(versions.get(name, "?") for name in VERSIONS), *(steps.get(step, NOT_RUN) for step in STEPS)]
+def _line(row: Row, seen: Seen, had: Sequence[str]) -> list[str]:
+    """A step that did not run now keeps what it had with the same versions."""
+    found: Mapping[str, str] = seen.versions.get(row.name, {})
+    versions = [found.get(name, "?") for name in VERSIONS]
+    kept = dict(zip(STEPS, had[len(VERSIONS) :], strict=False)) if list(had[: len(VERSIONS)]) == versions else {}
+    return [*versions, *(({**kept, **seen.steps[row.name]}).get(step, NOT_RUN) for step in STEPS)]

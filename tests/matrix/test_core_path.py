@@ -6,7 +6,9 @@ installed as a user does it; this process only asks. `make test-matrix` runs it,
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -77,6 +79,14 @@ class Site:
         ]
         return "\n".join([str(tasks), *tails])
 
+    def command_line(self, *words: str) -> str:
+        """What `kafka-offsets` prints, installed beside the row's Airflow."""
+        command = [str(Path(self.airflow.python).with_name("kafka-offsets")), *words]
+        home = {"AIRFLOW_HOME": str(self.airflow.home), "PYTHONPATH": ""}
+        return subprocess.run(
+            command, env={**os.environ, **home}, cwd=self.airflow.home, capture_output=True, text=True, check=True
+        ).stdout
+
     def produce(self, count: int, first: int = 0, partitions: int = 2, **more: Any) -> None:
         """Records whose values count from `first`."""
         value = lambda n: str(first + n).encode()  # noqa: E731
@@ -107,6 +117,8 @@ def ground(
             **spark_env(java, spark),
             **airflow_home.spark_defaults(folder / "spark", spark_conf(spark_jars(java, say, row.spark))),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+            # Else a busy machine sees "database is locked", and a backfill that is created in part.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow/airflow.db?timeout=60",
             "PYTHONPATH": "",  # the wheel's package, and not this checkout's
         }
         dags = shutil.copytree(DAGS, folder / "dags")  # of this row, whatever becomes of the checkout meanwhile
@@ -157,7 +169,10 @@ def test_backfill(site: Site) -> None:
     site.broker.create_topic(site.topic, 2, {"retention.ms": "-1"})
     start_ms = int(BEGIN.timestamp() * 1000)
     site.produce(120, timestamp_ms=lambda n: start_ms + n * 60_000)
+    # SQLite has one writer: beside a scheduler, Airflow 3.0 makes the first run of a backfill and then fails.
+    site.airflow.kill_part("scheduler")
     backfill = site.airflow.create_backfill("windows", BEGIN, BEGIN + HOUR, dag_run_conf=site.conf, max_active_runs=2)
+    site.airflow.start_part("scheduler")
 
     wait_for("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), DEADLINE_S)
 
@@ -182,7 +197,7 @@ def test_sensors(site: Site) -> None:
 
 
 def test_two_runs(site: Site, tmp_path: Path) -> None:
-    """The second run waits in the triggerer for the first, without a try; the command line shows both batches."""
+    """The second run waits in the triggerer for the first, without a try; the command line shows the pipeline."""
     airflow, go = site.airflow, tmp_path / "go"
     site.broker.create_topic(site.topic, 2)
     site.produce(10)
@@ -198,7 +213,7 @@ def test_two_runs(site: Site, tmp_path: Path) -> None:
         assert site.wait("by_hand", run) == "success", site.told("by_hand", run)
     assert airflow.task("by_hand", second, "resolve").tries == 1
     assert committed_offsets(site.broker, site.group, site.topic) == {0: 7, 1: 7}
-    assert f"{site.group}/by_hand/resolve" in airflow.cli("kafka-offsets", "pipelines")
+    assert f"{site.group}/by_hand/resolve" in site.command_line("pipelines", "--output", "json")
 
 
 def test_loss(site: Site) -> None:
