@@ -7,7 +7,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system quickstart-test test-faults soak bench-store fuzz mutate docs format lock clean
+.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench-store fuzz mutate docs format \
+  lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -54,6 +55,10 @@ SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging \
   tests/secured tests/submitting
 
+# Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
+MATRIX := tests/matrix/test_core_path.py
+ROWS ?=
+
 # The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
 
@@ -65,7 +70,7 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) $(MATRIX) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
 	  --no-loadscope-reorder
 
 test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, a secured Kafka, Google's and Azure's stores
@@ -80,6 +85,9 @@ test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Ai
 
 soak: setup ## twenty minutes of scheduled runs with faults on S3 and a secured Kafka, then counted; SOAK_MINUTES=5, SOAK_SEED=…
 	$(BIN)/python -m pytest -s tests/soak
+
+test-matrix: setup ## the core path on each Airflow, Python, Kafka and Spark; docs/compatibility.md anew; ROWS= names some
+	$(BIN)/python -m pytest -q --rows "$(ROWS)" $(MATRIX)
 
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py
@@ -106,6 +114,6 @@ lock: setup ## requirements.lock anew from pyproject.toml
 	  --no-emit-index-url --no-header -o requirements.lock
 
 clean: ## everything that was made here, except what is in the user's cache
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .matrix build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
 	  spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -52,13 +52,15 @@ def variables(values: Mapping[str, str]) -> dict[str, str]:
     return {f"AIRFLOW_VAR_{name.upper()}": value for name, value in values.items()}
 
 
-def migrate(env: Mapping[str, str]) -> None:
-    """Make the metadata database; about five seconds.
+def migrate(env: Mapping[str, str], python: str = sys.executable) -> None:
+    """Make the metadata database of the Airflow that `python` has; about five seconds.
 
     :raises RuntimeError: with what Airflow said.
     """
-    command = [sys.executable, "-m", "airflow", "db", "migrate"]
-    result = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    command = [python, "-m", "airflow", "db", "migrate"]
+    # From its own folder: `-m` takes packages of the current one before those that are installed.
+    own = env["AIRFLOW_HOME"]
+    result = subprocess.run(command, env={**os.environ, **env}, cwd=own, capture_output=True, text=True, check=False)
     if result.returncode:
         raise RuntimeError(f"`airflow db migrate` failed:\n{(result.stdout + result.stderr)[-4000:]}")
 

@@ -1,4 +1,4 @@
-"""One real Kafka 4.1.1 broker, for a test or the demo: a KRaft node that is broker and controller at once.
+"""One real Kafka broker, for a test or the demo: a KRaft node that is broker and controller at once.
 
 It listens on free ports of 127.0.0.1, keeps its data in a folder, and is ready when it says so itself. It can be
 stopped, killed, paused and started again on the same ports and data. Nothing of it outlives the process that made it.
@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from testbed.broker_config import LOG4J, as_properties, broker_settings
 from testbed.cache import Say, silent
-from testbed.jars import broker_jars
+from testbed.jars import KAFKA, broker_jars
 from testbed.java import Java, find_java
 from testbed.leash import Leashed
 from testbed.ports import free_ports
@@ -59,6 +59,7 @@ class KafkaBroker(Topics):
         world waits for. For who asks for a group by a client that cannot take NOT_COORDINATOR.
     :param ports: what it listens on, see `broker_settings`; without them, free ones.
     :param jvm: further options of its JVM.
+    :param version: Kafka's, one of those in `jars.lock`.
     """
 
     def __init__(
@@ -72,11 +73,12 @@ class KafkaBroker(Topics):
         loaded_groups: bool = True,
         ports: Sequence[int] = (),
         jvm: Sequence[str] = (),
+        version: str = KAFKA,
         java: Java | None = None,
         say: Say = silent,
     ) -> None:
         self._java = java or find_java(say)
-        self._jars = broker_jars(self._java, say)
+        self._jars = broker_jars(self._java, say, version)
         self._own_dir = data_dir is None
         self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="kafka-broker-"))
         self.data_dir.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,8 @@ from testbed.java import Java
 
 LOCK = Path(__file__).with_name("jars.lock")
 ATTEMPTS = 3
+KAFKA = "4.1.1"  # the versions that the tests run on; others are for `make test-matrix`
+SPARK = "4.0.0"
 
 
 class JarsMissing(RuntimeError):
@@ -63,20 +65,22 @@ class Artifact:
         return f"{self.organisation}:{self.name}:{self.version}"
 
 
-def broker_jars(java: Java, say: Say = silent) -> list[Path]:
-    """The jars of a Kafka 4.1.1 broker, fetched if they are not there.
+def broker_jars(java: Java, say: Say = silent, version: str = KAFKA) -> list[Path]:
+    """The jars of a Kafka broker, fetched if they are not there.
 
     :raises JarsMissing: when they cannot be had.
     """
-    return fetch(java, "kafka-4.1.1", pinned("broker"), "the Kafka 4.1.1 broker's jars (43 MB, once)", say=say)
+    name = f"kafka-{version}"
+    return fetch(java, name, pinned(name), f"the Kafka {version} broker's jars (43 MB, once)", say=say)
 
 
-def spark_jars(java: Java, say: Say = silent) -> list[Path]:
-    """The four jars of Spark's Kafka connector that Spark itself lacks; for `spark.jars`.
+def spark_jars(java: Java, say: Say = silent, version: str = SPARK) -> list[Path]:
+    """The four jars of Spark's Kafka connector that Spark of that version itself lacks; for `spark.jars`.
 
     :raises JarsMissing: when they cannot be had.
     """
-    return fetch(java, "spark-kafka-4.0.0", pinned("spark"), "Spark's Kafka connector 4.0.0 (10 MB, once)", say=say)
+    what = f"Spark's Kafka connector {version} (10 MB, once)"
+    return fetch(java, f"spark-kafka-{version}", pinned(f"spark-{version}"), what, say=say)
 
 
 def delta_jars(java: Java, say: Say = silent) -> list[Path]:

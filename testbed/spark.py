@@ -12,19 +12,25 @@ from testbed.java import Java
 from testbed.s3_server import KEY, SECRET
 
 
-def spark_env(java: Java) -> dict[str, str]:
-    """Variables to add to a process that runs `spark-submit`; `spark-submit` and `java` are then found on the PATH."""
-    import pyspark
+def spark_env(java: Java, python: Path | None = None) -> dict[str, str]:
+    """Variables to add to a process that runs `spark-submit`; `spark-submit` and `java` are then found on the PATH.
 
-    venv_bin = str(Path(sys.executable).parent)
+    :param python: the interpreter in whose venv PySpark is; by default this one's.
+    """
+    if python is None:
+        import pyspark
+
+        python, home = Path(sys.executable), Path(pyspark.__file__).parent
+    else:
+        (home,) = python.parents[1].glob("lib/python3*/site-packages/pyspark")
     return {
         "JAVA_HOME": str(java.home),
-        "PATH": os.pathsep.join([venv_bin, java.env["PATH"]]),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PATH": os.pathsep.join([str(python.parent), java.env["PATH"]]),
+        "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         # The driver and its Python workers run this very interpreter, whatever else is called python3 here.
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
     }
 
 

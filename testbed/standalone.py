@@ -73,12 +73,14 @@ class StandaloneAirflow:
     :param home: its AIRFLOW_HOME, an empty folder: database, logs, and a DAG folder with links to `dags`.
     :param dags: folders of DAG files.
     :param environment: further variables of all its processes: connections, `SPARK_CONF_DIR`, PATH.
+    :param python: the interpreter whose Airflow it is; by default this one's.
     """
 
     home: Path
     dags: Sequence[Path]
     environment: Mapping[str, str] = field(default_factory=dict)
     triggerer: bool = False
+    python: str = sys.executable
     _env: dict[str, str] = field(default_factory=dict, init=False)
     _parts: dict[str, Leashed] = field(default_factory=dict, init=False)
     _down: set[str] = field(default_factory=set, init=False)
@@ -103,7 +105,7 @@ class StandaloneAirflow:
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             **self.environment,
         }
-        airflow_home.migrate(self._env)
+        airflow_home.migrate(self._env, self.python)
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v2", timeout=30.0)
         try:
             for part in ("api-server", "scheduler", "dag-processor", *(["triggerer"] if self.triggerer else [])):
@@ -116,7 +118,7 @@ class StandaloneAirflow:
 
     def start_part(self, part: str) -> None:
         """Start one of the parts again that was killed."""
-        command = [sys.executable, "-m", "airflow", part]
+        command = [self.python, "-m", "airflow", part]
         self._parts[part] = Leashed.start(command, env=self._env, log=self._log(part), cwd=self.home)
         self._down.discard(part)
 
@@ -167,8 +169,16 @@ class StandaloneAirflow:
     # ── what an operator does ──
 
     def wait_for_dag(self, dag_id: str) -> None:
-        """Returns when the DAG has been parsed."""
-        self._wait(f"DAG {dag_id} is known", lambda: self._get(f"/dags/{dag_id}")["dag_id"] == dag_id, START_DEADLINE_S)
+        """Returns when the DAG has been parsed.
+
+        :raises AirflowFailed: it is not known after two minutes; with what could not be imported.
+        """
+        try:
+            self._wait(
+                f"DAG {dag_id} is known", lambda: self._get(f"/dags/{dag_id}")["dag_id"] == dag_id, START_DEADLINE_S
+            )
+        except TimeoutError as error:
+            raise AirflowFailed(f"{error}\n{self._get('/importErrors')}") from None
 
     def pause(self, dag_id: str, paused: bool = True) -> None:
         self._request("PATCH", f"/dags/{dag_id}", json={"is_paused": paused})
@@ -219,8 +229,8 @@ class StandaloneAirflow:
         :raises AirflowFailed: it failed otherwise.
         """
         for left in reversed(range(5)):
-            command = [sys.executable, "-m", "airflow", *words]
-            result = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
+            command = [self.python, "-m", "airflow", *words]
+            result = subprocess.run(command, env=self._env, cwd=self.home, capture_output=True, text=True, check=False)
             if result.returncode == 0:
                 return result.stdout
             if not left or "database is locked" not in result.stdout + result.stderr:

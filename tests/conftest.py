@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--clouds", action="store_true", help="of the work store's tests: those on Google's and Azure's servers alone"
     )
+    parser.addoption("--rows", help="rows of the compatibility matrix, or an empty word for all; renews its table")
 
 
 LONGEST = {"test_demo.py", "test_dags.py"}

@@ -318,8 +318,8 @@ def test_a_jar_with_other_content_is_refused(java: Java, repository: Path, tmp_p
 
 
 def test_every_jar_is_pinned_by_digest() -> None:
-    assert (len(pinned("broker")), len(pinned("spark"))) == (46, 4)
-    assert all(len(artifact.sha256) == 64 for artifact in pinned("broker") + pinned("spark"))
+    assert (len(pinned("kafka-4.1.1")), len(pinned("spark-4.0.0"))) == (46, 4)
+    assert all(len(artifact.sha256) == 64 for artifact in pinned("kafka-4.1.1") + pinned("spark-4.0.0"))
 
 
 # Java and Spark

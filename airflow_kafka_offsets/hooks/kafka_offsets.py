@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, conf
 
 
 class KafkaOffsetsHook(KafkaBaseHook):

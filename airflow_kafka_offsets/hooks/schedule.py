@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
+from airflow_kafka_offsets.hooks.airflow_versions import (
+    CronTriggerTimetable,
+    DeltaTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
 
 _WITHOUT = (CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable)
 

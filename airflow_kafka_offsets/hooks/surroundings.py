@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
 from airflow.sdk.exceptions import AirflowRuntimeError
 
+from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.request.bounds import Partition
 from airflow_kafka_offsets.offsets.request.parameters import refuse_misplaced
@@ -21,8 +21,6 @@ PIPELINE_XCOM = "pipeline"
 """The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""
 SUMMARY_XCOM = "summary"
 """The key under which resolve and commit push what they did, in words: for people in Airflow's UI."""
-
-_FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,8 @@ class AirflowSurroundings:
         asked = {"dag_id": run.dag_id, "task_ids": [run.task_id], "states": ["success"]}
         if ti.get_ti_count(**asked) <= ti.get_ti_count(**asked, run_ids=[run.run_id]):
             return False
-        newest = ti.get_previous_ti(state="success", logical_date=_FOR_EVER, map_index=run.map_index)
         names = set()
-        for run_id in {run.run_id, newest.run_id if newest else run.run_id}:
+        for run_id in {run.run_id, *runs_that_succeeded_last(ti)}:
             names |= set(
                 ti.xcom_pull(task_ids=[run.task_id], key=PIPELINE_XCOM, run_id=run_id, include_prior_dates=True)
             )

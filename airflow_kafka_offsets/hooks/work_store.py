@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseHook, ObjectStoragePath
-from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.sdk.io import has_fs
+from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook, conf, has_fs
 from airflow_kafka_offsets.stores.location import Location
 from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
 from airflow_kafka_offsets.stores.store import Store

@@ -7,11 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
-from airflow.sdk import Asset, BaseOperator, TaskGroup, TriggerRule, XComArg
+from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, XComNotFound
 
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
+from airflow_kafka_offsets.hooks.airflow_versions import (
+    AirflowFailException,
+    AirflowSkipException,
+    TriggerRule,
+    XComNotFound,
+)
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
 from airflow_kafka_offsets.hooks.work_store import configured_work_store

@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
+from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
 from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
 from airflow_kafka_offsets.hooks.settled import is_settled, unsettled

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
+from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException, AirflowNotFoundException, BaseHook
 from airflow_kafka_offsets.hooks.spark_installation import (
     find_spark,
     packages_for,

@@ -8,8 +8,9 @@ line of ``airflow.cfg`` that has Airflow's own default is not counted: Airflow w
 from __future__ import annotations
 
 import os
+from configparser import ConfigParser
 
-from airflow.providers.common.compat.sdk import conf
+from airflow_kafka_offsets.hooks.airflow_versions import conf
 
 TIMEOUT_S = 600.0
 
@@ -30,10 +31,6 @@ def _is_set(section: str, key: str) -> bool:
     """Whether the environment has it, or ``airflow.cfg`` with another value than Airflow's default."""
     if f"AIRFLOW__{section}__{key}".upper() in os.environ:
         return True
-    told = conf.as_dict(
-        display_source=True, display_sensitive=True, include_env=False, include_cmds=False, include_secret=False
-    )
-    option = told.get(section, {}).get(key)
-    if not isinstance(option, tuple) or option[1] == "default":
-        return False
-    return str(option[0]).strip().lower() != str(conf.get_default_value(section, key)).strip().lower()
+    # `conf.as_dict` would run what is configured as a command, and Airflow 3.0's DAG processor has one that fails.
+    told = ConfigParser.get(conf, section, key, raw=True, fallback=None)  # the file alone
+    return told is not None and told.strip().lower() != str(conf.get_default_value(section, key)).strip().lower()

@@ -13,15 +13,15 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import (
+
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
     AirflowTaskTimeout,
     TaskDeferralTimeout,
 )
-
-from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RequestError, UnavailableError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.times import parse_seconds

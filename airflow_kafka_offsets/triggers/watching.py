@@ -25,6 +25,7 @@ class WatchingTrigger(BaseEventTrigger):
     """
 
     poke_interval: float
+    asset_state_store: Any = None  # Airflow gives one from 3.3 on; before, a restart may tell again what was told
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow

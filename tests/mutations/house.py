@@ -371,6 +371,9 @@ HOUSE = (
     Mutation("wait: third run", BATCH_FREE, "        return isinstance(step, Wait)\n", "        return False\n", "contract/test_waking"),
     Mutation("wait: own batch", BATCH_FREE, "        if log.batch_of_run(run) is not None:", "        if False:", "contract/test_waking"),
     Mutation("wait: at once", BATCH_FREE, "            await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))\n            is_held = await in_thread(self.work_store, self._is_held)\n", "            is_held = await in_thread(self.work_store, self._is_held)\n            await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))\n", "contract/test_waking"),
+    Mutation("versions: whose loop", "triggers/threads.py", "    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=_pool_of(cluster))())\n", "    looking = asyncio.get_running_loop().run_in_executor(_pool_of(cluster), look)\n", "airflow/test_airflow_versions"),
+    Mutation("versions: a wait ends", "triggers/threads.py", "    return await asyncio.shield(looking)\n", "    return await looking\n", "airflow/test_airflow_versions"),
+    Mutation("versions: last of each kind", "hooks/airflow_versions.py", "        last[run_id.partition(\"__\")[0]] = run_id\n", "        last.setdefault(run_id.partition(\"__\")[0], run_id)\n", "airflow/test_airflow_versions"),
     Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/test_time_bounds"),
     Mutation("preview: whose", PREVIEW, 'on_another_airflow="take-over"', 'on_another_airflow="fail"', "contract/test_preview|cli/"),
     # a reset, and a redo by a person

@@ -1,0 +1,80 @@
+"""What Airflow's versions keep in different places; nothing else here asks which version there is.
+
+Airflow 3.1 moved connections and trigger rules into its Task SDK, and 3.2 exceptions, settings and timetables. Before,
+they are where Airflow 2 had them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+try:
+    from airflow.sdk import BaseHook, TriggerRule
+    from airflow.sdk.io import has_fs
+except ImportError:  # Airflow 3.0
+    from airflow.hooks.base import BaseHook
+    from airflow.io import has_fs
+    from airflow.utils.trigger_rule import TriggerRule
+
+try:
+    from airflow.sdk import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
+    from airflow.sdk.configuration import conf
+    from airflow.sdk.exceptions import (
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+        AirflowTaskTimeout,
+        TaskDeferralTimeout,
+        XComNotFound,
+    )
+except ImportError:  # Airflow 3.0 and 3.1
+    from airflow.configuration import conf
+    from airflow.exceptions import (
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+        AirflowTaskTimeout,
+        TaskDeferralTimeout,
+        XComNotFound,
+    )
+    from airflow.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
+
+__all__ = [
+    "AirflowFailException",
+    "AirflowNotFoundException",
+    "AirflowSensorTimeout",
+    "AirflowSkipException",
+    "AirflowTaskTimeout",
+    "BaseHook",
+    "CronTriggerTimetable",
+    "DeltaTriggerTimetable",
+    "MultipleCronTriggerTimetable",
+    "TaskDeferralTimeout",
+    "TriggerRule",
+    "XComNotFound",
+    "conf",
+    "has_fs",
+    "runs_that_succeeded_last",
+]
+
+_FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def runs_that_succeeded_last(ti: Any) -> set[str]:
+    """The newest run, of whatever date, in which the task of ``ti`` has succeeded; empty where there is none.
+
+    Before Airflow 3.2 a task cannot ask for it. It then is one run of each kind, the last by its id, which is a kind
+    and a time (``scheduled__2026-…``); an id that somebody has chosen is a kind of its own.
+    """
+    if hasattr(ti, "get_previous_ti"):
+        index = -1 if ti.map_index is None else ti.map_index
+        newest = ti.get_previous_ti(state="success", logical_date=_FOR_EVER, map_index=index)
+        return {newest.run_id} if newest else set()
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id])
+    last: dict[str, str] = {}
+    for run_id in sorted(run_id for run_id, found in states.items() if "success" in found.values()):
+        last[run_id.partition("__")[0]] = run_id
+    return set(last.values())

@@ -1,0 +1,46 @@
+"""The document says what ran, and the package's metadata promise nothing else."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from tests.matrix.document import DOCUMENT, NOT_RUN, STEPS, VERSIONS, Seen, document, table_of
+from tests.matrix.rows import ROWS, chosen
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+TABLE = table_of(DOCUMENT.read_text())
+
+
+def versions_of(column: str, name: str) -> str:
+    return TABLE[name][VERSIONS.index(column)]
+
+
+def test_each_row_ran_and_every_step_of_it_held() -> None:
+    ended = {row.name: TABLE.get(row.name, [NOT_RUN])[len(VERSIONS) :] for row in ROWS}
+    assert ended == {row.name: ["yes"] * len(STEPS) for row in ROWS}
+
+
+def test_the_lowest_row_ran_with_the_bounds_of_the_package() -> None:
+    bounds = dict(re.fullmatch(r"([\w-]+)>=([\d.]+).*", line).groups() for line in PROJECT["dependencies"])  # type: ignore[union-attr]
+    columns = {
+        "apache-airflow": "Airflow",
+        "apache-airflow-providers-apache-kafka": "Kafka provider",
+        "apache-airflow-providers-apache-spark": "Spark provider",
+        "confluent-kafka": "confluent-kafka",
+    }
+    assert {name: versions_of(column, "lowest") for name, column in columns.items()} == {
+        name: bounds[name] for name in columns
+    }
+
+
+def test_the_classifiers_name_the_pythons_that_ran() -> None:
+    claimed = [line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", line)]
+    assert claimed == sorted({versions_of("Python", row.name) for row in ROWS}, key=lambda v: int(v.split(".")[1]))
+
+
+def test_a_row_that_did_not_run_keeps_what_it_had() -> None:
+    other, lowest = chosen("lowest airflow-3.0.6")
+    seen = Seen({lowest.name: dict.fromkeys(VERSIONS, "1")}, {lowest.name: {"batches": "FAILED"}})
+    renewed = table_of(document(DOCUMENT.read_text(), seen))
+    assert renewed[lowest.name] == ["1"] * len(VERSIONS) + ["FAILED"] + [NOT_RUN] * (len(STEPS) - 1)
+    assert renewed[other.name] == TABLE[other.name]
