@@ -371,6 +371,10 @@ class StandaloneAirflow:
             answer = self._client.request(method, path, json=json)
             if answer.status_code < 400:
                 return answer.json() if answer.content else None
+            if answer.status_code == 401 and "Authorization" not in self._client.headers:  # Airflow 3.1 knows no nobody
+                token = self._client.get(self._client.base_url.copy_with(path="/auth/token")).json()["access_token"]
+                self._client.headers["Authorization"] = f"Bearer {token}"
+                continue
             if answer.status_code >= 500 and time.monotonic() < end:  # SQLite: "database is locked"
                 time.sleep(POLL_S)
                 continue

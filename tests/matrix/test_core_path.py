@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,12 +170,11 @@ def test_backfill(site: Site) -> None:
     site.broker.create_topic(site.topic, 2, {"retention.ms": "-1"})
     start_ms = int(BEGIN.timestamp() * 1000)
     site.produce(120, timestamp_ms=lambda n: start_ms + n * 60_000)
-    # SQLite has one writer: beside a scheduler, Airflow 3.0 makes the first run of a backfill and then fails.
-    site.airflow.kill_part("scheduler")
-    backfill = site.airflow.create_backfill("windows", BEGIN, BEGIN + HOUR, dag_run_conf=site.conf, max_active_runs=2)
-    site.airflow.start_part("scheduler")
-
-    wait_for("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), DEADLINE_S)
+    # One window each: on SQLite, Airflow makes the first run of a backfill and then finds its database locked.
+    for hour in (BEGIN, BEGIN + HOUR):
+        backfill = site.airflow.create_backfill("windows", hour, hour, dag_run_conf=site.conf, max_active_runs=1)
+        over = partial(site.airflow.backfill_is_over, backfill)
+        wait_for("the backfill is over", over, DEADLINE_S)
 
     runs = {run: state for run, state in site.airflow.runs("windows").items() if run.startswith("backfill__")}
     assert list(runs.values()) == ["success"] * 2, [site.told("windows", run) for run in runs]
