@@ -116,7 +116,7 @@ STORE = ("--work-store", "/nonexistent/store")
             id="twice in Flink's form",
         ),
         pytest.param([*SPECIFIC, '{"orders": {"0": 1e999}}'], "not a whole number", id="infinite offset"),
-        pytest.param([*SPECIFIC, '{"orders": {"0": NaN}}'], "not a whole number", id="no number"),
+        pytest.param([*SPECIFIC, '{"orders": {"0": NaN}}'], "NaN is no number", id="no number"),
         pytest.param([*SPECIFIC, "[" * 5000], "--specific-offsets is not JSON", id="deep JSON"),
         pytest.param(
             [*SPECIFIC, "@/nonexistent/file"], "--specific-offsets /nonexistent/file cannot be read", id="file"
