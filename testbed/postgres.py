@@ -7,28 +7,27 @@ only root may enter it. Nothing of the server outlives the process that made it.
 
 import os
 import platform
-import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
 from testbed.cache import Say, silent
 from testbed.jars import fetch, pinned
 from testbed.java import Java
 from testbed.leash import Leashed
+from testbed.other_user import as_user, give_to
 from testbed.ports import free_ports
 from testbed.topics import wait_for
 
 ATTEMPTS = 5
 PASSWORD = "let me in"  # of the testbed's own server: tests look that it is not shown
 _UNPRIVILEGED = "nobody"
-_AS_USER = "import os, sys; os.setgroups([]); os.setgid({gid}); os.setuid({uid}); os.execv(sys.argv[1], sys.argv[1:])"
 # Faster, and as safe against the death of a client, which is what tests play. Not against a power cut.
 _SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "shared_buffers": "32MB"}
 
@@ -56,6 +55,11 @@ class Postgres:
     @property
     def url(self) -> str:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
+
+    @property
+    def sqlalchemy_url(self) -> str:
+        """For Airflow's metadata database."""
+        return f"postgresql+psycopg2://postgres:{quote(PASSWORD)}@127.0.0.1:{self.port}/postgres"
 
     @property
     def properties(self) -> dict[str, str]:
@@ -95,9 +99,7 @@ class Postgres:
         self.folder.chmod(0o755)
         data = self.folder / "data"
         data.mkdir(mode=0o700)
-        if os.getuid() == 0:
-            user = pwd.getpwnam(_UNPRIVILEGED)
-            os.chown(data, user.pw_uid, user.pw_gid)
+        give_to(_UNPRIVILEGED, data)
 
     def _initialize(self) -> None:
         secret = self.folder / "password"
@@ -105,7 +107,9 @@ class Postgres:
         secret.chmod(0o644)
         initdb = [str(self.folder / "dist" / "bin" / "initdb"), "-D", str(self.folder / "data"), "-U", "postgres"]
         options = ["--auth=scram-sha-256", f"--pwfile={secret}", "--no-sync", "--locale=C", "--encoding=UTF8"]
-        done = subprocess.run([*_as_user(), *initdb, *options], capture_output=True, text=True, cwd=self.folder)
+        done = subprocess.run(
+            [*as_user(_UNPRIVILEGED), *initdb, *options], capture_output=True, text=True, cwd=self.folder
+        )
         if done.returncode:
             raise PostgresFailed(f"initdb failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
@@ -114,7 +118,9 @@ class Postgres:
         log.unlink(missing_ok=True)
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         server = [str(self.folder / "dist" / "bin" / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]
-        self._process = Leashed.start([*_as_user(), *server, *settings], env=dict(os.environ), log=log, cwd=self.folder)
+        self._process = Leashed.start(
+            [*as_user(_UNPRIVILEGED), *server, *settings], env=dict(os.environ), log=log, cwd=self.folder
+        )
         wait_for("PostgreSQL answers", self._is_up)
 
     def _is_up(self) -> bool:
@@ -124,11 +130,3 @@ class Postgres:
 
     def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
-
-
-def _as_user() -> list[str]:
-    """What to put before a command, so that it does not run as root."""
-    if os.getuid() != 0:
-        return []
-    user = pwd.getpwnam(_UNPRIVILEGED)
-    return [sys.executable, "-I", "-S", "-c", _AS_USER.format(uid=user.pw_uid, gid=user.pw_gid)]

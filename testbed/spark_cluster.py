@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from testbed.java import Java
 from testbed.leash import Leashed
+from testbed.other_user import as_user, give_to
 from testbed.ports import free_ports
 from testbed.spark import spark_conf, spark_env
 from testbed.topics import wait_for
@@ -47,16 +48,19 @@ class SparkCluster:
     """A cluster that runs in a `with` block.
 
     :param python_path: put before PYTHONPATH of the drivers.
+    :param users: whose the workers' processes are, if this process is root; by default its own.
     """
 
-    def __init__(self, java: Java, *, python_path: Path, cores: int = 2, memory: str = "2g") -> None:
+    def __init__(
+        self, java: Java, *, python_path: Path, cores: int = 2, memory: str = "2g", users: Sequence[str] = ()
+    ) -> None:
         self._env = {**os.environ, **spark_env(java), "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(python_path)}
         self._env["SPARK_DAEMON_JAVA_OPTS"] = QUICK
         self._env.pop("SPARK_CONF_DIR", None)  # of those who submit
-        self._cores, self._memory = cores, memory
+        self._cores, self._memory, self._users = cores, memory, users
         self.folder = Path(tempfile.mkdtemp(prefix="spark-cluster-"))
         self._processes: list[Leashed] = []
-        self.rest_port = self._web_port = 0
+        self.rest_port = self._rpc_port = self._web_port = 0
 
     def __enter__(self) -> Self:
         try:
@@ -88,6 +92,11 @@ class SparkCluster:
         return f"spark://127.0.0.1:{self.rest_port}"
 
     @property
+    def client_master(self) -> str:
+        """The address for drivers that run where they are submitted (client mode)."""
+        return f"spark://127.0.0.1:{self._rpc_port}"
+
+    @property
     def connection(self) -> dict[str, Any]:
         """An Airflow connection that submits here in cluster deploy mode, and asks the REST server for states."""
         extra = {"deploy-mode": "cluster", "rest-port": self.rest_port}
@@ -105,20 +114,32 @@ class SparkCluster:
         return "\n".join(file.read_text(errors="replace") for file in files)
 
     def _start(self) -> None:
-        rpc_port, self._web_port, self.rest_port = free_ports(3)
+        self._rpc_port, self._web_port, self.rest_port = free_ports(3)
         # Another process may be faster at a port: then fail, rather than be found on the next.
         options = {"rest.enabled": "true", "rest.port": self.rest_port}
         java_options = " ".join(f"-Dspark.master.{name}={value}" for name, value in options.items())
-        ports = ["--host", "127.0.0.1", "--port", str(rpc_port), "--webui-port", str(self._web_port)]
+        ports = ["--host", "127.0.0.1", "--port", str(self._rpc_port), "--webui-port", str(self._web_port)]
         self._launch("master", "master.Master", ports, SPARK_MASTER_OPTS=f"{java_options} -Dspark.port.maxRetries=0")
         for number in range(WORKERS):
-            own = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(self.folder / f"worker-{number}")]
-            size = ["--cores", str(self._cores), "--memory", self._memory]
-            self._launch(f"worker-{number}.log", "worker.Worker", [*own, *size, f"spark://127.0.0.1:{rpc_port}"])
+            self._start_worker(number)
         wait_for("the workers are registered", self._is_up)
 
-    def _launch(self, name: str, class_name: str, arguments: list[str], **env: str) -> None:
-        command = [f"{self._env['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{class_name}", *arguments]
+    def _start_worker(self, number: int) -> None:
+        folder, user, env = self.folder / f"worker-{number}", None, {}
+        if self._users:
+            user = self._users[number]
+            self.folder.chmod(0o755)
+            folder.mkdir(exist_ok=True)
+            give_to(user, folder)
+            env["SPARK_LOCAL_DIRS"] = str(folder)
+        own = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(folder)]
+        size = ["--cores", str(self._cores), "--memory", self._memory]
+        arguments = [*own, *size, f"spark://127.0.0.1:{self._rpc_port}"]
+        self._launch(f"worker-{number}.log", "worker.Worker", arguments, user, **env)
+
+    def _launch(self, name: str, class_name: str, arguments: list[str], user: str | None = None, **env: str) -> None:
+        command = as_user(user) if user else []
+        command += [f"{self._env['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{class_name}", *arguments]
         log = self.folder / name
         self._processes.append(Leashed.start(command, env={**self._env, **env}, log=log, cwd=self.folder))
 

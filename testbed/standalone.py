@@ -108,7 +108,7 @@ class StandaloneAirflow:
         airflow_home.migrate(self._env, self.python)
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v2", timeout=30.0)
         try:
-            for part in ("api-server", "scheduler", "dag-processor", *(["triggerer"] if self.triggerer else [])):
+            for part in self.parts():
                 self.start_part(part)
             self.wait_until_healthy()
         except BaseException:
@@ -116,10 +116,23 @@ class StandaloneAirflow:
             raise
         return self
 
+    def parts(self) -> list[str]:
+        """The names of all parts, in the order of their start."""
+        return ["api-server", "scheduler", "dag-processor", *(["triggerer"] if self.triggerer else [])]
+
+    def command(self, part: str) -> list[str]:
+        """The words after `airflow` that start a part."""
+        return [part]
+
+    def environment_of(self, part: str) -> dict[str, str]:
+        """All variables of a part's process."""
+        return self._env
+
     def start_part(self, part: str) -> None:
         """Start one of the parts again that was killed."""
-        command = [self.python, "-m", "airflow", part]
-        self._parts[part] = Leashed.start(command, env=self._env, log=self._log(part), cwd=self.home)
+        command = [self.python, "-m", "airflow", *self.command(part)]
+        env = self.environment_of(part)
+        self._parts[part] = Leashed.start(command, env=env, log=self._log(part), cwd=self.home)
         self._down.discard(part)
 
     @property
@@ -326,11 +339,14 @@ class StandaloneAirflow:
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1) -> str:
         """What the task has logged in one try, as the files have it."""
-        folder = self.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
-        if map_index >= 0:
-            folder = folder / f"map_index={map_index}"
-        log = folder / f"attempt={try_number}.log"
-        return log.read_text(errors="replace") if log.exists() else ""
+        name = f"dag_id={dag_id}/run_id={run_id}/task_id={task_id}"
+        name += f"/map_index={map_index}" * (map_index >= 0) + f"/attempt={try_number}.log"
+        found = (folder / name for folder in self.log_folders())
+        return "\n".join(log.read_text(errors="replace") for log in found if log.exists())
+
+    def log_folders(self) -> list[Path]:
+        """Where tasks and triggers log."""
+        return [self.home / "logs"]
 
     def _require_alive(self) -> None:
         for part, process in list(self._parts.items()):

@@ -9,36 +9,35 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook, conf, has_fs
+from airflow_kafka_offsets.hooks.machines import runs_elsewhere
 from airflow_kafka_offsets.stores.location import Location
 from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
 from airflow_kafka_offsets.stores.store import Store
-
-_LOCAL_EXECUTORS = {"LocalExecutor", "SequentialExecutor"}
 
 
 def configured_work_store(uri: str | None) -> Store:
     """The work store at ``uri``, else at ``[kafka_offsets] work_store``, else in ``AIRFLOW_HOME`` (one machine).
 
-    :raises InvalidRequest: the default store, where tasks may run on more than one machine.
+    :raises InvalidRequest: a folder of one machine, where tasks may run on several.
     """
     chosen = uri or conf.get("kafka_offsets", "work_store", fallback="")
+    if "://" not in chosen and (elsewhere := runs_elsewhere()):
+        raise InvalidRequest((_of_one_machine(chosen, elsewhere),))
     return open_store(chosen or _default_store(), _airflows_file_system)
 
 
-def _default_store() -> str:
+def _of_one_machine(chosen: str, elsewhere: str) -> str:
     """Two workers with a folder each would read records twice and skip others, and every run would be green."""
-    executors = [name.strip() for name in conf.get("core", "executor", fallback="LocalExecutor").split(",")]
-    # ``team:Executor``, an alias (``alias:path.Executor``) or a path
-    elsewhere = [name for name in executors if name.rpartition(":")[2].rpartition(".")[2] not in _LOCAL_EXECUTORS]
-    if elsewhere:
-        raise InvalidRequest(
-            (
-                f"work_store is not set, and {', '.join(elsewhere)} may run tasks on several machines: the default, a "
-                "folder in AIRFLOW_HOME, is one machine's. Set [kafka_offsets] work_store "
-                "(AIRFLOW__KAFKA_OFFSETS__WORK_STORE) to a place that all of them and the Spark drivers reach, such as "
-                "s3://bucket/folder, or file:///folder on a shared disk.",
-            )
-        )
+    what = f"work_store {chosen} is a folder" if chosen else "work_store is not set"
+    default = "" if chosen else ": the default, a folder in AIRFLOW_HOME, is one machine's"
+    return (
+        f"{what}, and {elsewhere} may run tasks on several machines{default}. Set [kafka_offsets] work_store "
+        "(AIRFLOW__KAFKA_OFFSETS__WORK_STORE) to a place that all of them and the Spark drivers reach, such as "
+        "s3://bucket/folder. For a folder on a disk that all of them share, write file:///folder."
+    )
+
+
+def _default_store() -> str:
     home = os.path.abspath(os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow")))
     return f"file://{home}/kafka_offsets"
 

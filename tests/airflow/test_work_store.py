@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,13 @@ SETTING = "AIRFLOW__KAFKA_OFFSETS__WORK_STORE"
 
 
 @pytest.mark.parametrize(
-    "executor", ["LocalExecutor", "airflow.executors.local_executor.LocalExecutor", "LocalExecutor,team:LocalExecutor"]
+    "executor",
+    [
+        "LocalExecutor",
+        "airflow.executors.local_executor.LocalExecutor",
+        "LocalExecutor,team:LocalExecutor",
+        "LocalExecutor;team=LocalExecutor",
+    ],
 )
 def test_one_machine_has_a_store_in_its_own_folder(
     airflow: Path, monkeypatch: pytest.MonkeyPatch, executor: str
@@ -24,17 +32,52 @@ def test_one_machine_has_a_store_in_its_own_folder(
     assert configured_work_store(None).uri == f"file://{airflow}/kafka_offsets"
 
 
-@pytest.mark.parametrize("executor", ["CeleryExecutor", "LocalExecutor,KubernetesExecutor", "my.own.EdgeExecutor"])
-def test_several_machines_have_none_until_somebody_names_it(
+@pytest.mark.parametrize(
+    "executor",
+    [
+        "CeleryExecutor",
+        "LocalExecutor,KubernetesExecutor",
+        "my.own.EdgeExecutor",
+        "LocalExecutor,LocalKubernetesExecutor",
+        "LocalExecutor,CeleryKubernetesExecutor",
+        "LocalExecutor;team=CeleryExecutor",
+        "LocalExecutor,mine:airflow.providers.celery.executors.celery_executor.CeleryExecutor",
+    ],
+)
+def test_several_machines_have_none_until_somebody_names_one_that_they_share(
     airflow: Path, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
-    last = executor.rpartition(",")[2]
+    last = re.split("[,;]", executor)[-1]
     with pytest.raises(InvalidRequest, match=rf"{last} may run tasks on several machines.*{SETTING}"):
         configured_work_store(None)
     assert configured_work_store("file:///shared/kafka_offsets").uri == "file:///shared/kafka_offsets"
+    with pytest.raises(InvalidRequest, match=r"work_store ~/shared is a folder.*file:///folder"):
+        configured_work_store("~/shared")
     monkeypatch.setenv(SETTING, "/shared")
-    assert configured_work_store(None).uri == "/shared"
+    with pytest.raises(InvalidRequest, match="work_store /shared is a folder"):
+        configured_work_store(None)
+
+
+@pytest.mark.parametrize("mark", ["AIRFLOW_IS_K8S_EXECUTOR_POD", "AIRFLOW_IS_EXECUTOR_CONTAINER"])
+def test_a_container_of_an_executor_is_another_machine_whatever_it_is_told(
+    airflow: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    """Pod templates say LocalExecutor."""
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
+    monkeypatch.setenv(mark, "True")
+    with pytest.raises(InvalidRequest, match=mark):
+        configured_work_store(None)
+
+
+@pytest.mark.parametrize("kind", ["celery", "edge"])
+def test_a_worker_is_another_machine_whatever_it_is_told(
+    airflow: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Without ``[core] executor`` it is told LocalExecutor. On a real one: tests/machines."""
+    monkeypatch.setattr(sys, "argv", ["/bin/airflow", kind, "worker", "--concurrency", "2"])
+    with pytest.raises(InvalidRequest, match=f"`airflow {kind} worker` may run tasks on several machines"):
+        configured_work_store(None)
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
 JAVA, SPARK_KAFKA, CLIENT = "broker/java_client.py", "hooks/spark_kafka.py", "spark/client_properties.py"
 SPARK_TASK = "operators/submit.py"
 BATCH_FREE = "triggers/batch_free.py"
+MACHINES, WORK_STORE = "hooks/machines.py", "hooks/work_store.py"
 
 _JAVA = "tests/broker/test_java_client.py"
 _HANDED = "tests/airflow/test_spark_kafka.py"
@@ -64,6 +65,7 @@ _CLAIMS = "offsets/window/test_claims"
 _COMPLETE = "offsets/window/test_complete"
 _ATTEMPTS = "stores/test_attempts"
 _STORED = "stores/test_pipeline_log"
+_WORK_STORE = "tests/airflow/test_work_store.py"
 
 HOUSE = (
     # bad input
@@ -248,6 +250,10 @@ HOUSE = (
     Mutation("reads: written", READS, "        if attempt.may_have_written:\n", "        if True:\n", _ATTEMPTS),
     Mutation("reads: highest", READS, "return {split: found[-1][0]", "return {split: found[0][0]", _ATTEMPTS),
     Mutation("reads: begun", READS, "return any(_NAME.fullmatch(name) for name in names)", "return False", "stores/test_attempts|test_windows|test_clean"),
+    Mutation("store: a path is one machine's", WORK_STORE, 'if "://" not in chosen and', "if not chosen and", _WORK_STORE),
+    Mutation("store: each executor counts", MACHINES, 'for name in names if', 'for name in names[:1] if', _WORK_STORE),
+    Mutation("store: a worker is another machine", MACHINES, 'if sys.argv[2:3] == ["worker"]:', "if False:", _WORK_STORE),
+    Mutation("store: a pod is another machine", MACHINES, "if os.environ.get(mark)", "if False", _WORK_STORE),
     Mutation("output: another's", OUTPUTS, "        if owner is not None and owner.pipeline is not None:\n            raise", "        if False:\n            raise", "stores/test_outputs"),
     Mutation("output: windows", OUTPUTS, "        if owner == me:\n", "        if owner is not None and owner.pipeline == me.pipeline:\n", "stores/test_outputs"),
     Mutation("output: newest", OUTPUTS, 'return max(numbers), read_object(store, f"{folder}/{max(numbers)}.json", _owner)', 'return max(numbers), read_object(store, f"{folder}/{min(numbers)}.json", _owner)', "stores/test_outputs"),
