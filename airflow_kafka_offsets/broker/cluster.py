@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka.admin import OffsetSpec
-
-from airflow_kafka_offsets.broker.answers import epoch_of
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.discovery import describe, discover
 from airflow_kafka_offsets.broker.fence import TransactionalCommit
 from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
-from airflow_kafka_offsets.broker.lookups import NO_RECORD, look_up
+from airflow_kafka_offsets.broker.lookups import LOG_END, LOG_START, LookUps
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import timestamp_types
 from airflow_kafka_offsets.offsets.model import (
@@ -47,6 +44,7 @@ class KafkaCluster:
         self._connection = Connection(
             config, deadline_s=deadline_s, attempt_s=attempt_s, first_contact_s=first_contact_s
         )
+        self._look_ups = LookUps(self._connection)
 
     def __enter__(self) -> KafkaCluster:
         return self
@@ -55,6 +53,7 @@ class KafkaCluster:
         self.close()
 
     def close(self) -> None:
+        self._look_ups.close()
         self._connection.close()
 
     def discover(self, subscription: Subscription) -> ClusterDescription:
@@ -73,28 +72,23 @@ class KafkaCluster:
         return describe(self._connection, subscription)
 
     def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        found = look_up(self._connection, dict.fromkeys(partitions, OffsetSpec.earliest()), "read_uncommitted")
-        return {tp: info.offset for tp, info in found.items()}
+        found = self._look_ups.ends(partitions, LOG_START, "read_uncommitted")
+        return {tp: start.offset for tp, start in found.items()}
 
     def end_offsets(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
-        found = look_up(self._connection, dict.fromkeys(partitions, OffsetSpec.latest()), isolation_level)
-        return {tp: EndOffset(info.offset, epoch_of(info.leader_epoch)) for tp, info in found.items()}
+        return self._look_ups.ends(partitions, LOG_END, isolation_level)
 
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
-        specs = {tp: OffsetSpec.for_timestamp(time_ms) for tp, time_ms in times_ms.items()}
-        found = look_up(self._connection, specs, isolation_level, by_time=True)
-        return {tp: info.offset for tp, info in found.items() if info.offset != NO_RECORD}
+        return self._look_ups.first_at_or_after(times_ms, isolation_level)
 
     def newest_timestamps(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
-        specs = dict.fromkeys(partitions, OffsetSpec.max_timestamp())
-        found = look_up(self._connection, specs, isolation_level, by_time=True)
-        return {tp: info.timestamp for tp, info in found.items() if info.offset != NO_RECORD}
+        return self._look_ups.newest_timestamps(partitions, isolation_level)
 
     def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
         return timestamp_types(self._connection, topics)

@@ -122,6 +122,19 @@ def group_settings(group_id: str, *, stable: bool, patience_s: float) -> dict[st
     }
 
 
+def look_up_settings(isolation_level: str) -> dict[str, Any]:
+    """What a consumer needs besides an admin client's settings to look up offsets, never joining a group.
+
+    A consumer without a group's name aborts the process. This one looks for the group's coordinator, and does nothing
+    with it: it needs no right on the group.
+    """
+    return {
+        "group.id": "airflow-kafka-offsets",
+        "enable.auto.commit": False,
+        "isolation.level": isolation_level,
+    }
+
+
 # What a transaction needs its own way (KIP-98), and what only speaks of records, of which it writes none.
 _NOT_FOR_TRANSACTIONS = {
     "acks",

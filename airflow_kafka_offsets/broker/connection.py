@@ -181,6 +181,10 @@ class Connection:
         """
         return self.ask_with(self._admin, what, question)
 
+    def admin(self) -> AdminClient:
+        """The admin client, for what another client's question has left open."""
+        return self._admin.current()
+
     def ask_with(self, clients: Clients[C], what: str, question: Callable[[C], T]) -> T:
         """The same, of other clients than the admin's."""
         self.contact()

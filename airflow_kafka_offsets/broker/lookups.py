@@ -1,88 +1,173 @@
 """Where the logs start and end, and where a time lies in them: ``ListOffsets``, in chunks.
 
-A look-up that nobody answered comes back as offset -1001 without an error (``rd_kafka_ListOffsets_response_merge``
-drops it), so each offset is checked. librdkafka's cost grows with the square of the partitions in one call.
+``offsets_for_times`` of a consumer that never joins a group takes -2 and -1 for a log's start and end, as the protocol
+does. It is several times as fast as the admin client's ``list_offsets``, which makes a future for each partition; only
+the newest timestamp needs that. librdkafka's cost grows with the square of the partitions in one call, hence chunks.
+
+An offset counts only if the partition's own error is absent and the broker did answer: where nobody does, the admin
+client gives -1001 without an error (``rd_kafka_ListOffsets_response_merge`` drops it), and the consumer what was asked.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from confluent_kafka import Consumer, KafkaException, TopicCollection
 from confluent_kafka import IsolationLevel as KafkaIsolationLevel
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks, to_kafka
-from airflow_kafka_offsets.broker.connection import Connection
+from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of, to_kafka
+from airflow_kafka_offsets.broker.config import look_up_settings
+from airflow_kafka_offsets.broker.connection import Clients, Connection
+from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 
-LOOK_UP_CHUNK = 500
-NO_RECORD = -1  # the answer of a timestamp look-up without a match; any other negative offset is no answer at all
-
-_ISOLATION = {
-    "read_uncommitted": KafkaIsolationLevel.READ_UNCOMMITTED,
-    "read_committed": KafkaIsolationLevel.READ_COMMITTED,
-}
+LOOK_UP_CHUNK = 250
+LOG_START, LOG_END, NO_RECORD = -2, -1, -1  # of the protocol: two questions, and the answer of a time without a match
+_WHAT, _RIGHT = "look up offsets", "Describe"
 
 
-def look_up(
-    connection: Connection,
-    specs: Mapping[TopicPartition, OffsetSpec],
-    isolation_level: IsolationLevel,
-    *,
-    by_time: bool = False,
-) -> dict[TopicPartition, Any]:
-    """The answer of each partition; with ``by_time``, one whose offset is ``NO_RECORD`` says that there is none."""
-    answers: dict[TopicPartition, Any] = {}
+class LookUpClient(Consumer):
+    """One that weak references can be made to; see ``connection.Clients``."""
 
-    def look(client: AdminClient) -> None:
-        futures: dict[TopicPartition, Future[Any]] = {}
-        for chunk in chunks([tp for tp in sorted(specs) if tp not in answers], LOOK_UP_CHUNK):
-            asked = client.list_offsets(
-                {to_kafka(tp): specs[tp] for tp in chunk},
-                isolation_level=_ISOLATION[isolation_level],
-                request_timeout=connection.attempt_s,
-            )
-            futures |= {TopicPartition(tp.topic, tp.partition): future for tp, future in asked.items()}
-        refusals = Refusals("look up offsets", connection, "Describe")
-        until = time.monotonic() + connection.attempt_s + 1
-        for tp, future in futures.items():
-            try:
-                info = future.result(max(0.0, until - time.monotonic()))
-            except KafkaException as error:
-                refusals.add(tp, error.args[0])
-                continue
-            except TimeoutError:
-                refusals.waiting[tp] = f"no answer within {connection.attempt_s:g} s"
-                continue
-            if info.offset >= 0 or (by_time and info.offset == NO_RECORD):
-                answers[tp] = info
-            else:
-                refusals.waiting[tp] = f"nobody answered (offset {info.offset} without an error)"
+
+class LookUps:
+    """Questions to the brokers of one cluster; a client for each isolation level, made when it is needed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._clients: dict[IsolationLevel, Clients[LookUpClient]] = {
+            "read_uncommitted": self._make_clients("read_uncommitted"),
+            "read_committed": self._make_clients("read_committed"),
+        }
+
+    def close(self) -> None:
+        for clients in self._clients.values():
+            clients.drop()
+
+    def ends(
+        self, partitions: Collection[TopicPartition], end: int, isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, EndOffset]:
+        """
+        :param end: ``LOG_START`` or ``LOG_END``.
+        """
+        found = self._ask(dict.fromkeys(partitions, end), isolation_level)
+        return {tp: EndOffset(answer.offset, epoch_of(answer.leader_epoch)) for tp, answer in found.items()}
+
+    def first_at_or_after(
+        self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        """Absent where no record is."""
+        found = self._ask(times_ms, isolation_level, by_time=True)
+        return {tp: answer.offset for tp, answer in found.items() if answer.offset != NO_RECORD}
+
+    def newest_timestamps(
+        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        """Absent where no record is."""
+        answers: dict[TopicPartition, Any] = {}
+
+        def look(client: AdminClient) -> None:
+            refusals = Refusals(_WHAT, self._connection, _RIGHT)
+            futures = _newest(client, _left(partitions, answers), isolation_level, self._connection.attempt_s)
+            until = time.monotonic() + self._connection.attempt_s + 1
+            for tp, future in futures.items():
+                try:
+                    answer = future.result(max(0.0, until - time.monotonic()))
+                except KafkaException as error:
+                    refusals.add(tp, error.args[0])
+                except TimeoutError:
+                    refusals.waiting[tp] = f"no answer within {self._connection.attempt_s:g} s"
+                else:
+                    if answer.offset >= NO_RECORD:
+                        answers[tp] = answer
+                    else:
+                        refusals.waiting[tp] = f"nobody answered (offset {answer.offset} without an error)"
+            self._settle(refusals)
+
+        if partitions:
+            self._connection.ask(_WHAT, look)
+        return {tp: answer.timestamp for tp, answer in answers.items() if answer.offset != NO_RECORD}
+
+    def _ask(
+        self, asked: Mapping[TopicPartition, int], isolation_level: IsolationLevel, *, by_time: bool = False
+    ) -> dict[TopicPartition, KafkaTopicPartition]:
+        answers: dict[TopicPartition, KafkaTopicPartition] = {}
+
+        def look(client: LookUpClient) -> None:
+            refusals = Refusals(_WHAT, self._connection, _RIGHT)
+            left = _left(asked, answers)
+            for chunk in chunks(left, LOOK_UP_CHUNK):
+                question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
+                try:
+                    found = client.offsets_for_times(question, timeout=self._connection.attempt_s)
+                except KafkaException as error:
+                    # The other chunks would have the same answer, and to wait for each takes time.
+                    refusals.add_all(_left(left, answers), error.args[0])
+                    break
+                for tp, answer in zip(chunk, found, strict=True):
+                    if answer.error is not None:
+                        refusals.add(tp, answer.error)
+                    elif _is_answer(answer, asked[tp], by_time=by_time):
+                        answers[tp] = answer
+                    else:
+                        refusals.waiting[tp] = f"nobody answered (offset {answer.offset} without an error)"
+            self._settle(refusals)
+
+        if asked:
+            self._connection.ask_with(self._clients[isolation_level], _WHAT, look)
+        return answers
+
+    def _settle(self, refusals: Refusals) -> None:
         refusals.raise_final()
         if refusals.waiting:
-            _name_the_cause(connection, client, refusals)
+            _name_the_cause(self._connection, refusals)
         refusals.settle()
 
-    if specs:
-        connection.ask("look up offsets", look)
-    return answers
+    def _make_clients(self, isolation_level: IsolationLevel) -> Clients[LookUpClient]:
+        connection = self._connection
+        settings = look_up_settings(isolation_level)
+        return Clients(lambda: connection.make(LookUpClient, {**connection.settings, **settings}))
 
 
-def _name_the_cause(connection: Connection, client: AdminClient, refusals: Refusals) -> None:
+def _left(partitions: Iterable[TopicPartition], answers: Collection[TopicPartition]) -> list[TopicPartition]:
+    return [tp for tp in sorted(partitions) if tp not in answers]
+
+
+def _is_answer(answer: KafkaTopicPartition, asked: int, *, by_time: bool) -> bool:
+    if answer.offset < 0:
+        return by_time and answer.offset == NO_RECORD
+    return answer.offset != asked or epoch_of(answer.leader_epoch) is not None
+
+
+def _newest(
+    client: AdminClient, partitions: list[TopicPartition], isolation_level: IsolationLevel, timeout_s: float
+) -> dict[TopicPartition, Future[Any]]:
+    level = KafkaIsolationLevel[isolation_level.upper()]
+    futures: dict[TopicPartition, Future[Any]] = {}
+    for chunk in chunks(partitions, LOOK_UP_CHUNK):
+        asked = {to_kafka(tp): OffsetSpec.max_timestamp() for tp in chunk}
+        answers = client.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
+        futures |= {TopicPartition(tp.topic, tp.partition): future for tp, future in answers.items()}
+    return futures
+
+
+def _name_the_cause(connection: Connection, refusals: Refusals) -> None:
     """One partition without a leader makes librdkafka wait, and then fail the whole call: then name that one alone.
 
     Where each has a leader, the brokers that were asked are named.
     """
+    client = connection.admin()
     try:
         metadata = client.list_topics(timeout=1.0)
     except KafkaException:
         return
     topics = metadata.topics
-    unseen, causes = [], Refusals("look up offsets", connection, "Describe")
+    unseen, causes = [], Refusals(_WHAT, connection, _RIGHT)
     for tp in refusals.waiting:
         assert isinstance(tp, TopicPartition)
         if tp.topic not in topics:

@@ -83,11 +83,10 @@ def draft(
     end_times = _look_up(request, cluster, partitions, request.bounded)
     start_times = _look_up(request, cluster, partitions, request.startup) if start.position is None else {}
     facts = _facts(request, description, snapshots, held, start)
-    facts = replace(facts, start_times=start_times, end_times=end_times)
+    facts = replace(facts, start_times=start_times, end_times=end_times, newest_timestamps=newest)
     stamped_by = _timestamp_types(request, cluster, topic_ids)
     judged = _judge_window(request, stamped_by, newest, snapshots, end_times)
-    planned = [replace(p, newest_timestamp=newest.get(p.topic_partition)) for p in resolve(request, facts)]
-    planned = cap(planned, request.limits.max_records, request.limits.max_records_per_partition)
+    planned = cap(resolve(request, facts), request.limits.max_records, request.limits.max_records_per_partition)
     ignored = _ignored(request, partitions)
     return OffsetPlan(
         cluster_id=description.cluster_id,

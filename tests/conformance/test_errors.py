@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker import connection, group_client
+from airflow_kafka_offsets.broker import connection, group_client, lookups
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -63,6 +63,20 @@ class Scripted:
         return {"orders": resolved(self._next())}
 
 
+class ScriptedLookUps(Scripted):
+    """The same of the consumer that looks up offsets."""
+
+    def poll(self, _timeout: float) -> None:  # type: ignore[override]
+        return None
+
+    def offsets_for_times(self, asked: list[KafkaTopicPartition], **_: object) -> list[Any]:
+        answer = self._next()
+        if isinstance(answer, int):  # librdkafka leaves the question in the place of the answer
+            error = KafkaError(answer)
+            return [SimpleNamespace(offset=tp.offset, leader_epoch=None, error=error) for tp in asked]
+        return [answer for _ in asked]
+
+
 class ScriptedGroup(Scripted):
     """The same of the consumer that a group's offsets are read by."""
 
@@ -80,6 +94,7 @@ class ScriptedGroup(Scripted):
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``scripted(answers…)`` is a cluster that gives them one after the other."""
     monkeypatch.setattr(connection, "AdminClient", Scripted)
+    monkeypatch.setattr(lookups, "LookUpClient", ScriptedLookUps)
     monkeypatch.setattr(group_client, "GroupClient", ScriptedGroup)
     monkeypatch.setattr(Scripted, "asked", 0)
 
@@ -90,8 +105,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
     return cluster
 
 
-def offset(value: int) -> object:
-    return SimpleNamespace(offset=value, leader_epoch=0)
+def offset(value: int, epoch: int | None = 0) -> object:
+    return SimpleNamespace(offset=value, leader_epoch=epoch, error=None)
 
 
 LATER = [
@@ -117,11 +132,15 @@ def test_L6_L7_one_that_never_answers_is_named_at_the_deadline(scripted: Any) ->
 
 
 def test_L8_a_missing_answer_is_never_taken_for_an_offset(scripted: Any) -> None:
-    """librdkafka gives -1001 without an error where nobody answered in time."""
+    """librdkafka gives -1001 without an error where nobody answered in time, or what it was asked."""
     with pytest.raises(ClusterUnavailable, match=r"orders\[0\]"):
         scripted(offset(-1001)).end_offsets([ORDERS], "read_uncommitted")
     with pytest.raises(ClusterUnavailable, match=r"orders\[0\]"):
         scripted(offset(-1001)).offsets_for_times({ORDERS: at(0)}, "read_uncommitted")
+    with pytest.raises(ClusterUnavailable, match=r"orders\[0\]"):
+        scripted(offset(at(0), epoch=None)).offsets_for_times({ORDERS: at(0)}, "read_uncommitted")
+    with pytest.raises(ClusterUnavailable, match=r"orders\[0\]"):
+        scripted(offset(-1001)).newest_timestamps([ORDERS], "read_uncommitted")
 
 
 @pytest.mark.parametrize(

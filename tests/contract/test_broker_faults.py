@@ -18,7 +18,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpe
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
-from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
+from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK, LookUpClient
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
     GroupActive,
@@ -240,7 +240,7 @@ def test_the_clients_default_is_not_the_isolation_level_of_a_committed_reader(
     transaction.abort()
 
 
-class Counting(AdminClient):
+class Counting(LookUpClient):
     """Counts the calls and the partitions in each of them."""
 
     calls: ClassVar[Counter[str]] = Counter()
@@ -250,9 +250,9 @@ class Counting(AdminClient):
         Counting.calls[name] += 1
         Counting.most[name] = max(Counting.most[name], partitions)
 
-    def list_offsets(self, asked: Any, **settings: Any) -> Any:
-        self._count("list_offsets", len(asked))
-        return super().list_offsets(asked, **settings)
+    def offsets_for_times(self, asked: Any, **settings: Any) -> Any:
+        self._count("offsets_for_times", len(asked))
+        return super().offsets_for_times(asked, **settings)
 
 
 def test_many_partitions_go_out_in_chunks(fragile: KafkaBroker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,14 +260,14 @@ def test_many_partitions_go_out_in_chunks(fragile: KafkaBroker, group: str, monk
     many = 2 * LOOK_UP_CHUNK + 1
     monkeypatch.setattr(Counting, "calls", Counter())
     monkeypatch.setattr(Counting, "most", Counter())
-    monkeypatch.setattr("airflow_kafka_offsets.broker.connection.AdminClient", Counting)
+    monkeypatch.setattr("airflow_kafka_offsets.broker.lookups.LookUpClient", Counting)
     topic = f"wide-{group}"
     fragile.create_topic(topic, many)
     with KafkaCluster(fragile.client_config) as cluster:
         assert set(cluster.log_start_offsets(tps(topic, many)).values()) == {0}
     fragile.delete_topic(topic)
-    assert Counting.calls == {"list_offsets": 3}
-    assert Counting.most["list_offsets"] == LOOK_UP_CHUNK
+    assert Counting.calls == {"offsets_for_times": 3}
+    assert Counting.most["offsets_for_times"] == LOOK_UP_CHUNK
 
 
 # Rights

@@ -138,13 +138,20 @@ class OffsetPlan:
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()
     vanished: tuple[str, ...] = ()
-    plan_id: str = field(default="", compare=False)
+    _plan_id: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         keys = [p.topic_partition for p in self.partitions]
         if keys != sorted(set(keys)):
             raise ValueError("a plan's partitions must be sorted and unique")
-        object.__setattr__(self, "plan_id", _digest(self))
+
+    @property
+    def plan_id(self) -> str:
+        """The digest of which records it reads, for which batch."""
+        if self._plan_id is None:
+            object.__setattr__(self, "_plan_id", _digest(self))
+        assert self._plan_id is not None
+        return self._plan_id
 
     @property
     def record_count_upper_bound(self) -> int:
@@ -183,8 +190,8 @@ def _digest(plan: OffsetPlan) -> str:
                 p.topic_partition.topic,
                 p.topic_partition.partition,
                 plan.topic_ids.get(p.topic_partition.topic),
-                p.start_offset,
-                p.end_offset,
+                p.range.start_offset,
+                p.range.end_offset,
             ]
             for p in plan.partitions
         ],

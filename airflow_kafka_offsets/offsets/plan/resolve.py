@@ -57,6 +57,7 @@ class Facts:
     :ivar recreated: topics that are another log than the position's; they start at their log start.
     :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
     :ivar end_times: the same for the bounded timestamp.
+    :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
     """
 
     snapshots: Mapping[TopicPartition, PartitionSnapshot]
@@ -66,6 +67,7 @@ class Facts:
     recreated: frozenset[str] = frozenset()
     start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
+    newest_timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 # ── the states of a start offset ──────────────────────────────────────────────────────────────────────────────────────
@@ -116,6 +118,7 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         lost=lost,
         skipped=skipped,
         continuity=_continuity(facts, tp, start.offset, snapshot),
+        newest_timestamp=facts.newest_timestamps.get(tp),
     )
 
 

@@ -110,10 +110,6 @@ def test_the_id_of_a_stored_plan_stays_what_it_is():
     assert PLAN.plan_id == "e557437ae0958c98f8ca8b59c34b579c"
 
 
-def test_an_id_cannot_be_given():
-    assert plan([FIRST], plan_id="mine").plan_id == plan([FIRST]).plan_id
-
-
 def test_a_plan_knows_how_much_there_is_to_read():
     assert (PLAN.record_count_upper_bound, PLAN.empty, PLAN.to_read()) == (6, False, [FIRST])
     assert (PLAN.lost, PLAN.skipped) == (2, 3)
