@@ -141,7 +141,7 @@ RULES = (
     Mutation("F5", DRAFT, "if position is None or request.policies.filter_restored_partitions:", "if position is None:"),
     Mutation("F6", POSITION, "offsets = {**inherited, **offsets}", "offsets = dict(offsets)"),
     Mutation("F7", RESOLVE, "    return position\n\n\ndef _from_mode", "    return Resolved(position.offset, position.reason)\n\n\ndef _from_mode"),
-    Mutation("F8", RESOLVE, "position=start.gone_on_from.offset if start.gone_on_from else start.offset", "position=start.gone_on_from.offset if start.gone_on_from else 0"),
+    Mutation("F8", RESOLVE, "position=known.offset if known else start.offset", "position=known.offset if known else 0"),
     Mutation("F9", DRAFT, "    positions = None\n    if position is not None:\n", "    positions = None\n    if position is not None and position.offsets:\n"),
     Mutation("F10", SPLITS, "            for partition in plan.to_read():", "            for partition in plan.to_read()[1:]:"),
     Mutation("F11", LOG, "            return Do(take=log.holder != me)", "            return PlanNext()"),

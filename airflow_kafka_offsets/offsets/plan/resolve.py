@@ -11,7 +11,7 @@ produced in between then lies at or past the end, and belongs to the next run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset
@@ -82,13 +82,12 @@ class NeedsReset:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A start within the log. ``gone_on_from``: the known offset that it came of, if one was known."""
+    """A start within the log."""
 
     offset: int
     reason: str
     lost: int = 0
     skipped: int = 0
-    gone_on_from: Known | None = None
 
 
 def resolve(request: PlanRequest, facts: Facts) -> list[PlannedPartition]:
@@ -101,7 +100,7 @@ def resolve(request: PlanRequest, facts: Facts) -> list[PlannedPartition]:
 
 def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedPartition:
     snapshot = facts.snapshots[tp]
-    start = _resolve_start(request, facts, tp, snapshot)
+    start, known = _resolve_start(request, facts, tp, snapshot)
     end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
     lost, skipped = jumped_over(start, facts.kept.get(tp), snapshot)
@@ -111,8 +110,8 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         start_reason=start.reason,
         end_reason=end_reason,
         log_start_offset=snapshot.log_start_offset,
-        position=start.gone_on_from.offset if start.gone_on_from else start.offset,
-        position_epoch=start.gone_on_from.leader_epoch if start.gone_on_from else None,
+        position=known.offset if known else start.offset,
+        position_epoch=known.leader_epoch if known else None,
         committed_offset=None if committed is None else committed.offset,
         leader_epoch=snapshot.leader_epoch,
         lost=lost,
@@ -147,17 +146,20 @@ def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: P
 # ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _resolve_start(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot) -> Resolved:
+def _resolve_start(
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
+) -> tuple[Resolved, Known | None]:
+    """The start, and the known offset that it came of, if one was known."""
     state: Known | NeedsReset | Resolved
     if facts.positions is not None and not request.window:
         state = _from_position(facts, facts.positions, tp, snapshot)
     else:
         state = _from_mode(request, facts, tp, snapshot)
     if isinstance(state, NeedsReset):
-        return _reset(request, tp, snapshot, state.reason)
+        return _reset(request, tp, snapshot, state.reason), None
     if isinstance(state, Known):
-        return replace(_validate(request, tp, snapshot, state), gone_on_from=state)
-    return state
+        return _validate(request, tp, snapshot, state), state
+    return state, None
 
 
 def _from_position(
