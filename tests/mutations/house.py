@@ -65,6 +65,7 @@ _CLAIMS = "offsets/window/test_claims"
 _COMPLETE = "offsets/window/test_complete"
 _ATTEMPTS = "stores/test_attempts"
 _STORED = "stores/test_pipeline_log"
+_PROGRESS = "tests/test_progress.py"
 _WORK_STORE = "tests/airflow/test_work_store.py"
 
 HOUSE = (
@@ -77,6 +78,10 @@ HOUSE = (
     Mutation("plan: splits are so many", CODEC, "    if not 0 < splits <= MOST_SPLITS:", "    if not 0 < splits:", "offsets/plan/test_codec"),
     Mutation("report: counts are not below zero", VERIFY, "        if not 0 <= self.offset_count <= self.row_count:", "        if False:", _VERIFY),
     Mutation("formats: an older version's store", LOG, '                "plan_id": plan_id,', '                "plan": plan_id,', "tests/golden"),
+    # long work
+    Mutation("progress: what is quick", "progress.py", "self._next = self._begun + QUIET_S", "self._next = self._begun", _PROGRESS),
+    Mutation("progress: once a second", "progress.py", "self._next = at + EVERY_S", "self._next = at", _PROGRESS),
+    Mutation("progress: the end", "progress.py", "if at < self._next and not is_last:", "if at < self._next:", _PROGRESS),
     # a batch's log
     Mutation("log: holder", LOG, "return taken[-1] if taken", "return taken[0] if taken", _LOGS),
     Mutation("log: next entry", LOG, "return self.plan_number + len(self.later) + 1", "return self.plan_number + len(self.later)", _LOGS),
