@@ -21,6 +21,7 @@ from airflow_kafka_offsets.broker.group_client import GroupClient, GroupRefused,
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition, by_topic
+from airflow_kafka_offsets.progress import Progress
 
 T = TypeVar("T")
 
@@ -78,6 +79,7 @@ def read_committed_offsets(
     :param stable: whether a pending transactional commit is waited for, or passed over.
     """
     answers: dict[TopicPartition, CommittedOffset | None] = {}
+    progress = Progress(f"read the offsets of group {group_id!r}", len(partitions))
 
     def look(client: GroupClient) -> None:
         refusals = Refusals(f"read offsets of group {group_id!r}", connection, "Describe")
@@ -91,6 +93,7 @@ def read_committed_offsets(
                     reading.take_what_is_stable(chunk, raised.args[0])
                     break  # the other chunks would have the same answer, and to wait for each takes time
                 reading.take_by_topic(chunk)
+            progress.add(len(chunk))
         refusals.settle()
 
     if partitions:
@@ -169,6 +172,7 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
     :raises ClusterUnavailable: with every partition that was not written; some may have been.
     """
     written: set[TopicPartition] = set()
+    progress = Progress(f"commit to group {group_id!r}", len(offsets))
     begun = False
 
     def left() -> list[TopicPartition]:
@@ -186,6 +190,7 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
             begun = True
             for chunk in chunks(left(), GROUP_CHUNK):
                 writing.write(chunk)
+                progress.add(len(chunk))
         except KafkaException as raised:
             _raise_denied(connection, group_id, raised.args[0], "commit to", "Read")
             refusals.add_all(left(), raised.args[0])

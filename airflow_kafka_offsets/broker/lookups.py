@@ -25,6 +25,7 @@ from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.progress import Progress
 
 LOOK_UP_CHUNK = 250
 LOG_START, LOG_END, NO_RECORD = -2, -1, -1  # of the protocol: two questions, and the answer of a time without a match
@@ -97,6 +98,7 @@ class LookUps:
         self, asked: Mapping[TopicPartition, int], isolation_level: IsolationLevel, *, by_time: bool = False
     ) -> dict[TopicPartition, KafkaTopicPartition]:
         answers: dict[TopicPartition, KafkaTopicPartition] = {}
+        progress = Progress(_WHAT, len(asked))
 
         def look(client: LookUpClient) -> None:
             refusals = Refusals(_WHAT, self._connection, _RIGHT)
@@ -116,6 +118,7 @@ class LookUps:
                         answers[tp] = answer
                     else:
                         refusals.waiting[tp] = f"nobody answered (offset {answer.offset} without an error)"
+                progress.add(len(chunk))
             self._settle(refusals)
 
         if asked:
