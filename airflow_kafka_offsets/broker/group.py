@@ -85,6 +85,7 @@ def read_committed_offsets(
         refusals = Refusals(f"read offsets of group {group_id!r}", connection, "Describe")
         reading = _Reading(client, answers, refusals)
         for chunk in chunks([tp for tp in sorted(partitions) if tp not in answers], GROUP_CHUNK):
+            before = len(answers)
             try:
                 reading.take(chunk)
             except KafkaException as raised:
@@ -93,7 +94,7 @@ def read_committed_offsets(
                     reading.take_what_is_stable(chunk, raised.args[0])
                     break  # the other chunks would have the same answer, and to wait for each takes time
                 reading.take_by_topic(chunk)
-            progress.add(len(chunk))
+            progress.add(len(answers) - before)
         refusals.settle()
 
     if partitions:
@@ -189,8 +190,9 @@ def write_offsets(connection: Connection, group_id: str, offsets: Mapping[TopicP
                 fetch(client, left()[:1])  # a commit that has to look for the coordinator first cannot be called off
             begun = True
             for chunk in chunks(left(), GROUP_CHUNK):
+                before = len(written)
                 writing.write(chunk)
-                progress.add(len(chunk))
+                progress.add(len(written) - before)
         except KafkaException as raised:
             _raise_denied(connection, group_id, raised.args[0], "commit to", "Read")
             refusals.add_all(left(), raised.args[0])

@@ -104,6 +104,7 @@ class LookUps:
             refusals = Refusals(_WHAT, self._connection, _RIGHT)
             left = _left(asked, answers)
             for chunk in chunks(left, LOOK_UP_CHUNK):
+                before = len(answers)
                 question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
                 try:
                     found = client.offsets_for_times(question, timeout=self._connection.attempt_s)
@@ -118,7 +119,7 @@ class LookUps:
                         answers[tp] = answer
                     else:
                         refusals.waiting[tp] = f"nobody answered (offset {answer.offset} without an error)"
-                progress.add(len(chunk))
+                progress.add(len(answers) - before)
             self._settle(refusals)
 
         if asked:
