@@ -29,6 +29,7 @@ from airflow_kafka_offsets.progress import Progress
 
 LOOK_UP_CHUNK = 250
 LOG_START, LOG_END, NO_RECORD = -2, -1, -1  # of the protocol: two questions, and the answer of a time without a match
+SECOND_LOOK_S = 1.0  # for the brokers that do answer, where one did not
 _WHAT, _RIGHT = "look up offsets", "Describe"
 
 
@@ -70,24 +71,13 @@ class LookUps:
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
         """Absent where no record is."""
+        specs, timeout_s = dict.fromkeys(partitions, OffsetSpec.max_timestamp()), self._connection.attempt_s
         answers: dict[TopicPartition, Any] = {}
 
         def look(client: AdminClient) -> None:
             refusals = Refusals(_WHAT, self._connection, _RIGHT)
-            futures = _newest(client, _left(partitions, answers), isolation_level, self._connection.attempt_s)
-            until = time.monotonic() + self._connection.attempt_s + 1
-            for tp, future in futures.items():
-                try:
-                    answer = future.result(max(0.0, until - time.monotonic()))
-                except KafkaException as error:
-                    refusals.add(tp, error.args[0])
-                except TimeoutError:
-                    refusals.waiting[tp] = f"no answer within {self._connection.attempt_s:g} s"
-                else:
-                    if answer.offset >= NO_RECORD:
-                        answers[tp] = answer
-                    else:
-                        refusals.waiting[tp] = f"nobody answered (offset {answer.offset} without an error)"
+            left = {tp: specs[tp] for tp in _left(specs, answers)}
+            answers.update(_one_by_one(client, left, isolation_level, timeout_s, refusals, by_time=True))
             self._settle(refusals)
 
         if partitions:
@@ -96,29 +86,33 @@ class LookUps:
 
     def _ask(
         self, asked: Mapping[TopicPartition, int], isolation_level: IsolationLevel, *, by_time: bool = False
-    ) -> dict[TopicPartition, KafkaTopicPartition]:
-        answers: dict[TopicPartition, KafkaTopicPartition] = {}
+    ) -> dict[TopicPartition, Any]:
+        answers: dict[TopicPartition, Any] = {}
         progress = Progress(_WHAT, len(asked))
 
         def look(client: LookUpClient) -> None:
             refusals = Refusals(_WHAT, self._connection, _RIGHT)
-            left = _left(asked, answers)
-            for chunk in chunks(left, LOOK_UP_CHUNK):
+            for chunk in chunks(_left(asked, answers), LOOK_UP_CHUNK):
                 before = len(answers)
                 question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
                 try:
                     found = client.offsets_for_times(question, timeout=self._connection.attempt_s)
-                except KafkaException as error:
-                    # The other chunks would have the same answer, and to wait for each takes time.
-                    refusals.add_all(_left(left, answers), error.args[0])
-                    break
+                except KafkaException:
+                    # One broker that does not answer takes the others' answers along, of this chunk and of each later.
+                    specs = {tp: _spec(asked[tp]) for tp in _left(asked, answers)}
+                    admin = self._connection.admin()
+                    answered = _one_by_one(admin, specs, isolation_level, SECOND_LOOK_S, refusals, by_time=by_time)
+                    answers.update(answered)
+                    self._settle(refusals)
+                    self._clients[isolation_level].drop()  # it would go on asking who did not answer
+                    return
                 for tp, answer in zip(chunk, found, strict=True):
                     if answer.error is not None:
                         refusals.add(tp, answer.error)
                     elif _is_answer(answer, asked[tp], by_time=by_time):
                         answers[tp] = answer
                     else:
-                        refusals.waiting[tp] = f"nobody answered (offset {answer.offset} without an error)"
+                        refusals.waiting[tp] = _nobody(answer)
                 progress.add(len(answers) - before)
             self._settle(refusals)
 
@@ -148,16 +142,46 @@ def _is_answer(answer: KafkaTopicPartition, asked: int, *, by_time: bool) -> boo
     return answer.offset != asked or epoch_of(answer.leader_epoch) is not None
 
 
-def _newest(
-    client: AdminClient, partitions: list[TopicPartition], isolation_level: IsolationLevel, timeout_s: float
-) -> dict[TopicPartition, Future[Any]]:
+def _nobody(answer: Any) -> str:
+    return f"nobody answered (offset {answer.offset} without an error)"
+
+
+def _spec(asked: int) -> OffsetSpec:
+    known: dict[int, OffsetSpec] = {LOG_START: OffsetSpec.earliest(), LOG_END: OffsetSpec.latest()}
+    return known.get(asked) or OffsetSpec.for_timestamp(asked)
+
+
+def _one_by_one(
+    client: AdminClient,
+    specs: Mapping[TopicPartition, OffsetSpec],
+    isolation_level: IsolationLevel,
+    timeout_s: float,
+    refusals: Refusals,
+    *,
+    by_time: bool,
+) -> dict[TopicPartition, Any]:
+    """The answer of each partition that has one; the others are in ``refusals``."""
     level = KafkaIsolationLevel[isolation_level.upper()]
     futures: dict[TopicPartition, Future[Any]] = {}
-    for chunk in chunks(partitions, LOOK_UP_CHUNK):
-        asked = {to_kafka(tp): OffsetSpec.max_timestamp() for tp in chunk}
-        answers = client.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
-        futures |= {TopicPartition(tp.topic, tp.partition): future for tp, future in answers.items()}
-    return futures
+    for chunk in chunks(specs, LOOK_UP_CHUNK):
+        asked = {to_kafka(tp): specs[tp] for tp in chunk}
+        found = client.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
+        futures |= {TopicPartition(tp.topic, tp.partition): future for tp, future in found.items()}
+    answers = {}
+    until = time.monotonic() + timeout_s + 1
+    for tp, future in futures.items():
+        try:
+            answer = future.result(max(0.0, until - time.monotonic()))
+        except KafkaException as error:
+            refusals.add(tp, error.args[0])
+        except TimeoutError:
+            refusals.waiting[tp] = f"no answer within {timeout_s:g} s"
+        else:
+            if answer.offset >= 0 or (by_time and answer.offset == NO_RECORD):
+                answers[tp] = answer
+            else:
+                refusals.waiting[tp] = _nobody(answer)
+    return answers
 
 
 def _name_the_cause(connection: Connection, refusals: Refusals) -> None:

@@ -431,7 +431,7 @@ HOUSE = (
     Mutation("broker: stable", OFFSETS, "look, stable=stable)", "look, stable=False)", "tests/contract/test_cluster_contract.py"),
     Mutation("broker: no answer", LOOKUPS, "elif _is_answer(answer, asked[tp], by_time=by_time):", "elif True:", "tests/contract/test_cluster_contract.py tests/conformance/test_errors.py"),
     Mutation("broker: the question is no answer", LOOKUPS, "return answer.offset != asked or epoch_of(answer.leader_epoch) is not None", "return True", "tests/conformance/test_errors.py"),
-    Mutation("broker: newest timestamps", LOOKUPS, "if answer.offset >= NO_RECORD:", "if True:", "tests/conformance/test_errors.py"),
+    Mutation("broker: newest timestamps", LOOKUPS, "if answer.offset >= 0 or (by_time and answer.offset == NO_RECORD):", "if True:", "tests/conformance/test_errors.py"),
     Mutation("broker: error of a look-up", LOOKUPS, "if answer.error is not None:", "if False:", "tests/conformance/test_errors.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     # connections that fail, on a broker with a listener of each kind
