@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench-store fuzz mutate docs format \
+.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-store fuzz mutate docs format \
   lock clean
 
 UV_VERSION := 0.13.8
@@ -89,6 +89,18 @@ soak: setup ## twenty minutes of scheduled runs with faults on S3 and a secured 
 test-matrix: setup ## the core path on each Airflow, Python, Kafka and Spark; docs/compatibility.md anew; ROWS= names some
 	$(BIN)/python -m pytest -q --rows "$(ROWS)" $(MATRIX)
 
+# What is measured beside this package is no part of .venv.
+.bench/.stamp: benchmarks/requirements.lock .venv/.stamp
+	rm -rf .bench
+	$(UV) pip install --quiet --python $(BIN)/python --target .bench --require-hashes -r benchmarks/requirements.lock
+	@touch .bench/.stamp
+
+# Half an hour on two cores; SIZES="100 1000" for fewer partitions.
+SIZES ?= 100 1000 10000 50000
+
+bench: .bench/.stamp ## look-ups, plans and commits beside raw requests and other ways; benchmarks/results anew
+	@PYTHONPATH=.bench:. $(BIN)/python -m benchmarks.bench --sizes $(SIZES)
+
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py
 
@@ -114,6 +126,6 @@ lock: setup ## requirements.lock anew from pyproject.toml
 	  --no-emit-index-url --no-header -o requirements.lock
 
 clean: ## everything that was made here, except what is in the user's cache
-	rm -rf .venv .matrix build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .bench .matrix build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
 	  spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

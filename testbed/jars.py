@@ -115,6 +115,14 @@ def s3a_committer_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "s3a-committers-4.0.0", pinned("s3a-committers"), "Spark's cloud committers 4.0.0", say=say)
 
 
+def kafka_tools_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Kafka's command line has besides :func:`broker_jars`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "kafka-tools-4.1.1", pinned("kafka-tools"), "Kafka's command line 4.1.1 (1 MB, once)", say=say)
+
+
 def livy_jars(java: Java, say: Say = silent) -> list[Path]:
     """The jars of a Livy 0.7.1 that runs batches; for :mod:`testbed.livy`.
 

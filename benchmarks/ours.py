@@ -1,0 +1,82 @@
+"""What is measured of this package, called as its users do. Whoever renames something there edits only this file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.model import CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.offsets.request.scope import TopicPattern
+from airflow_kafka_offsets.pipeline.plan import Asker, plan_batch
+from airflow_kafka_offsets.pipeline.preview import plan_offsets
+from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+
+ALL_TOPICS = "t[0-9]+"
+
+
+class Ours:
+    """The look-ups over one client that stays, and whole plans by a new one each, as a task has it."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._config = {"bootstrap.servers": bootstrap_servers}
+        self.cluster = KafkaCluster(self._config, attempt_s=60.0)
+        self.partitions: list[TopicPartition] = self.discover()
+
+    def discover(self) -> list[TopicPartition]:
+        return self.cluster.describe(TopicPattern(ALL_TOPICS, False)).partitions()
+
+    def log_starts(self) -> int:
+        return len(self.cluster.log_start_offsets(self.partitions))
+
+    def ends(self) -> int:
+        return len(self.cluster.end_offsets(self.partitions, "read_uncommitted"))
+
+    def at(self, time_ms: int) -> int:
+        return len(self.cluster.offsets_for_times(dict.fromkeys(self.partitions, time_ms), "read_uncommitted"))
+
+    def committed(self, group: str) -> int:
+        return len(self.cluster.committed(group, self.partitions))
+
+    def commit(self, group: str, metadata: str = "") -> None:
+        with self.cluster.open_commit(group, "compare") as commit:
+            commit.send(dict.fromkeys(self.partitions, CommittedOffset(0, None, metadata)))
+            commit.commit()
+
+    def plan(self, group: str) -> OffsetPlan:
+        """Topics, log starts, ends, what the group holds; each partition decided."""
+        return plan_offsets(self._config, topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest")
+
+    def plan_and_options(self, group: str) -> int:
+        """The plan, its JSON, and the options of Spark's source."""
+        plan = self.plan(group)
+        return len(json.dumps(plan_to_dict(plan))) + sum(map(len, spark_options(plan.partitions).values()))
+
+    def resolve(self, group: str, folder: Path) -> int:
+        """What the resolve task does: the plan, on record in a work store on this disk, and the group's marks."""
+        given = RequestParameters(
+            topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest", checkpoint_id=str(time.time_ns())
+        )
+        request = request_for(self._config, given, Occasion(time.time_ns() // 1_000_000))
+        run = RunKey("bench", str(time.time_ns()), "resolve")
+        pipeline = PipelineLog(open_store(str(folder)), request.scope.checkpoint_id or "")
+        with KafkaCluster(self._config, attempt_s=60.0) as cluster:
+            return len(plan_batch(Asker(request, run, pipeline, cluster, NoAirflow())).splits)
+
+
+def only_plan(arguments: Sequence[str]) -> None:
+    """A process of its own, for its memory: servers and group, or nothing for the idle interpreter."""
+    if arguments:
+        servers, group = arguments
+        config = {"bootstrap.servers": servers}
+        plan = plan_offsets(config, topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest")
+        print(len(json.dumps(plan_to_dict(plan))))

@@ -1,0 +1,32 @@
+"""What the benchmark holds everything against answers as the package does."""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from benchmarks.floor import LOG_END, LOG_START, Floor
+from testbed.broker import KafkaBroker
+from tests.cluster.commits import commit
+from tests.conftest import unique_name
+
+TIME_MS = 1_700_000_000_000
+
+
+def test_the_floor_s_requests_have_the_answers_that_the_package_has(broker: KafkaBroker) -> None:
+    topic, group = unique_name("topic"), unique_name("group")
+    broker.create_topic(topic, 3)
+    broker.produce(topic, [(number % 3, None, b"x", TIME_MS + number) for number in range(7)])
+    broker.delete_records({(topic, 0): 1})
+    partitions = [TopicPartition(topic, number) for number in range(3)]
+    with KafkaCluster(broker.client_config) as cluster, Floor(broker.bootstrap_servers) as floor:
+        leaders = {tp: leader for tp, leader in floor.metadata().items() if tp[0] == topic}
+        assert sorted(leaders) == partitions
+        assert floor.offsets(leaders, LOG_START) == cluster.log_start_offsets(partitions)
+        ends = cluster.end_offsets(partitions, "read_uncommitted")
+        assert floor.offsets(leaders, LOG_END) == {tp: end.offset for tp, end in ends.items()}
+        at = dict.fromkeys(partitions, TIME_MS + 2)
+        assert floor.offsets(leaders, TIME_MS + 2) == cluster.offsets_for_times(at, "read_uncommitted")
+        commit(cluster, group, {partitions[0]: CommittedOffset(2)})
+        assert floor.committed(group, partitions) == {partitions[0]: 2, partitions[1]: -1, partitions[2]: -1}
+        floor.commit(group, dict.fromkeys(partitions, 1), "mark")
+        assert cluster.committed(group, partitions) == dict.fromkeys(partitions, CommittedOffset(1, None, "mark"))
