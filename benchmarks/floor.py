@@ -1,8 +1,8 @@
 """The protocol's floor: Kafka's own requests over plain sockets, one to each broker, built, parsed and nothing else.
 
 What a look-up of this many partitions costs whoever asks. Written first and then left alone: everything else is
-measured as a multiple of it. It retries nothing and checks each error code. The versions are the last ones whose encoding has no
-tagged fields; Kafka 3.9 to 4.x speak them. Format: https://kafka.apache.org/protocol
+measured as a multiple of it. It retries nothing and checks each error code. The versions are the last ones whose
+encoding has no tagged fields; Kafka 3.9 to 4.x speak them. Format: https://kafka.apache.org/protocol
 """
 
 from __future__ import annotations

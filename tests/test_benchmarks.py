@@ -28,5 +28,5 @@ def test_the_floor_s_requests_have_the_answers_that_the_package_has(broker: Kafk
         assert floor.offsets(leaders, TIME_MS + 2) == cluster.offsets_for_times(at, "read_uncommitted")
         commit(cluster, group, {partitions[0]: CommittedOffset(2)})
         assert floor.committed(group, partitions) == {partitions[0]: 2, partitions[1]: -1, partitions[2]: -1}
-        floor.commit(group, dict.fromkeys(partitions, 1), "mark")
+        floor.commit(group, dict.fromkeys(partitions, 1), "mark\0")
         assert cluster.committed(group, partitions) == dict.fromkeys(partitions, CommittedOffset(1, None, "mark"))

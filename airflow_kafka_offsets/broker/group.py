@@ -159,8 +159,20 @@ class _Reading:
 def _committed(found: Any) -> CommittedOffset | None:
     if found.offset < 0:  # -1001, librdkafka's "no offset stored"
         return None
-    # confluent-kafka writes a NUL behind the metadata, and reads up to the first one; other clients read it, too.
-    return CommittedOffset(found.offset, epoch_of(found.leader_epoch), found.metadata or "")
+    return CommittedOffset(found.offset, epoch_of(found.leader_epoch), _metadata_of(found))
+
+
+def _metadata_of(found: Any) -> str:
+    """What this package wrote, as it wrote it. Of other clients', what is no text is nothing.
+
+    confluent-kafka writes a NUL behind the metadata, and reads up to the first one; other clients read it, too. Where
+    one wrote none, librdkafka's copy has no end (``rd_kafka_topic_partition_copy``), and whatever comes after it in
+    memory is read along: it is compared with marks, and must never be shown.
+    """
+    try:
+        return found.metadata or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 # ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

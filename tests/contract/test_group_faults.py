@@ -23,7 +23,9 @@ from airflow_kafka_offsets.broker.config import MAX_GROUP_ID_BYTES, group_id_pro
 from airflow_kafka_offsets.broker.group import GROUP_CHUNK
 from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest
+from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from benchmarks.floor import Floor
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
 from testbed.kafka_proxy import OFFSET_COMMIT, OFFSET_FETCH, Deed, Exchange, KafkaProxy, Moment
@@ -346,6 +348,19 @@ def test_many_partitions_go_out_in_chunks(
     with KafkaCluster(broker.client_config) as cluster:
         assert cluster.all_committed(group) == commits
     broker.delete_topic(wide)
+
+
+def test_what_another_client_wrote_beside_an_offset_is_no_error_and_no_mark(broker: KafkaBroker, group: str) -> None:
+    """librdkafka hands over the metadata without an end: what comes after it in memory is read, too."""
+    topic = f"wide-{group}"
+    broker.create_topic(topic, 200)
+    tps = [TopicPartition(topic, number) for number in range(200)]
+    with Floor(broker.bootstrap_servers) as java_s_client, KafkaCluster(broker.client_config) as cluster:
+        for size in range(1, 60):
+            java_s_client.commit(group, dict.fromkeys(tps, 7), "é" * size)
+            held = cluster.committed(group, tps)
+            assert {commit.offset for commit in held.values()} == {7}
+            assert not any(map(Mark.of, held.values()))
 
 
 def test_everything_that_a_group_holds_is_found_without_being_asked_for_by_name(

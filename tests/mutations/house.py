@@ -433,6 +433,7 @@ HOUSE = (
     Mutation("broker: the question is no answer", LOOKUPS, "return answer.offset != asked or epoch_of(answer.leader_epoch) is not None", "return True", "tests/conformance/test_errors.py"),
     Mutation("broker: newest timestamps", LOOKUPS, "if answer.offset >= 0 or (by_time and answer.offset == NO_RECORD):", "if True:", "tests/conformance/test_errors.py"),
     Mutation("broker: error of a look-up", LOOKUPS, "if answer.error is not None:", "if False:", "tests/conformance/test_errors.py"),
+    Mutation("broker: metadata of others", OFFSETS, "    except UnicodeDecodeError:\n", "    except KeyError:\n", "tests/contract/test_group_faults.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     # connections that fail, on a broker with a listener of each kind
     Mutation("outside: TLS", LISTENER, "fits = (has_tls, bool(mechanisms)) == (tls, sasl)", "fits = bool(mechanisms) == sasl", "tests/contract/test_secured_brokers.py"),
