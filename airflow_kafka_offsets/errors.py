@@ -54,7 +54,10 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 DOCS_URL: str | None = None
-"""Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository."""
+"""Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository.
+
+``make address URL=https://…`` sets it, and with it README's links and the package's metadata.
+"""
 
 CLIENT_SETTINGS = "bootstrap.servers, security.protocol and the credentials"
 """What to look at where nobody answers. The command line names the option that they come from in its place."""
@@ -64,7 +67,7 @@ _SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first fe
 
 def docs_page(name: str) -> str:
     """Where a person finds a page of the docs."""
-    return f"docs/{name}.md" if DOCS_URL is None else f"{DOCS_URL}/{name}"
+    return f"docs/{name}.md" if DOCS_URL is None else f"{DOCS_URL}/{name.removesuffix('README')}"
 
 
 def where_explained(code: str) -> str:
