@@ -82,9 +82,10 @@ def test_the_source_has_what_builds_the_wheel_and_none_of_the_test_s_leftovers(b
     with tarfile.open(next(built.glob("*.tar.gz"))) as source:
         names = {name.partition("/")[2] for name in source.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", f"{PACKAGE}/py.typed"} <= names
-    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     shipped = ("benchmarks", "dags", "docs", "testbed", "tests")
-    assert {file for file in kept if file.startswith(tuple(f"{folder}/" for folder in shipped))} - names == set()
+    files = [path for folder in shipped for path in (ROOT / folder).rglob("*.*") if path.is_file()]
+    left_out = {"node_modules", "__pycache__"}
+    assert {str(path.relative_to(ROOT)) for path in files if not left_out & set(path.parts)} - names == set()
     first = {name.partition("/")[0] for name in names if name}
     assert first <= {
         *(PACKAGE, f"{PACKAGE}.egg-info", "LICENSE", "README.md", "PKG-INFO", "pyproject.toml", "setup.cfg", *shipped),
