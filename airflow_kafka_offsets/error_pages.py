@@ -360,7 +360,7 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         (
             "Clear the run from its Spark task on: Spark writes the batch again, into the same place. In "
             "Airflow: the Spark task, *Clear*, with *Downstream*; or `airflow tasks clear DAG --task-regex "
-            "spark --downstream --start-date TIME --end-date TIME`. Cost: Spark reads the batch again.",
+            "spark --downstream --start-date 2026-11-22 --end-date 2026-11-23`. Cost: Spark reads the batch again.",
             "If rows are missing or doubled each time: the job drops or multiplies records, by a filter or a "
             "join. Persist what was read and return `batch.scanned`, or correct the job. Cost: a report of the "
             "scan does not say what was written.",
