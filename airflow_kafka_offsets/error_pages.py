@@ -178,8 +178,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             + " goes on from the group's offsets. Cost: if the group was set back, the records in between are "
             "read again, and readers of the output find them twice; if it was set forward, they are left "
             "out.",
-            "To move a pipeline on purpose, the next time: `kafka-offsets reset` says before what would be read twice or "
-            "left out. Cost: none.",
+            "To move a pipeline on purpose, the next time: `kafka-offsets reset` says before what would be read "
+            "twice or left out. Cost: none.",
             "If another consumer uses the group: give one of the two a `group_id` of its own. Cost: the "
             "pipeline's default name has the group in it; give the old one as `checkpoint_id`, so that its "
             "position stays.",
