@@ -7,8 +7,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-store fuzz mutate docs format \
-  lock clean
+.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-store fuzz mutate docs \
+  pictures address format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -77,7 +77,7 @@ test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the
 	$(BIN)/python -m pytest $(SYSTEM)
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
 
-quickstart-test: setup ## README's quickstart as it is printed: the built wheel, a fresh environment, rows on disk
+quickstart-test: setup ## docs/first-batch.md as it is printed: the built wheel, a fresh environment, rows on disk
 	$(BIN)/python -m pytest tests/quickstart
 
 test-faults: setup ## every row of the fault matrix, on real Kafka, Spark and Airflow; docs/fault-matrix.md anew
@@ -113,19 +113,37 @@ fuzz: setup ## bad input everywhere that it is parsed: many examples
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations
 
-docs: setup ## docs/conformance.md anew from docs/rules.toml and the tests; docs/errors anew from error_pages.py
+docs: setup .venv-docs/.stamp ## the site in site/, and before it the pages that are made of the code and the tests
 	$(BIN)/python -m tests.conformance.document
 	$(BIN)/python -m tests.errors.document
+	$(BIN)/python -m tests.docs.command_line
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	$(BIN)/python -m tests.docs.built site
+
+address: setup ## where the site is on the web, in the code, README and the package's metadata: make address URL=https://…
+	$(BIN)/python -m tests.docs.address "$(URL)"
+
+.venv-docs/.stamp: docs/requirements.lock .venv/.stamp
+	$(UV) venv --quiet --clear --python $(BIN)/python .venv-docs
+	$(UV) pip install --quiet --python .venv-docs/bin/python --require-hashes -r docs/requirements.lock
+	@touch $@
+
+pictures: setup ## docs/pictures/*.svg anew from *.d2; needs Node.js with npm
+	npm ci --no-audit --no-fund --prefix docs/pictures
+	node docs/pictures/draw.mjs
 
 format: setup ## what ruff can put right
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: setup ## requirements.lock anew from pyproject.toml
+lock: setup ## requirements.lock and docs/requirements.lock anew from pyproject.toml
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -o requirements.lock
+	$(UV) pip compile --group docs --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -o docs/requirements.lock
 
 clean: ## everything that was made here, except what is in the user's cache
-	rm -rf .venv .bench .matrix build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .venv-docs site docs/pictures/node_modules .bench .matrix build dist *.egg-info .pytest_cache .mypy_cache \
+	  .ruff_cache .hypothesis .import_linter_cache \
 	  spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,7 +19,7 @@ class ErrorPage:
 
     :ivar meaning: what happened, what was not done because of it, and why it is refused.
     :ivar look: commands and places that show more.
-    :ivar ways: each way out, and what it costs.
+    :ivar ways: each way out with its command, and at its end what it costs: ``Cost: …``.
     """
 
     meaning: str
@@ -38,6 +38,12 @@ _PARTITIONS = (
 _VERIFY = "`kafka-offsets verify --checkpoint-id PIPELINE --batch NUMBER` shows each split and what speaks against it."
 _PLAN = "`kafka-offsets plan`, with the DAG's parameters, shows what the next run would read. It writes nothing."
 
+
+def _in_the_conf(words: str) -> str:
+    """How a person tells one run what to do; the run does what the red one left."""
+    return f"`airflow dags trigger DAG --conf '{{\"kafka_offsets\": {{{words}}}}}'`"
+
+
 PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
     # ── the request ───────────────────────────────────────────────────────────────────────────────────────────────────
     errors.InvalidRequest: ErrorPage(
@@ -48,8 +54,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             _PLAN,
         ),
         (
-            "Correct the parameter in the DAG, in the run's conf (`kafka_offsets`), or on the command line.",
-            "If the message names `auto.offset.reset`, `group.id` or `isolation.level`, the Kafka connection has it.",
+            "Correct the parameter in the DAG, in the run's conf (`kafka_offsets`), or on the command line. "
+            "Then clear the task. Cost: none.",
+            "If the message names `auto.offset.reset`, `group.id` or `isolation.level`, the Kafka connection "
+            "has it: correct it there, or give the parameter of that name. Cost: the connection's other users "
+            "see the change.",
         ),
     ),
     # ── topics and records ────────────────────────────────────────────────────────────────────────────────────────────
@@ -58,19 +67,23 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "offsets that this pipeline has kept mean nothing in it: to go on from them would skip records.",
         (_PARTITIONS, _SHOW),
         (
-            '`on_recreated="earliest"`: read the new topic from its start. Give it for one run in its conf, or in the '
-            "DAG if topics are re-created often.",
-            "If the topic should not have been re-created: restore it, with its records, under another name, and point "
-            "the pipeline at that one.",
+            _in_the_conf('"on_recreated": "earliest"')
+            + ' reads the new topic from its start. In the DAG, `on_recreated="earliest"` does so each time. '
+            "Cost: what was unread of the old topic is gone with it.",
+            "If the topic should not have been re-created: restore its records under another name, and point "
+            "the pipeline at that one. Cost: a restore, and a change of the DAG.",
         ),
     ),
     errors.TopicVanished: ErrorPage(
-        "`topic_pattern` finds a topic no more that this pipeline has read. It was deleted, or this client may not see "
-        "it any more. Without this refusal its unread records would be left out in silence.",
+        "`topic_pattern` does not find a topic any more that this pipeline has read. It was deleted, or this client may "
+        "not see it any more. Without this refusal its unread records would be left out in silence.",
         (_PARTITIONS, _SHOW),
         (
-            "If an ACL is missing: grant Describe and Read on the topic.",
-            '`on_topic_vanished="ignore"`: go on without it. Its offsets are kept.',
+            "If an ACL is missing, grant it: `kafka-acls --add --allow-principal User:NAME --operation Read "
+            "--topic TOPIC`. Read implies Describe. Cost: none.",
+            _in_the_conf('"on_topic_vanished": "ignore"')
+            + " goes on without it. Its offsets are kept. Cost: its unread records are not read, unless it "
+            "comes back.",
         ),
     ),
     errors.DataLoss: ErrorPage(
@@ -78,10 +91,16 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "log was cut after an unclean leader election. The message says how many, for each partition.",
         (_PARTITIONS, _SHOW),
         (
-            '`on_data_loss="advance"`: start at the oldest record that is left. What is gone is counted as lost.',
-            '`on_data_loss="reset"`: do what `auto_offset_reset` says. `latest` also skips what is still there.',
-            "Restore the records first, from a mirror or a backup, and clear the task.",
-            "A longer `retention.ms` on the topic, or more frequent runs, keep it from coming back.",
+            _in_the_conf('"on_data_loss": "advance"')
+            + " starts at the oldest record that is left. Cost: what is gone stays lost; it is counted as "
+            "lost.",
+            _in_the_conf('"on_data_loss": "reset"')
+            + " does what `auto_offset_reset` says. Cost: with `latest` it also skips what is still there; "
+            "both are counted.",
+            "Restore the records first, from a mirror or a backup, and clear the task. Cost: a restore; "
+            "retention goes on meanwhile.",
+            "To keep it from coming back: a longer `retention.ms` (`kafka-configs --alter --topic TOPIC "
+            "--add-config retention.ms=MS`), or more frequent runs. Cost: disk space of the brokers.",
         ),
     ),
     errors.ClusterChanged: ErrorPage(
@@ -89,10 +108,13 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "cluster mean nothing in another. Nothing was planned.",
         ("Compare the connection's `bootstrap.servers` with those of before.", _SHOW),
         (
-            "If the connection is wrong: correct it.",
-            '`on_cluster_changed="earliest"`: the cluster was replaced; read the new one from its log starts.',
-            '`on_cluster_changed="adopt-group"`: the cluster was mirrored: go on at the group\'s offsets there, which '
-            "mirroring tools translate.",
+            "If the connection is wrong: correct its `bootstrap.servers`, and clear the task. Cost: none.",
+            _in_the_conf('"on_cluster_changed": "earliest"')
+            + " for a cluster that was replaced: reads the new one from its log starts. Cost: records that "
+            "were copied there and had been read before are read again, and are in the output twice.",
+            _in_the_conf('"on_cluster_changed": "adopt-group"')
+            + " for a cluster that was mirrored: goes on at the group's offsets there, which mirroring tools "
+            "translate. Cost: translated offsets are often a little behind; those records are read again.",
         ),
     ),
     errors.NothingToDiscover: ErrorPage(
@@ -100,10 +122,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "way, or this client may not see it.",
         (_PARTITIONS, "`kafka-topics --list` shows what this client may see, with the same credentials."),
         (
-            "Correct the name or the pattern. A pattern has to match the whole name.",
-            "Grant Describe on the topic.",
-            "If it is created later: put a `PartitionDiscoverySensor` before the resolve task. `kafka_spark_batch` has "
-            "one.",
+            "Correct the name or the pattern. A pattern has to match the whole name. Cost: none.",
+            "Grant Describe: `kafka-acls --add --allow-principal User:NAME --operation Describe --topic "
+            "TOPIC`. Cost: none.",
+            "If it is created later: put a `PartitionDiscoverySensor` before the resolve task. "
+            '`kafka_spark_batch` has one; `sensor={"timeout": 3600}` makes it wait longer. Cost: the run waits.',
         ),
     ),
     errors.EndBeforeStart: ErrorPage(
@@ -111,8 +134,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "that exists, and not before it begins.",
         (_PARTITIONS, _PLAN),
         (
-            "Correct `bounded_offsets`, or commit a later end where `bounded_mode` is `group-offsets`.",
-            "If the end is still to come: run later.",
+            "Correct `bounded_offsets`, or commit a later end where `bounded_mode` is `group-offsets`. Cost: none.",
+            "If the end is still to come: run later. Cost: the run is late.",
         ),
     ),
     errors.WindowIncomplete: ErrorPage(
@@ -120,9 +143,12 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "records of before its end may still arrive.",
         (_PLAN, _PARTITIONS),
         (
-            "Run later, or put a `WindowCompleteSensor` before the resolve task: it waits by the same rule.",
-            "If a partition is silent for good: lower `idle_timeout`.",
-            "`require_complete_window=False`: read what is there. What arrives later is then in no window.",
+            "Run later, or put a `WindowCompleteSensor` before the resolve task: it waits by the same rule. "
+            "Cost: the run is late.",
+            "If a partition is silent for good: lower `idle_timeout`. Cost: a producer that is later than that "
+            "is in no window.",
+            "Say `require_complete_window=False`: read what is there. Cost: what arrives later is in no "
+            "window; the next plan counts it as `late`.",
         ),
     ),
     # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,9 +157,13 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "that means: Kafka's own default, `latest`, would skip all records that are there.",
         (_LAG, _PARTITIONS),
         (
-            '`startup_mode="earliest-offset"` or `auto_offset_reset="earliest"`: read everything that is there.',
-            '`startup_mode="latest-offset"` or `auto_offset_reset="latest"`: skip what is there. The plan counts it.',
-            "Commit a start for the group: `kafka-consumer-groups --reset-offsets`.",
+            'Set `startup_mode="earliest-offset"` or `auto_offset_reset="earliest"`: read everything that is '
+            "there. Cost: the first batch may be large; `max_records` limits it.",
+            'Set `startup_mode="latest-offset"` or `auto_offset_reset="latest"`: begin with what comes. Cost: '
+            "what is there is skipped; the plan counts it.",
+            "Commit a start for the group, before the pipeline's first batch: `kafka-consumer-groups "
+            "--reset-offsets --group GROUP --topic TOPIC --to-datetime TIME --execute`. Cost: what is before "
+            "it is not read.",
         ),
     ),
     errors.GroupMoved: ErrorPage(
@@ -141,12 +171,18 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "consumer uses it. They were not overwritten.",
         (_LAG, _SHOW),
         (
-            '`{"kafka_offsets": {"on_group_moved": "keep-checkpoint"}}` as the conf of a run: go on from the '
-            "pipeline's own position; set the group to it. Nothing is lost or read twice.",
-            'The same with `"adopt-group"`: go on from the group\'s offsets. If the group was set back, the records in '
-            "between are read again, and readers of the output find them twice; if it was set forward, they are left "
-            "out. `kafka-offsets reset` is the way that says so before.",
-            "If another consumer uses the group: give one of the two a `group_id` of its own.",
+            _in_the_conf('"on_group_moved": "keep-checkpoint"')
+            + " goes on from the pipeline's own position, and sets the group to it. Cost: none for this "
+            "pipeline; whoever moved the group finds it moved back.",
+            _in_the_conf('"on_group_moved": "adopt-group"')
+            + " goes on from the group's offsets. Cost: if the group was set back, the records in between are "
+            "read again, and readers of the output find them twice; if it was set forward, they are left "
+            "out.",
+            "To move a pipeline on purpose, the next time: `kafka-offsets reset` says before what would be read "
+            "twice or left out. Cost: none.",
+            "If another consumer uses the group: give one of the two a `group_id` of its own. Cost: the "
+            "pipeline's default name has the group in it; give the old one as `checkpoint_id`, so that its "
+            "position stays.",
         ),
     ),
     errors.GroupActive: ErrorPage(
@@ -154,10 +190,14 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "would commit their own on top.",
         ("`kafka-consumer-groups --describe --group GROUP --members` shows who they are.", _LAG),
         (
-            "Stop that consumer, then clear the task.",
-            "If it is gone already: retry when its session is over (`session.timeout.ms`, 45 s by default). Until then "
-            "a consumer that crashed is a member, and so is a static one (`group.instance.id`) that was stopped.",
-            "Give this pipeline a `group_id` of its own.",
+            "Stop that consumer, then clear the task. Cost: that consumer stands still.",
+            "If it is gone already: retry when its session is over (`session.timeout.ms`, 45 s by default). "
+            "Until then a consumer that crashed is a member, and so is a static one (`group.instance.id`) that "
+            "was stopped. Cost: a minute.",
+            "If the batch is committed and only the group cannot follow: do nothing; the next run lets it "
+            "follow. Cost: lag monitors show an old position until then.",
+            "Give this pipeline a `group_id` of its own, and the old name as `checkpoint_id`. Cost: lag "
+            "monitors have to watch another group.",
         ),
     ),
     errors.AnotherPipeline: ErrorPage(
@@ -165,8 +205,10 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "pipeline under an earlier name: its default name is made of the group, the DAG and the task.",
         (_LAG, "`kafka-offsets pipelines` lists the pipelines that the work store has."),
         (
-            "If the DAG or the task was renamed: give the resolve task the `checkpoint_id` that the message names.",
-            "If these are two pipelines: give this one a `group_id` of its own.",
+            "If the DAG or the task was renamed: give the resolve task the `checkpoint_id` that the message "
+            "names. Cost: none; the position goes on.",
+            "If these are two pipelines: give this one a `group_id` of its own. Cost: its startup mode decides "
+            "where it begins.",
         ),
     ),
     errors.CommitConflict: ErrorPage(
@@ -174,8 +216,9 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "the later one win. Nothing was half-written.",
         (_LAG, "Look for another pipeline, or a second run, that commits to the same group."),
         (
-            "Let the task be tried again: it compares the group with the position once more.",
-            "Two pipelines on one group: give each a `group_id` of its own.",
+            "Let the task be tried again: it compares the group with the position once more. Cost: none.",
+            "If two pipelines share the group: give each a `group_id` of its own, and the old name as "
+            "`checkpoint_id`. Cost: lag monitors have to watch another group.",
         ),
     ),
     # ── the log of batches ────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,8 +226,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "The work store has no pipeline, no batch or no offset by that name.",
         ("`kafka-offsets pipelines` lists the pipelines that the work store has.", _SHOW),
         (
-            "Correct the name. A resolve task inside of a task group is `group.resolve`.",
-            "Name the work store that the pipeline uses: `--work-store`.",
+            "Correct the name. A resolve task inside of a task group is `group.resolve`. Cost: none.",
+            "Name the work store that the pipeline uses: `kafka-offsets pipelines --work-store URI`. Cost: none.",
         ),
     ),
     errors.WorkStoreLost: ErrorPage(
@@ -193,9 +236,12 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "them twice.",
         ("`kafka-offsets pipelines` lists what the work store has.", _LAG),
         (
-            "If `checkpoint_id` or `work_store` was changed: set it back.",
-            "Restore the work store from a backup.",
-            'Trigger a run with the conf `{"kafka_offsets": {"restart": true}}`: the startup mode decides once more.',
+            "If `checkpoint_id` or `work_store` was changed: set it back, and clear the task. Cost: none.",
+            "Restore the work store from a backup, and clear the task. Cost: batches since the backup are read "
+            "again, if the group does not tell of them.",
+            _in_the_conf('"restart": true')
+            + " lets the startup mode decide once more. Cost: with `earliest-offset` records are read again "
+            "under new keys, and are in the output twice; with `latest-offset` they are skipped.",
         ),
     ),
     errors.StoreBehindGroup: ErrorPage(
@@ -203,9 +249,13 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "copy: it was restored from a backup, or two stores are in use.",
         (_SHOW, _LAG),
         (
-            "Restore the newest copy of the work store.",
-            '`on_group_moved="adopt-group"`: go on from the group. Nothing is read twice.',
-            '`on_group_moved="keep-checkpoint"`: go on from the work store. What the lost batches read is read again.',
+            "Restore the newest copy of the work store, and clear the task. Cost: none.",
+            _in_the_conf('"on_group_moved": "adopt-group"')
+            + " goes on from the group. Nothing is read twice. Cost: the log has no record of the batches in "
+            "between.",
+            _in_the_conf('"on_group_moved": "keep-checkpoint"')
+            + " goes on from the work store. Cost: what the lost batches read is read again, and is in the "
+            "output twice.",
         ),
     ),
     errors.AnotherAirflow: ErrorPage(
@@ -213,9 +263,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "store would do each other's batches. Nothing was planned or committed.",
         (_SHOW, "`[kafka_offsets] instance` names an Airflow; by default that is its base URL."),
         (
-            "If both are in use: give this Airflow a work store and a `group_id` of its own.",
-            '`on_another_airflow="take-over"`, once: this Airflow takes the other\'s place.',
-            "If only the base URL was changed: set `[kafka_offsets] instance` to the old name.",
+            "If both are in use: give this Airflow a work store and a `group_id` of its own. Cost: its startup "
+            "mode decides where it begins.",
+            _in_the_conf('"on_another_airflow": "take-over"')
+            + " once: this Airflow takes the other's place. Cost: the other one is then refused.",
+            "If only the base URL was changed: set `[kafka_offsets] instance` to the old name. Cost: none.",
         ),
     ),
     errors.OverlappingRun: ErrorPage(
@@ -223,8 +275,9 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "without a worker slot, for as long as `overlap_timeout` says.",
         ("Open the run that the message names in Airflow.", _SHOW),
         (
-            "Wait: it ends when that run ends.",
-            "If that run is stuck: mark it as failed. The next try takes the batch over.",
+            "Wait: it ends when that run ends. Cost: none; the wait takes no worker slot.",
+            "If that run is stuck: mark it as failed in Airflow. The next try takes the batch over. Cost: what "
+            "its Spark job has read is read again.",
         ),
     ),
     errors.BatchClosed: ErrorPage(
@@ -232,8 +285,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "planned anew or skipped, and only as long as it is not committed. A window can be planned anew at any time.",
         (_SHOW,),
         (
-            "To write a committed batch again: clear its run.",
-            "To skip: name the key of the unfinished batch, which `kafka-offsets show` prints.",
+            "To write a committed batch again: clear its run (`kafka-offsets redo --kafka-config-id "
+            "kafka_default --checkpoint-id PIPELINE --batch NUMBER` names it). Cost: Spark reads the batch "
+            "again.",
+            "To skip: name the key of the unfinished batch, which `kafka-offsets show --checkpoint-id "
+            "PIPELINE` prints. Cost: what is skipped is not read.",
         ),
     ),
     errors.ResetRefused: ErrorPage(
@@ -242,10 +298,12 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "be read and written again.",
         (_SHOW, "Leave out `--execute`: the command then shows each partition before and after."),
         (
-            "An unfinished batch: let the next run finish it, or `kafka-offsets skip --batch KEY`, then reset.",
-            "A batch without records, of a reset that was cut off: `kafka-offsets commit --batch KEY --execute`.",
-            "Back over records: `--allow-duplicates`. Readers of the same output then find these records twice; remove "
-            "the old rows first, or give the pipeline another output.",
+            "An unfinished batch: let the next run finish it, or `kafka-offsets skip --checkpoint-id PIPELINE "
+            "--batch KEY --execute`, then reset. Cost: a skip leaves its records out.",
+            "A batch without records, of a reset that was cut off: `kafka-offsets commit --kafka-config-id "
+            "kafka_default --checkpoint-id PIPELINE --batch KEY --execute`. Cost: none.",
+            "Back over records: add `--allow-duplicates`. Cost: readers of the same output find these records "
+            "twice; remove the old rows first, or give the pipeline another output.",
         ),
     ),
     errors.BatchGone: ErrorPage(
@@ -253,9 +311,11 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "group was adopted. Its output was left as it is.",
         (_SHOW, "The message names the output that has its rows."),
         (
-            "Mark the run as successful.",
-            "To read the records once more: use a window, with both bounds as times, and an output of its own.",
-            "A longer `--keep`, or `[kafka_offsets] retention_days`, keeps batches for as long as runs are cleared.",
+            "Mark the run as successful. Cost: none; its rows are there.",
+            "To read the records once more: use a window, with both bounds as times, and an output of its own. "
+            "Cost: they are in two outputs; only what Kafka still has is read.",
+            "To keep it from coming back: a longer `--keep`, or `[kafka_offsets] retention_days`. Cost: a few "
+            "small objects a batch.",
         ),
     ),
     errors.WindowOverlaps: ErrorPage(
@@ -263,10 +323,12 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "count them twice.",
         ("`kafka-offsets show --checkpoint-id PIPELINE --windows` lists the pipeline's windows.",),
         (
-            "To write the other window again: clear its run.",
-            "To do without it: `kafka-offsets skip --window NAME`.",
-            "For a second purpose: use a `checkpoint_id` and an output of its own.",
-            "If two runs planned in the same moment: try again.",
+            "To write the other window again: clear its run. Cost: Spark reads it again.",
+            "To do without it: `kafka-offsets skip --checkpoint-id PIPELINE --window NAME --execute`, then "
+            "clear its run. Cost: its rows are removed from the output.",
+            "For a second purpose: use a `checkpoint_id` and an output of its own. Cost: the records are in "
+            "two outputs.",
+            "If two runs planned in the same moment: try again. Cost: none.",
         ),
     ),
     errors.OutputTaken: ErrorPage(
@@ -274,8 +336,10 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "Its readers would find records twice.",
         ("`kafka-offsets release-output --output-name OUTPUT` shows whose it is. It is a dry run.",),
         (
-            "Give this pipeline an output of its own.",
-            "If the owner is no longer used: `kafka-offsets release-output --output-name OUTPUT --execute`.",
+            "Give this pipeline an output of its own. Cost: none.",
+            "If the owner is no longer used: `kafka-offsets release-output --output-name OUTPUT --execute`. "
+            "Cost: if it is used after all, its next run is refused; and records that both have read are there "
+            "twice.",
         ),
     ),
     errors.UnknownOutput: ErrorPage(
@@ -283,8 +347,9 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "written under a log that is lost or older, and this batch may repeat their records. Nothing was written.",
         (_SHOW, "The message names their keys: rows with that `kafka_batch`."),
         (
-            "Remove those rows from the output, then clear the Spark task.",
-            "Give this pipeline another output.",
+            "Remove those rows from the output, then clear the Spark task. Cost: rows whose records Kafka no "
+            "longer has are gone for good; keep a copy until the batch is committed.",
+            "Give this pipeline another output. Cost: readers have two places.",
         ),
     ),
     # ── reads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,25 +358,33 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "rows are not the batch's records. Nothing was committed, so no record is lost.",
         (_VERIFY, "The Spark driver's log says how its job ended."),
         (
-            "Clear the run from its Spark task on: Spark writes the batch again, into the same place.",
-            "If rows are missing or doubled each time: the job drops or multiplies records, by a filter or a join. "
-            "Persist what was read and return `batch.scanned`, or correct the job.",
-            "If the job makes no reports at all: `require_report=False`. The commit then trusts that Spark succeeded.",
+            "Clear the run from its Spark task on: Spark writes the batch again, into the same place. In "
+            "Airflow: the Spark task, *Clear*, with *Downstream*; or `airflow tasks clear DAG --task-regex "
+            "spark --downstream --start-date 2026-11-22 --end-date 2026-11-23`. Cost: Spark reads the batch again.",
+            "If rows are missing or doubled each time: the job drops or multiplies records, by a filter or a "
+            "join. Persist what was read and return `batch.scanned`, or correct the job. Cost: a report of the "
+            "scan does not say what was written.",
+            "If the job makes no reports at all: `require_report=False`. Cost: the commit then trusts that "
+            "Spark succeeded.",
         ),
     ),
     errors.PlanReplaced: ErrorPage(
         "A Spark job, or a commit, works by a plan that its batch does not have any more. The batch was planned anew "
         "meanwhile, by a person or because records were gone. The old plan read and committed nothing.",
         (_SHOW,),
-        ("Clear the run's resolve task: Spark and commit then run with the batch's plan.",),
+        (
+            "Clear the run's resolve task with what comes after it: Spark and commit then run with the batch's "
+            "plan. Cost: Spark reads the batch again.",
+        ),
     ),
     errors.LateAttempt: ErrorPage(
         "A Spark job finds that another attempt has taken its place at the same split. It was taken for dead, and was "
         "only slow. If it had not begun to write, there is nothing to do. If it had, the split counts as not verified.",
         (_VERIFY,),
         (
-            "If nothing was written: nothing. The newer attempt does the split.",
-            "If the message says that rows of both may be there: clear the run from its Spark task on.",
+            "If nothing was written: do nothing. The newer attempt does the split. Cost: none.",
+            "If the message says that rows of both may be there: clear the run from its Spark task on. Cost: "
+            "Spark reads the batch again.",
         ),
     ),
     errors.FormerDriverRuns: ErrorPage(
@@ -319,8 +392,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "new driver writes, so the new one was not started.",
         ("Open the driver that the message names in Spark's own UI.",),
         (
-            "Let the task's retries wait until it has ended.",
-            "Kill that driver, then clear the Spark task.",
+            "Let the task's retries wait until it has ended. Cost: the run is late.",
+            "Kill that driver, then clear the Spark task. Cost: what it has read is read again.",
         ),
     ),
     # ── what does not answer ──────────────────────────────────────────────────────────────────────────────────────────
@@ -333,17 +406,18 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "not, SASL or not, why its certificate is not trusted), or what `oauth_cb` said when it gave no token.",
         ),
         (
-            "Check the address, `security.protocol` and the credentials. If the message says what to set them to, set "
-            "them in the Kafka connection.",
-            "If there was no token: see the token server's log. The callback is asked again for ten seconds, then the "
-            "task is tried again.",
-            'If the message begins with "Spark cannot ask", it is Spark\'s client that was not let in. It was given '
-            "the Kafka connection of the resolve task, or what `kafka=` of the Spark task names. `unable to find valid "
-            "certification path`: the CA is missing (`ssl.ca.location`). `Timed out waiting for a node assignment`: "
-            "nobody answers, or the listener speaks TLS and `security.protocol` says otherwise. docs/secured-kafka.md "
-            "has the settings.",
-            "Check that the brokers are up, that every partition has a leader, and that this machine reaches all of "
-            "them (`advertised.listeners`), then clear the task.",
+            "Check the address, `security.protocol` and the credentials. If the message says what to set them "
+            "to, set them in the Kafka connection. Cost: none.",
+            "If there was no token: see the token server's log. The callback is asked again for ten seconds, "
+            "then the task is tried again. Cost: the run is late.",
+            'If the message begins with "Spark cannot ask", it is Spark\'s client that was not let in. It was '
+            "given the Kafka connection of the resolve task, or what `kafka=` of the Spark task names. `unable "
+            "to find valid certification path`: the CA is missing (`ssl.ca.location`). `Timed out waiting for "
+            "a node assignment`: nobody answers, or the listener speaks TLS and `security.protocol` says "
+            "otherwise. docs/secured-kafka.md has the settings. Cost: none.",
+            "Check that the brokers are up, that every partition has a leader (`kafka-topics --describe "
+            "--unavailable-partitions`), and that this machine reaches all of them (`advertised.listeners`), "
+            "then clear the task. Cost: the run is late.",
         ),
     ),
     errors.NotAuthorized: ErrorPage(
@@ -353,26 +427,32 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         ("`kafka-acls --list --principal User:NAME` shows the rights of a principal.",),
         (
             "Grant the right that the message names: `kafka-acls --add --allow-principal User:NAME --operation "
-            "Describe --topic TOPIC`.",
-            "Spark needs Read on the topics and nothing on the group. Its principal is the one of the Kafka connection "
-            "that `kafka=` of the Spark task names; by default that of the resolve task.",
-            'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless the '
-            "startup mode reads it.",
+            "Describe --topic TOPIC`. Cost: none.",
+            "If Spark lacks it: it needs Read on the topics and nothing on the group. Its principal is the one "
+            "of the Kafka connection that `kafka=` of the Spark task names; by default that of the resolve "
+            "task. Cost: none.",
+            'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless '
+            "the startup mode reads it. Cost: lag monitors see nothing.",
         ),
     ),
     errors.CommitUnsettled: ErrorPage(
         "Kafka's answer to a commit of offsets was an error that leaves open whether they arrived. The log of batches "
         "says what is committed; only what the group holds is not known.",
         (_LAG,),
-        ("Let the task be tried again: it compares the group with the position, and writes what is missing.",),
+        (
+            "Let the task be tried again: it compares the group with the position, and writes what is missing. "
+            "Cost: none.",
+        ),
     ),
     errors.StoreUnavailable: ErrorPage(
         "The work store could not be read or written: no credentials, no such bucket, no route, a missing package, or "
         "a folder that this machine does not have.",
         ("`kafka-offsets pipelines --work-store URI`, on the same machine, asks the store the same way.",),
         (
-            "Do what the message says: it names the object, and what the store has answered.",
-            "A local folder works on one machine: set `[kafka_offsets] work_store` to a place that all workers reach.",
+            "Do what the message says: it names the object, and what the store has answered. Then clear the "
+            "task. Cost: none.",
+            "A local folder works on one machine: set `[kafka_offsets] work_store` to a place that all workers "
+            "reach. Cost: copy the old folder there first, or the position is lost.",
         ),
     ),
     errors.StoreDamaged: ErrorPage(
@@ -380,8 +460,9 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "a digest, so this is never taken for a valid one.",
         ("The message names the object.", "`kafka-offsets pipelines` shows which pipelines can be read."),
         (
-            "Restore the object, or the whole store, from a backup.",
-            "If a newer version wrote it: run that version here too.",
+            "Restore the object, or the whole store, from a backup. Cost: batches since the backup are read "
+            "again, if the group does not tell of them.",
+            "If a newer version wrote it: run that version here too. Cost: none.",
         ),
     ),
 }

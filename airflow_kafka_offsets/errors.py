@@ -17,7 +17,7 @@
     │   ├── ResetRefused                      a position cannot be set now, or not without a further word
     │   ├── GroupMoved                        somebody else wrote offsets to the group
     │   ├── GroupActive                       the group has live members
-    │   ├── AnotherPipeline                   the group is the one of another pipeline
+    │   ├── AnotherPipeline                   the group belongs to another pipeline
     │   ├── AnotherAirflow                    another Airflow works on this pipeline
     │   ├── WorkStoreLost                     Airflow knows earlier runs, and the work store does not
     │   ├── StoreBehindGroup                  the group knows a later batch than the work store
@@ -26,7 +26,7 @@
     │   ├── BatchGone                         a run's batch was cleaned away, or passed by
     │   ├── WindowOverlaps                    another window of the pipeline has records of this one
     │   ├── WindowIncomplete                  records may still arrive inside of a window that must be complete
-    │   ├── OutputTaken                       the output is the one of another pipeline
+    │   ├── OutputTaken                       the output belongs to another pipeline
     │   ├── UnknownOutput                     the output holds batches that the log does not know
     │   ├── PlanReplaced                      a job or a commit of a plan that its batch does not have any more
     │   ├── LateAttempt                       a Spark job has written after another one took its place
@@ -54,7 +54,10 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 DOCS_URL: str | None = None
-"""Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository."""
+"""Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository.
+
+``make address URL=https://…`` sets it, and with it README's links and the package's metadata.
+"""
 
 CLIENT_SETTINGS = "bootstrap.servers, security.protocol and the credentials"
 """What to look at where nobody answers. The command line names the option that they come from in its place."""
@@ -64,7 +67,7 @@ _SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first fe
 
 def docs_page(name: str) -> str:
     """Where a person finds a page of the docs."""
-    return f"docs/{name}.md" if DOCS_URL is None else f"{DOCS_URL}/{name}"
+    return f"docs/{name}.md" if DOCS_URL is None else f"{DOCS_URL}/{name.removesuffix('README')}"
 
 
 def where_explained(code: str) -> str:
@@ -300,7 +303,7 @@ class AnotherAirflow(RefusedError):
     @property
     def message(self) -> str:
         return (
-            f"Pipeline {self.pipeline!r} is the one of Airflow {self.other} ({self.where}); this is Airflow "
+            f"Pipeline {self.pipeline!r} belongs to Airflow {self.other} ({self.where}); this is Airflow "
             f"{self.mine}. Two would do each other's batches. Nothing was planned.\n"
             "Give this Airflow a work store and a group_id of its own. If it takes the other's place: "
             'on_another_airflow="take-over", once. ([kafka_offsets] instance names an Airflow; default: its base URL.)'
@@ -453,7 +456,7 @@ class WindowOverlaps(RefusedError):
 
 @dataclass(eq=False)
 class OutputTaken(RefusedError):
-    """The output is the one of another pipeline, or of the other kind of batches of this one."""
+    """The output belongs to another pipeline, or of the other kind of batches of this one."""
 
     code = "AKO-309"
 
@@ -464,7 +467,7 @@ class OutputTaken(RefusedError):
     @property
     def message(self) -> str:
         return (
-            f"Output {self.output} is the one of {self.owner}, and {self.asker} would write there too: its readers "
+            f"Output {self.output} belongs to {self.owner}, and {self.asker} would write there too: its readers "
             "would find records twice.\n"
             "Give each an output of its own. If the owner is no longer used: kafka-offsets release-output "
             f"--output-name {self.output} --execute."
@@ -592,7 +595,7 @@ class NotAuthorized(ClusterUnavailable):
 
 
 class CommitUnsettled(ClusterUnavailable):
-    """The answer to a commit was an error that leaves open whether it arrived. To compare once more finds out."""
+    """The answer to a commit was an error that leaves open whether it arrived. A retry compares, and finds out."""
 
     code = "AKO-503"
 

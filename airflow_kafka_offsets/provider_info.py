@@ -14,8 +14,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-kafka-offsets",
         "name": "Kafka offsets",
-        "description": "Flink's Kafka offset rules for Airflow: frozen plans, verified reads and safe commits "
-        "around Spark batches.",
+        "description": "Run Kafka-to-Spark batch jobs from Airflow without losing or double-reading records.",
         "integrations": [{"integration-name": integration, "external-doc-url": "", "tags": ["software"]}],
         "operators": [
             {
@@ -73,9 +72,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "retention_days": {
-                        "description": "How many days `kafka-offsets clean` keeps what a rule does not need any more, "
-                        "where it is not told by --keep. Default: nothing is removed without --keep. Give more days "
-                        "than anybody clears an old run.",
+                        "description": "How many days of batches `kafka-offsets clean` keeps, without --keep. "
+                        "Default: nothing is removed without --keep. Give more days than anybody clears an old run.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "90",

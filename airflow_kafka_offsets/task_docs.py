@@ -42,6 +42,6 @@ LAG_DOC = _task_doc(
     "log",
 )
 WINDOW_DOC = _task_doc(
-    "Waits until no more records of before the window's end are to be expected, in any partition. It reads nothing.",
+    "Waits until no partition is expected to get more records from before the window's end. It reads nothing.",
     "windows",
 )

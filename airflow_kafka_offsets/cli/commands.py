@@ -73,11 +73,11 @@ _PIPELINE = replace(OF_FIELD["checkpoint_id"], help="the pipeline; kafka-offsets
 _BATCH_OF_RUN = (
     replace(_PIPELINE, help="the pipeline; default: group_id/dag_id/task_id"),
     Option("batch", "the batch: its number, its key, or a window's name", {"metavar": "KEY"}, WHICH_BATCH),
-    Option("dag_id", "in the place of --batch: the run that did it, with --run-id and --task-id", group=WHICH_BATCH),
+    Option("dag_id", "instead of --batch: the run that did it, with --run-id and --task-id", group=WHICH_BATCH),
     Option("run_id", "the run", group=WHICH_BATCH),
     Option("task_id", "the resolve task, with its task group: orders.resolve", group=WHICH_BATCH),
     Option("map_index", "of a mapped resolve task", NUMBER, WHICH_BATCH),
-    replace(OF_FIELD["group_id"], help="the pipeline's group, in the place of --checkpoint-id"),
+    replace(OF_FIELD["group_id"], help="the pipeline's group, instead of --checkpoint-id"),
     _STORE,
 )
 _EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", FLAG)
@@ -122,7 +122,7 @@ COMMANDS = (
     Command(
         "lag",
         "standing",
-        "How far a group is, in each partition, and who wrote its commits; of all its topics where none are named",
+        "How far a group is in each partition, and who wrote its offsets; without topics, in all of its own",
         "lag --kafka-config-id kafka_default --group-id orders-to-lake",
         (
             *_CLUSTER,
@@ -146,7 +146,7 @@ COMMANDS = (
     Command(
         "show",
         "history",
-        "A batch and its log in words: the newest, the one that is named, or the last few",
+        "A batch and its log in words: the newest batch, one that you name, or the last few",
         "show --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --history 5",
         (
             _PIPELINE,
@@ -157,7 +157,7 @@ COMMANDS = (
                 WHICH_BATCH,
             ),
             Option("history", "the last N in a line each", NUMBER, WHICH_BATCH),
-            Option("windows", "the pipeline's windows in a line each, in the place of its batches", FLAG, WHICH_BATCH),
+            Option("windows", "the pipeline's windows in a line each, instead of its batches", FLAG, WHICH_BATCH),
             _STORE,
             _OUTPUT,
         ),
@@ -177,7 +177,11 @@ COMMANDS = (
         (
             *_CLUSTER,
             *_BATCH_OF_RUN,
-            Option("no_require_report", "for jobs that make no read report: you vouch for the read", FLAG),
+            Option(
+                "no_require_report",
+                "for jobs that make no read report: the commit then trusts that they succeeded",
+                FLAG,
+            ),
             _EXECUTE,
             _OUTPUT,
         ),
@@ -191,9 +195,7 @@ COMMANDS = (
         (
             _PIPELINE,
             Option("batch", "the key of the unfinished batch", {"metavar": "KEY"}, WHICH_BATCH),
-            Option(
-                "window", "the name or the key of a window, in the place of --batch", {"metavar": "NAME"}, WHICH_BATCH
-            ),
+            Option("window", "the name or the key of a window, instead of --batch", {"metavar": "NAME"}, WHICH_BATCH),
             Option(
                 "past", "only up to this offset, inclusive: orders-3:4711,…; default: all", {"metavar": "T-P:OFFSET"}
             ),
@@ -259,7 +261,7 @@ COMMANDS = (
     Command(
         "explain",
         "explaining",
-        "The page of an error: what it means, how to look, each way out; without a code, all of them in a line each",
+        "The page of an error: what it means, how to look, each way out; without a code, a line for each error",
         "explain AKO-101",
         (Option("code", "AKO-101, or TopicRecreated", {"nargs": "?"}, positional=True), _OUTPUT),
     ),
@@ -268,7 +270,7 @@ COMMANDS = (
 COMPLETION = Command(
     "completion",
     "completing",
-    "Print what makes your shell complete this command's words",
+    "Print the completion script for your shell",
     "completion bash",
     (Option("shell", "which shell", {"choices": ("bash", "zsh", "fish")}, positional=True),),
 )

@@ -94,7 +94,7 @@ def _java_options(java: Mapping[str, str], configured: Mapping[str, str]) -> dic
 
 
 def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with each PEM file's text in the place of its path: no executor needs the file.
+    """The settings with each PEM file's text instead of its path: no executor needs the file.
 
     :raises InvalidRequest: naming each file that cannot be read.
     """

@@ -48,10 +48,11 @@ def kafka_spark_batch(
 ) -> TaskGroup:
     """A task group: wait for partitions → for the window → resolve → Spark, a job a split → ``before_commit`` → commit.
 
-    With nothing to read, Spark is not started and the group is still renewed. With something to read, no matching
-    report means no commit. A skipped resolve skips the commit.
+    If there is nothing to read, Spark is not started, and the group's offsets are written again so that they do not
+    expire. If there is something to read, it is committed only with matching reports. If resolve is skipped, so is the
+    commit.
 
-    Who writes is one of ``sink``, ``application`` and ``submit``; ``submit`` may have a ``sink``.
+    Give one of ``sink``, ``application`` and ``submit``; ``submit`` may have a ``sink``.
 
     :param name: the task group's ``group_id``, as ``TaskGroup`` takes it. Its tasks are ``wait_for_partitions``,
         ``wait_for_window``, ``resolve``, ``spark`` and ``commit``. (``group_id=`` is the consumer group.)
@@ -59,7 +60,7 @@ def kafka_spark_batch(
         See :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`.
     :param application: a PySpark job of your own, which calls :func:`airflow_kafka_offsets.spark.for_each_batch`.
     :param submit: a callable that makes the mapped task from the resolve task's output, one list of
-        ``application_args`` for each split; in the place of ``SparkSubmitPlanOperator``: docs/submitting.md. With a
+        ``application_args`` for each split; instead of ``SparkSubmitPlanOperator``: docs/submitting.md. With a
         ``sink``, what it starts is the job that is in this package.
     :param spark: further arguments of ``SparkSubmitPlanOperator`` (``conn_id``, ``conf``, ``packages``, …). Spark reads
         with the resolve task's Kafka connection; ``{"kafka": "kafka_spark"}`` names another one for it.

@@ -35,9 +35,9 @@ from airflow_kafka_offsets.task_docs import COMMIT_DOC
 class CommitOffsetsOperator(BaseOperator):
     """Commit the batch that this run did, if exactly that batch was read; then let the consumer group follow.
 
-    It refuses, and has then written nothing, when the read reports do not match the plan, when the batch was planned
-    anew, or when somebody else wrote to the group. A retry is safe. It runs under ``none_failed``: with nothing to read
-    Spark is skipped and the group is still renewed; without a plan (a skipped resolve) it skips itself.
+    It fails, and writes nothing, if the read reports do not match the plan, if the batch was planned anew, or if
+    somebody else wrote to the group. A retry is safe. Its trigger rule is ``none_failed``: if there is nothing to read,
+    Spark is skipped and the group's offsets are written again; if resolve was skipped, it skips itself.
 
     :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
     :param kafka_config_id: the connection that the plan was made with.
@@ -46,7 +46,7 @@ class CommitOffsetsOperator(BaseOperator):
     :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
         ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and above 500
-        partitions, in the place of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were
+        partitions, instead of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were
         read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs it as an
         outlet too: ``partial(…, asset=asset, outlets=[asset])``.
     :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.

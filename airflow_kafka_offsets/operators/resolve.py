@@ -69,8 +69,8 @@ PARAMETERS = (*_REQUEST, "kafka_config_id", "overlap_timeout", "work_store", "si
 class ResolveStartupOffsetsOperator(BaseOperator):
     """Compute each partition's start and end offset, put them on record as a batch, and push them for Spark.
 
-    If the pipeline's newest batch is not committed, this run does that one, with its offsets as they are; else it plans
-    the next one, from where that ended. A retry or a clear reads the same offsets, whatever Kafka did meanwhile.
+    If the pipeline's newest batch is not committed, this run does that batch, with its offsets as they are. Otherwise
+    it plans the next one, from where that ended. A retry or a clear reads the same offsets.
 
     XCom ``return_value``: one list of ``application_args`` for each split to start, for
     ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to do.
@@ -79,7 +79,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     ``starting_offsets``, ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions
     with records, for jobs that do not use ``read_batch``.
 
-    One run may be told otherwise in its conf: ``{"kafka_offsets": {"on_data_loss": "advance"}}``. The keys are the
+    The conf of a run may change that for this run: ``{"kafka_offsets": {"on_data_loss": "advance"}}``. The keys are the
     ``on_…`` policies, ``auto_offset_reset``, ``isolation_level``, ``commit_mode``, ``restart``, and
 
     - ``"re_plan": true``: plan the unfinished batch anew, or a window that is committed;
@@ -121,7 +121,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param on_cluster_changed: another cluster answers: ``fail``, ``earliest`` or ``adopt-group``.
     :param on_group_moved: somebody else wrote to the group: ``fail``; ``adopt-group``: continue from the group's
         offset; ``keep-checkpoint``: continue from our own position, which can move the group backwards.
-    :param on_topic_vanished: a pattern finds a topic no more that the pipeline has read: ``fail`` or ``ignore``.
+    :param on_topic_vanished: a pattern does not find a topic any more that was read: ``fail`` or ``ignore``.
     :param on_another_airflow: another Airflow wrote this pipeline's log or group: ``fail`` or ``take-over``.
     :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
         later runs do not. In a run's conf, ``{"kafka_offsets": {"restart": true}}``, for that run.

@@ -127,7 +127,7 @@ def _look(pipeline: PipelineLog, cluster: Cluster, me: Actor) -> _Seen | None:
     if newest is None:
         raise NoPosition(
             [f"Pipeline {pipeline.checkpoint_id!r} has no batch in its log"],
-            "Its first run begins where startup_mode says: set that in the place of a reset.",
+            "Its first run begins where startup_mode says: set that instead of a reset.",
         )
     committed = newest.log.committed
     if committed is None:

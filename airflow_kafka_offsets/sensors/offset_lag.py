@@ -45,7 +45,7 @@ class OffsetLagSensor(WaitingSensor):
     :param group_id: default: the connection's ``group.id``.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
     :param max_age: so is one that is older: seconds, a timedelta, or an ISO 8601 duration (``PT10M``).
-    :param resolve_task_id: measure from the position of this resolve task, in the place of what the group holds; for
+    :param resolve_task_id: measure from the position of this resolve task, instead of what the group holds; for
         pipelines that do not commit to the group (``commit_mode="checkpoint-only"``).
     :param checkpoint_id: of that task, if it has one of its own.
     :param work_store: of that task.

@@ -7,7 +7,7 @@ It runs where there is no Airflow and no Kafka client. The whole job is::
 
     for_each_batch(spark, files("/lake/orders"))
 
-``write(records, batch)`` in the place of a sink is written like Structured Streaming's ``foreachBatch`` function.
+``write(records, batch)`` instead of a sink is written like Structured Streaming's ``foreachBatch`` function.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class LagWatch:
     :param topic_pattern: a regular expression for whole names.
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
-    :param checkpoint_id: measure from this pipeline's position, in the place of what the group holds.
+    :param checkpoint_id: measure from this pipeline's position, instead of what the group holds.
     :param work_store: of that pipeline.
     :param isolation_level: default: the connection's.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.

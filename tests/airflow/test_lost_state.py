@@ -134,7 +134,7 @@ def test_another_airflow_is_told_whose_pipeline_it_is_and_may_take_it_over(
 
     assert orders.run().states("orders.resolve") == ["failed"]
     text = said()
-    assert f"Pipeline '{orders.group}/batch/orders.resolve' is the one of Airflow production" in text
+    assert f"Pipeline '{orders.group}/batch/orders.resolve' belongs to Airflow production" in text
     assert "this is Airflow staging" in text
     assert orders.committed == {0: 2}
 
@@ -146,7 +146,7 @@ def test_another_airflow_is_told_whose_pipeline_it_is_and_may_take_it_over(
     move_to("production")
     said()
     assert orders.run().states("orders.resolve") == ["failed"]
-    assert "is the one of Airflow staging" in said()
+    assert "belongs to Airflow staging" in said()
 
 
 def test_an_unfinished_batch_of_another_airflow_is_not_done_by_this_one(
@@ -158,5 +158,5 @@ def test_an_unfinished_batch_of_another_airflow_is_not_done_by_this_one(
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE", "staging")
     said()
     assert orders.run().states("orders.resolve") == ["failed"]
-    assert "is the one of Airflow production" in said()
+    assert "belongs to Airflow production" in said()
     assert orders.attempts() == 1

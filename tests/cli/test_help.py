@@ -1,4 +1,4 @@
-"""`--help`, `--version` and completion: what a person finds out at the terminal; and what the README promises there."""
+"""`--help`, `--version` and completion: what a person finds out at the terminal, and what the docs promise there."""
 
 from __future__ import annotations
 
@@ -139,18 +139,13 @@ def test_a_shell_that_is_not_known_is_status_2(says: Say) -> None:
     assert says("completion", "tcsh")[0] == 2
 
 
-# what the README promises
+# what the documentation promises; that each of its commands can be parsed is held by tests/docs
 
 
-def commands_of_the_readme() -> list[list[str]]:
-    text = (ROOT / "README.md").read_text()
-    lines = re.findall(r"^\$ kafka-offsets (.*)$", text, re.MULTILINE)
-    return [shlex.split(line, comments=True) for line in lines]
-
-
-def test_the_first_command_of_the_readme_works_as_printed(says: Say, broker: KafkaBroker) -> None:
+def test_the_first_command_of_the_documentation_works_as_printed(says: Say, broker: KafkaBroker) -> None:
     """On a cluster that has the topic; only the address is this broker's."""
-    first = commands_of_the_readme()[0]
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    first = shlex.split(re.findall(r"^\$ kafka-offsets (.*)$", text, re.MULTILINE)[0])
     assert "localhost:9092" in first
     topic = first[first.index("--topics") + 1]
     broker.create_topic(topic, 2)
@@ -158,11 +153,6 @@ def test_the_first_command_of_the_readme_works_as_printed(says: Say, broker: Kaf
     status, output, messages = says(*(broker.bootstrap_servers if word == "localhost:9092" else word for word in first))
     assert (status, messages) == (0, "")
     assert "up to 3 records of 2 partitions, from earliest-offset" in output
-
-
-@pytest.mark.parametrize("words", commands_of_the_readme(), ids=lambda words: words[0])
-def test_every_command_of_the_readme_can_be_parsed(words: list[str]) -> None:
-    _parser().parse_args(words)
 
 
 # --output json

@@ -85,7 +85,7 @@ def test_a_reset_is_by_a_person_of_that_airflow(
     call = ("reset", *at, *of(pipeline), "--to-latest", "--execute")
     refused = inside(*call)  # the pipeline's runs are those of another Airflow
     assert refused.returncode == 1
-    assert "is the one of Airflow no-airflow" in refused.stderr
+    assert "belongs to Airflow no-airflow" in refused.stderr
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE", "no-airflow")
     done = inside(*call)
     assert done.returncode == 0, done.stderr

@@ -66,13 +66,13 @@ def test_a_released_output_is_free(in_memory: Pipeline, other: Pipeline) -> None
     release_output(in_memory.store, LAKE)
     assert owner_of(in_memory.store, LAKE) is None
     other.run("two", output_name=LAKE)
-    with pytest.raises(OutputTaken, match="is the one of pipeline 'other'"):
+    with pytest.raises(OutputTaken, match="belongs to pipeline 'other'"):
         in_memory.resolve("one", output_name=LAKE)
 
 
 def test_of_two_that_claim_at_the_same_moment_one_has_it(in_memory: Pipeline, other: Pipeline) -> None:
     store = EventfulStore(in_memory.store, "outputs/", lambda: other.resolve("two", output_name=LAKE))
-    with pytest.raises(OutputTaken, match="is the one of pipeline 'other'"):
+    with pytest.raises(OutputTaken, match="belongs to pipeline 'other'"):
         replace(in_memory, store=store).resolve("one", output_name=LAKE)
 
 

@@ -211,7 +211,7 @@ def test_a_moved_group_does_not_stop_a_window(cluster: AnyCluster, pipeline: Pip
 def test_windows_and_the_log_of_one_pipeline_share_no_output(in_memory: Pipeline) -> None:
     """Every record would be there under two keys."""
     in_memory.run("live", startup_mode="earliest-offset", output_name="lake/orders")
-    with pytest.raises(OutputTaken, match="Output lake/orders is the one of pipeline 'pipeline', and the windows of"):
+    with pytest.raises(OutputTaken, match="Output lake/orders belongs to pipeline 'pipeline', and the windows of"):
         in_memory.resolve("window", **hours(0, 1), output_name="lake/orders")
 
 

@@ -12,7 +12,7 @@ HEAD = """\
 # Errors
 
 Every message of the operators and of the command line begins with a code. Each code has a page: what it means, how to
-look, and each way out. `kafka-offsets explain AKO-101` prints the same page without a network.
+look, each way out, and what it costs. `kafka-offsets explain AKO-101` prints the same page without a network.
 
 Made by `make docs` from `airflow_kafka_offsets/error_pages.py`; `make test` fails when it is not current.
 

@@ -83,10 +83,13 @@ def test_whoever_refuses_says_what_now(module: Path) -> None:
 
 
 @every_error
-def test_every_page_says_what_it_means_how_to_look_and_each_way_out(kind: type[KafkaOffsetsError]) -> None:
+def test_every_page_says_what_it_means_how_to_look_each_way_out_and_what_it_costs(
+    kind: type[KafkaOffsetsError],
+) -> None:
     page = PAGES[kind]
     assert page.look
     assert page.ways
+    assert [way for way in page.ways if not re.search(r"\. Cost: \S", way)] == [], 'each ends with "Cost: …."'
     assert all(line.endswith(".") for line in (page.meaning, *page.look, *page.ways))
     assert page_of(kind).startswith(f"# {kind.code} {kind.__name__}\n\n{page.meaning}")
     for option in re.findall(r"`--([a-z-]+)", page_of(kind)):

@@ -453,6 +453,10 @@ HOUSE = (
     Mutation("fence: aborted", FENCE, "        if self._pending and self._producer is not None:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     Mutation("fence: fenced off", FENCE, "        if error.code() in _FENCED:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     # what is said
+    Mutation("formats: schema", CODEC, '        "mirrors": plan.mirrors,\n', '        "mirrors": plan.mirrors,\n        "more": 1,\n', "tests/docs/test_schemas.py"),
+    Mutation("docs: parameters", "operators/batch.py", "    :param submit: ", "    :param submits: ", "tests/docs/test_api.py"),
+    Mutation("docs: command line", "cli/commands.py", '        "clean --keep 90d",\n', '        "clean --keep 30d",\n', "tests/docs/test_pages.py"),
+    Mutation("error: what it costs", "error_pages.py", "Cost: that consumer", "That consumer", "tests/errors/test_pages.py"),
     Mutation("error: code", ERRORS, "        if not self.code:\n", "        if True:\n", "tests/errors/test_pages.py"),
     Mutation("error: code of its own", ERRORS, 'code = "AKO-102"', 'code = "AKO-101"', "tests/errors/test_pages.py"),
     Mutation("said: ten rows", TABLE, "for p in largest[:MOST_ROWS]", "for p in largest", "offsets/plan/test_table"),

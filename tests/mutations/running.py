@@ -20,7 +20,18 @@ from typing import TypeVar
 from tests.mutations.patch import PACKAGE
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("airflow_kafka_offsets", "tests", "testbed", "dags", "docs", "pyproject.toml", "README.md")
+COPIED = (
+    "airflow_kafka_offsets",
+    "tests",
+    "testbed",
+    "dags",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "mkdocs.yml",
+)
 FAST = ("-p", "tests.mutations.fast", "--hypothesis-seed=1")
 # The store syncs what it writes: in memory the tests take a tenth of the time.
 MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_offsets.errors import DOCS_URL
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_kafka_offsets"
 UV = [sys.executable, "-m", "uv"]
@@ -66,13 +68,13 @@ def test_the_licence_is_an_expression_and_its_text_is_there(wheel: zipfile.ZipFi
     assert not [one for one in metadata.get_all("Classifier", []) if one.startswith("License ::")]
 
 
-def test_the_metadata_says_what_it_is_and_names_no_address(metadata: Message) -> None:
-    """Where the project will be on the web is not known: an address that is made up is worse than none."""
+def test_the_metadata_says_what_it_is_and_names_the_one_address_or_none(metadata: Message) -> None:
+    """As long as nobody knows where the project will be on the web: an address that is made up is worse than none."""
     assert metadata["Name"] == "airflow-kafka-offsets"
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert str(metadata.get_payload()).startswith("# ")
     assert {"Framework :: Apache Airflow :: Provider", "Typing :: Typed"} <= set(metadata.get_all("Classifier", []))
-    assert metadata.get_all("Project-URL") is None
+    assert metadata.get_all("Project-URL") == (DOCS_URL and [f"Documentation, {DOCS_URL}/"])
     assert metadata["Home-page"] is None
 
 
@@ -80,11 +82,16 @@ def test_the_source_has_what_builds_the_wheel_and_none_of_the_test_s_leftovers(b
     with tarfile.open(next(built.glob("*.tar.gz"))) as source:
         names = {name.partition("/")[2] for name in source.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", f"{PACKAGE}/py.typed"} <= names
+    shipped = ("benchmarks", "dags", "docs", "testbed", "tests")
+    files = [path for folder in shipped for path in (ROOT / folder).rglob("*.*") if path.is_file()]
+    left_out = {"node_modules", "__pycache__"}
+    assert {str(path.relative_to(ROOT)) for path in files if not left_out & set(path.parts)} - names == set()
     first = {name.partition("/")[0] for name in names if name}
     assert first <= {
-        *(PACKAGE, f"{PACKAGE}.egg-info", "tests", "LICENSE", "README.md", "PKG-INFO", "pyproject.toml", "setup.cfg"),
-        *("CHANGELOG.md", "SECURITY.md", "MANIFEST.in"),
+        *(PACKAGE, f"{PACKAGE}.egg-info", "LICENSE", "README.md", "PKG-INFO", "pyproject.toml", "setup.cfg", *shipped),
+        *("CHANGELOG.md", "SECURITY.md", "MANIFEST.in", "Makefile", "mkdocs.yml", "requirements.lock"),
     }
+    assert not [name for name in names if "node_modules" in name]
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
 
 

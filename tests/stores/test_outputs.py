@@ -55,7 +55,7 @@ def test_nobody_else_writes_there_and_both_are_named(store: MemoryStore, pipelin
 
 def test_the_log_does_not_write_where_windows_are(store: MemoryStore) -> None:
     claim_output(store, OUT, "billing", "windows")
-    with pytest.raises(OutputTaken, match="is the one of the windows of pipeline 'billing', and pipeline 'billing'"):
+    with pytest.raises(OutputTaken, match="belongs to the windows of pipeline 'billing', and pipeline 'billing'"):
         claim_output(store, OUT, "billing", "log")
 
 

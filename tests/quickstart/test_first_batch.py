@@ -1,6 +1,6 @@
-"""The README's quickstart, as a new user runs it: its own text, the built wheel, a fresh environment, to rows on disk.
+"""docs/first-batch.md, as a new user follows it: its own text, the built wheel, a fresh environment, to rows on disk.
 
-What is put in the place of the README's words is only what differs from machine to machine: the broker's address, the
+What is put in the place of the page's words is only what differs from machine to machine: the broker's address, the
 folder, the wheel that is not on an index yet, and the constraints file, for which the project's own pins stand in.
 """
 
@@ -22,7 +22,7 @@ from testbed.broker import KafkaBroker
 from testbed.java import Java
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "first-batch.md").read_text()
 CONSTRAINTS = re.compile(r"https://raw\.githubusercontent\.com/apache/airflow/constraints-\S+\.txt")
 
 
@@ -33,7 +33,7 @@ def blocks(language: str, text: str) -> list[str]:
 
 
 def section(title: str) -> str:
-    return README.split(f"\n## {title}")[1].split("\n## ")[0]
+    return PAGE.split(f"\n## {title}")[1].split("\n## ")[0]
 
 
 def commands(text: str) -> list[str]:
@@ -93,7 +93,7 @@ def test_the_quickstart_leads_to_rows_on_disk(
         "localhost:9092": broker.bootstrap_servers,
         "/tmp/lake": str(lake),
         "'airflow-kafka-offsets[spark]'": f"'{wheel}[spark]'",
-        CONSTRAINTS.search(README)[0]: str(constraints),  # type: ignore[index]
+        CONSTRAINTS.search(PAGE)[0]: str(constraints),  # type: ignore[index]
     }
 
     def on_this_machine(text: str) -> str:
@@ -104,8 +104,8 @@ def test_the_quickstart_leads_to_rows_on_disk(
     quickstart = section("Quickstart")
     dag = home / "airflow/dags/orders_to_lake.py"
     assert f"~/{dag.relative_to(home)}" in quickstart
-    dag.parent.mkdir(parents=True)  # the README's user saves the file in the middle of the commands
-    dag.write_text(on_this_machine(blocks("python", README)[0]))
+    dag.parent.mkdir(parents=True)  # the page's user saves the file in the middle of the commands
+    dag.write_text(on_this_machine(blocks("python", PAGE)[0]))
     script = [on_this_machine(command) for command in commands(quickstart)]
 
     def run(lines: list[str]) -> str:
@@ -125,7 +125,7 @@ def test_the_quickstart_leads_to_rows_on_disk(
 
 
 def committed(broker: KafkaBroker) -> list[int]:
-    """The next offset of each partition that the README's group would read."""
+    """The next offset of each partition that the page's group would read."""
     consumer = Consumer({**broker.client_config, "group.id": "orders-to-lake"})
     try:
         return [

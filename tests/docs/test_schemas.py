@@ -1,0 +1,93 @@
+"""docs/schemas says what is kept: every object of each version's golden store, and each mark, fits its schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from tests.golden.worked import HERE, work
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/work-store.schema.json").read_text())
+VERSIONS = sorted(folder.name for folder in HERE.iterdir() if (folder / "store").is_dir())
+
+
+def kept(folder: Path) -> Iterator[tuple[str, str, Any]]:
+    """Each object: its definition, its name, and what it holds."""
+    store = folder / "store"
+    for path in sorted(store.rglob("*")):
+        if path.is_file():
+            name = str(path.relative_to(store))
+            yield kind_of(name), name, json.loads(path.read_text())
+    for group, commits in json.loads((folder / "cluster.json").read_text())["groups"].items():
+        for *_, metadata in commits:
+            yield "mark", f"group {group}", json.loads(metadata)
+
+
+def kind_of(name: str) -> str:
+    if name.startswith("outputs/"):
+        return "output"
+    if "/window-claims/" in name:
+        return "claim"
+    if "/runs/" in name:
+        return "run"
+    return next((kind for kind in ("begun", "report") if name.endswith(f".{kind}.json")), "entry")
+
+
+def validator(kind: str, schema: Any) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
+
+
+def closed(schema: Any) -> Any:
+    """The schema without room for a field that it does not describe."""
+    schema = deepcopy(schema)
+    for definition in _objects(schema["$defs"]):
+        definition.setdefault("additionalProperties", False)
+    return schema
+
+
+def _objects(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        if "properties" in part and part.get("type") == "object":
+            yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from _objects(inner)
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def check(folder: Path) -> None:
+    """Every object fits, and has no field that is not described."""
+    strict = closed(SCHEMA)
+    checks = {kind: validator(kind, strict) for kind in SCHEMA["$defs"]}
+    found = set()
+    for kind, name, value in kept(folder):
+        found.add(kind)
+        problems = [f"{name}: {error.json_path}: {error.message}" for error in checks[kind].iter_errors(value)]
+        assert problems == [], "docs/schemas/work-store.schema.json and the codec differ"
+    assert found == {"entry", "report", "begun", "run", "output", "claim", "mark"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_version_has_kept_fits_the_schema(version: str) -> None:
+    check(HERE / version)
+
+
+def test_what_is_written_now_fits_the_schema(tmp_path: Path) -> None:
+    work(tmp_path)
+    check(tmp_path)
+
+
+def test_another_version_s_object_does_not_fit() -> None:
+    kind, _, value = next(kept(HERE / VERSIONS[-1]))
+    with pytest.raises(ValidationError):
+        validator(kind, SCHEMA).validate({**value, "version": 2})
