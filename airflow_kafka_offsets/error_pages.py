@@ -75,8 +75,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         ),
     ),
     errors.TopicVanished: ErrorPage(
-        "`topic_pattern` does not find a topic any more that this pipeline has read. It was deleted, or this client may "
-        "not see it any more. Without this refusal its unread records would be left out in silence.",
+        "`topic_pattern` does not find a topic any more that this pipeline has read. It was deleted, or this client "
+        "may not see it any more. Without this refusal its unread records would be left out in silence.",
         (_PARTITIONS, _SHOW),
         (
             "If an ACL is missing, grant it: `kafka-acls --add --allow-principal User:NAME --operation Read "

@@ -55,8 +55,8 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         ``spark-submit`` is found here, as far as nothing else configures it. Give a list of your own, or ``""`` where
         the cluster has all of it.
     :param kafka: the Kafka credentials of Spark. Default: the Kafka connection of the resolve task, which the driver
-        is handed in a file, in client mode. The id of another Kafka connection: that one is handed over, for a principal of
-        Spark's own. ``{"file": "/mnt/kafka/client.properties"}`` or ``{"credential": "alias"}``: a file in the format
+        is handed in a file, in client mode. The id of another Kafka connection: that one is handed over, for a principal
+        of Spark's own. ``{"file": "/mnt/kafka/client.properties"}`` or ``{"credential": "alias"}``: a file in the format
         of Kafka's own tools, which the driver finds where it runs, in a cluster mode too; see
         :mod:`airflow_kafka_offsets.spark.client_properties`. ``{}``: nothing.
     :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the Kafka connection cannot be
