@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.progress import EVERY_S, QUIET_S
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-SILENT_S, OFTEN_S, RARELY_S, A_WHILE_S = 2.0, 1.0, 10.0, 60.0
+A_WHILE_S, RARELY_S = 60.0, 10.0
 
 
 @contextmanager
@@ -38,12 +40,12 @@ def shown(spark: SparkSession, what: str) -> Iterator[None]:
 
 
 def _tell(spark: SparkSession, what: str, ended: threading.Event) -> None:
-    began, wait_s = time.monotonic(), SILENT_S
+    began, wait_s = time.monotonic(), QUIET_S
     while not ended.wait(wait_s):
         seconds = time.monotonic() - began
         with suppress(Exception):  # a session that is being stopped tells nothing; the job is not to fail by that
             log.info("%s for %.0f s%s", what, seconds, _tasks(spark))
-        wait_s = OFTEN_S if seconds < A_WHILE_S else RARELY_S
+        wait_s = EVERY_S if seconds < A_WHILE_S else RARELY_S
 
 
 def _tasks(spark: SparkSession) -> str:

@@ -29,8 +29,8 @@ def test_what_takes_long_says_how_far_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task of three goes on when it has been said that the two others are done."""
-    monkeypatch.setattr(progress, "SILENT_S", 0.01)
-    monkeypatch.setattr(progress, "OFTEN_S", 0.05)
+    monkeypatch.setattr(progress, "QUIET_S", 0.01)
+    monkeypatch.setattr(progress, "EVERY_S", 0.05)
     seen = tmp_path / "seen"
     lines = _Lines("2 of 3 tasks are done", seen)
 
