@@ -7,8 +7,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-store fuzz mutate docs \
-  pictures address format lock clean
+.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-store bench-read fuzz mutate \
+  docs pictures address format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -103,6 +103,11 @@ bench: .bench/.stamp ## look-ups, plans and commits beside raw requests and othe
 
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py
+
+# Half an hour, and 5 GB of disk. For less: python benchmarks/read.py --records 1000000 --rounds 1 --cases large-short
+bench-read: setup ## what read_batch, sink and report take, against a plain read by Spark; and ways to count what was written
+	@$(BIN)/python benchmarks/report_ways.py
+	@$(BIN)/python benchmarks/read.py
 
 # 10 to 20 minutes; FUZZ_EXAMPLES=… for another number. The same tests are in `make test`, with few examples each.
 FUZZ_EXAMPLES ?= 1000

@@ -12,6 +12,7 @@ from airflow_kafka_offsets.offsets.plan.plan import BatchName
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.batch import Batch, planned_batch
+from airflow_kafka_offsets.spark.progress import shown
 from airflow_kafka_offsets.spark.report import report_batch
 from airflow_kafka_offsets.spark.source import read_batch
 from airflow_kafka_offsets.stores.pipeline_log import read_what_is_left
@@ -29,6 +30,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     """Do the batch that this job was started for.
 
     If ``write`` raises, nothing is reported: the split counts as half written until an attempt has reported it.
+    What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.progress`).
 
     :param write: ``write(records, batch)``; a sink of ``spark.sinks``, or a function like Structured Streaming's
         ``foreachBatch`` one. It returns the frame that reads back what it wrote, with the source's columns ``topic``,
@@ -41,9 +43,14 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     """
     batch = planned_batch(argv, spark)
     _agree_on_output(batch, write)
-    refuse_unknown_output(spark, batch, write)
-    written = write(read_batch(spark, batch, **options), batch)
-    report_batch(batch, *_frames(written))
+    name = f"{batch.plan.batch}, split {batch.split}"
+    with shown(spark, f"{name}: looks at the output and at Kafka"):
+        refuse_unknown_output(spark, batch, write)
+        records = read_batch(spark, batch, **options)
+    with shown(spark, f"{name}: writes"):
+        written = write(records, batch)
+    with shown(spark, f"{name}: counts what was written"):
+        report_batch(batch, *_frames(written))
     return batch
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -31,6 +32,11 @@ _DECIDED_BY_THE_PLAN = {
         f"startingOffsetsByTimestamp endingOffsetsByTimestamp failOnDataLoss {ISOLATION_LEVEL}"
     ).split()
 }
+MIN_TASKS, MOST_OF_A_TASK = "minPartitions", "maxRecordsPerPartition"
+FEWEST, MOST = 100_000, 1_000_000
+"""Records of one task: a range of no more than ``FEWEST`` is never cut, one of more than ``MOST`` always."""
+FETCH_WAIT, FETCH_BYTES = "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes"
+SHORT_WAIT_MS = "10"
 _SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
@@ -45,6 +51,9 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     settings that begin with ``spark.kafka_offsets.source.``, such as ``spark.kafka_offsets.source.minPartitions``; from
     the client's settings that ``SparkSubmitPlanOperator`` hands over, or that lie where the driver runs
     (:mod:`~airflow_kafka_offsets.spark.client_properties`); the bootstrap servers, last, from the job's arguments.
+
+    Without ``minPartitions`` and ``maxRecordsPerPartition`` the plan decides how many tasks there are: one a partition,
+    and more where a partition has more records than an even share of the cores (:func:`records_of_a_task`).
 
     :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
     :raises InvalidRequest: no bootstrap servers are known, an option would change what is read, or Spark has no Kafka
@@ -119,11 +128,45 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
             ]
         )
     return {
+        **_wait(given),
+        **_tasks(spark, batch, given),
         **given,
         **spark_options(batch.partitions),
         ISOLATION_LEVEL: batch.plan.isolation_level,
         "failOnDataLoss": "true",
     }
+
+
+def _wait(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A fetch at the end of a log waits for more: half a second by default, and Spark's task waits behind it.
+
+    Of a thousand partitions with few records each, that is nearly all of the time. A batch has nothing to wait for.
+    """
+    names = {name.lower() for name in given}
+    return {} if names & {FETCH_WAIT, FETCH_BYTES} else {FETCH_WAIT: SHORT_WAIT_MS}
+
+
+def _tasks(spark: SparkSession, batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Cut large ranges into several tasks, unless the job says itself how."""
+    sizes = [p.range.size for p in batch.partitions]
+    if not sizes or {name.lower() for name in given} & {MIN_TASKS.lower(), MOST_OF_A_TASK.lower()}:
+        return {}
+    # Spark Connect has no context, and does not tell how many cores there are.
+    cores = spark.sparkContext.defaultParallelism if hasattr(spark, "_jvm") else 1
+    most = records_of_a_task(sizes, cores)
+    if max(sizes) <= most:
+        return {}
+    if int(spark.version.partition(".")[0]) >= 4:
+        return {MOST_OF_A_TASK: most}
+    return {MIN_TASKS: sum(-(-size // most) for size in sizes)}
+
+
+def records_of_a_task(sizes: Sequence[int], cores: int) -> int:
+    """The most that one task should read: an even share of the cores, within ``FEWEST`` and ``MOST``.
+
+    :param sizes: of the ranges, in records.
+    """
+    return min(max(-(-sum(sizes) // cores), FEWEST), MOST)
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:

@@ -17,10 +17,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -34,6 +36,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlaps,
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan import splits as splits_module
 from tests.model import remedies
 from tests.model.steps import Fate, Step
 from tests.model.store import ReadOnce
@@ -731,6 +734,13 @@ def _bounds_of(run: Run) -> dict[str, Any]:
     return {
         name: value for name, value in run.ask.items() if "_mode" in name or "_timestamp" in name or name[:3] == "on_"
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cuts_ranges_of_a_few_records() -> Iterator[None]:
+    """A world has a handful of records, and the pieces of a partition have to go through all that happens in it."""
+    with patch.object(splits_module, "LEAST_CUT", 1):
+        yield
 
 
 def _window(first: int, seconds: int) -> dict[str, Any]:

@@ -20,8 +20,11 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     StoreUnavailable,
 )
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark import source as source_module
+from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.attempts import SplitAttempt
 from testbed.broker import KafkaBroker
 from testbed.ports import free_ports
@@ -72,6 +75,79 @@ def test_splits_rejoin_to_the_batch_without_overlap(
     require_read(batch)
     everything = spark.read.parquet(str(tmp_path / f"kafka_batch={job.key}"))
     assert offsets(everything) == [(topic, p, n) for p in range(4) for n in range(1, 9)]
+
+
+def test_a_range_that_is_cut_is_read_by_two_splits_each_record_once(
+    spark: SparkSession, broker: KafkaBroker, plans: Plans, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Also after one of the pieces was done again."""
+    name = topic(2)
+    broker.produce_many(name, 30_000, partitions=2, value=lambda number: b"")
+    whole = {(name, 0): (1, 15_000), (name, 1): (4, 9)}
+    batch = plans.batch(whole, splits=2)
+    pieces = [
+        [(p.topic_partition.partition, p.start_offset, p.end_offset) for p in s] for s in split_plan(batch.log.plan)
+    ]
+    assert pieces == [[(0, 10_001, 15_000), (1, 4, 9)], [(0, 1, 10_001)]]
+    sink = files(str(tmp_path / "output"))
+    for split in (0, 1, 0):
+        job = plans.job(batch, split)
+        report = report_batch(job, sink(read_batch(spark, job), job))
+        read = report.partitions[TopicPartition(name, 0)]
+        assert (0, read.first_offset, read.last_offset + 1) == pieces[split][0]
+    require_read(batch)
+    written = offsets(spark.read.parquet(str(tmp_path / "output")))
+    assert written == [(name, number, n) for (name, number), ends in sorted(whole.items()) for n in range(*ends)]
+    assert attempts(batch) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "most"),
+    [
+        pytest.param([200_000] * 4, 4, 200_000, id="an even share of the cores"),
+        pytest.param([10, 20, 30], 2, 100_000, id="few records are not cut"),
+        pytest.param([10**9, 1], 8, 10**6, id="no task has more than a million, whatever cores there are now"),
+        pytest.param([400_001], 4, 100_001, id="rounded up, so that no core gets two"),
+    ],
+)
+def test_the_plan_says_how_many_records_a_task_reads(sizes: list[int], cores: int, most: int) -> None:
+    assert source_module.records_of_a_task(sizes, cores) == most
+
+
+def test_a_large_partition_is_read_by_as_many_tasks_as_planned(
+    spark: SparkSession, plans: Plans, filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two cores, so half of 120 records each: the partition of 100 is read by two tasks, the others by one."""
+    monkeypatch.setattr(source_module, "FEWEST", 10)
+    name = filled(300, partitions=3)
+    batch = plans.batch({(name, 0): (0, 100), (name, 1): (5, 15), (name, 2): (90, 100)})
+    records = read_batch(spark, plans.job(batch))
+    assert records.rdd.getNumPartitions() == 4
+    assert len(offsets(records)) == len(set(offsets(records))) == 120
+    assert read_batch(spark, plans.job(batch), minPartitions=12).rdd.getNumPartitions() == 12
+    assert read_batch(spark, plans.job(batch), maxrecordsperpartition=50).rdd.getNumPartitions() == 4
+    monkeypatch.undo()
+    assert read_batch(spark, plans.job(batch)).rdd.getNumPartitions() == 3
+
+
+def test_a_range_with_gaps_is_cut_as_well(spark: SparkSession, plans: Plans, with_transactions: str) -> None:
+    """Some tasks have markers and aborted records only."""
+    batch = plans.batch({(with_transactions, 0): (0, 12)}, isolation_level="read_committed")
+    records = read_batch(spark, plans.job(batch), maxRecordsPerPartition=2)
+    assert records.rdd.getNumPartitions() == 6
+    assert offset_numbers(records) == [0, 1, 2, 3, 4, 10, 11]
+
+
+def test_a_fetch_at_the_end_of_a_log_does_not_wait_for_more(
+    spark: SparkSession, plans: Plans, filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second is Kafka's own, for each partition. A job that tunes its fetches is left alone."""
+    asked = []
+    monkeypatch.setattr(source_module, "require_records", lambda spark, batch, options: asked.append(options))
+    batch = plans.batch({(filled(3), 0): (0, 3)})
+    for options in ({}, {"kafka.fetch.max.wait.ms": "70"}, {"kafka.fetch.min.bytes": "9"}):
+        read_batch(spark, plans.job(batch), **options)
+    assert [found.get("kafka.fetch.max.wait.ms") for found in asked] == ["10", "70", None]
 
 
 def test_a_repeat_overwrites_its_own_output(spark: SparkSession, plans: Plans, filled: Filled, tmp_path: Path) -> None:

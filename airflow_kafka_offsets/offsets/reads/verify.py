@@ -4,8 +4,8 @@ A split is verified by its single highest attempt that wrote: that one has to ha
 An attempt that has begun and not reported may have written half; two with the highest number may both have. One that
 reported *nothing written* takes nothing from a finished split.
 
-A report proves a range in one of two ways. ``rows``: as many rows as offsets, and each offset once (Spark's bitmap
-functions count them). ``scan``: on a compacted or transactional topic some offsets have no record; there the proof is
+A report proves a range in one of two ways. ``rows``: as many rows as offsets, and each offset once (Spark counts the
+different ones). ``scan``: on a compacted or transactional topic some offsets have no record; there the proof is
 that a scan of the range under ``failOnDataLoss`` came to its end, and that just its offsets were written.
 """
 

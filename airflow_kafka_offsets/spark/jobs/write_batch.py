@@ -4,6 +4,7 @@ The records have the columns of Spark's Kafka source: key, value, topic, partiti
 Every argument comes from ``ResolveStartupOffsetsOperator``: ``--sink-…`` says where to write, the others what to read.
 """
 
+import logging
 import sys
 
 from pyspark.sql import SparkSession
@@ -13,6 +14,8 @@ from airflow_kafka_offsets.spark.sinks.choice import sink_of_arguments
 
 
 def main() -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
     sink = sink_of_arguments(sys.argv[1:])
     spark = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
     for_each_batch(spark, sink)
