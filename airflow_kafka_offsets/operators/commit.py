@@ -19,12 +19,13 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
 )
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
+from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
-from airflow_kafka_offsets.operators.resolve import INLINE_LIMIT, ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch, left_in_kafka
 from airflow_kafka_offsets.pipeline.said import committed_sentence
@@ -45,10 +46,10 @@ class CommitOffsetsOperator(BaseOperator):
         the commit then trusts that the Spark task succeeded.
     :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
-        ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and above 500
-        partitions, in the place of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were
-        read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs it as an
-        outlet too: ``partial(…, asset=asset, outlets=[asset])``.
+        ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and where the ranges
+        have more than 48 KiB, in the place of ``topics``, ``stored_as`` and ``work_store``. There is one only where
+        records were read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs
+        it as an outlet too: ``partial(…, asset=asset, outlets=[asset])``.
     :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.
     """
 
@@ -110,7 +111,7 @@ class CommitOffsetsOperator(BaseOperator):
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(outcome, left))
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left)))
         plan = outcome.plan
         return {
             "batch": plan.batch.key if plan and plan.batch else None,
@@ -144,9 +145,9 @@ class CommitOffsetsOperator(BaseOperator):
         if plan is not None and plan.to_read():
             key = plan.batch.key if plan.batch else None
             about = {"group_id": plan.group_id, "batch": key, "plan_id": plan.plan_id, "window": plan.window_bounds}
+            whole = {**about, "topics": _ranges(plan)}
             where = {name: self.plan[name] for name in ("stored_as", "work_store")}
-            ranges = {"topics": _ranges(plan)} if len(plan.to_read()) <= INLINE_LIMIT else where
-            context["outlet_events"][self.asset].extra = {**about, **ranges}
+            context["outlet_events"][self.asset].extra = whole if fits(whole) else {**about, **where}
         else:  # Airflow makes an event of each outlet that a task has when it succeeds
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)

@@ -65,6 +65,7 @@ _CLAIMS = "offsets/window/test_claims"
 _COMPLETE = "offsets/window/test_complete"
 _ATTEMPTS = "stores/test_attempts"
 _STORED = "stores/test_pipeline_log"
+_TRAVELS = "tests/airflow/test_travelling.py"
 _PROGRESS = "tests/test_progress.py"
 _WORK_STORE = "tests/airflow/test_work_store.py"
 
@@ -78,6 +79,13 @@ HOUSE = (
     Mutation("plan: splits are so many", CODEC, "    if not 0 < splits <= MOST_SPLITS:", "    if not 0 < splits:", "offsets/plan/test_codec"),
     Mutation("report: counts are not below zero", VERIFY, "        if not 0 <= self.offset_count <= self.row_count:", "        if False:", _VERIFY),
     Mutation("formats: an older version's store", LOG, '                "plan_id": plan_id,', '                "plan": plan_id,', "tests/golden"),
+    # what goes through Airflow's database
+    Mutation("travels: option strings", RESOLVE_TASK, "if not all(map(fits, options.values())):", "if False:", _TRAVELS),
+    Mutation("travels: so many jobs", RESOLVE_TASK, "if splits > 1 and splits * of_one > LARGEST:", "if False:", _TRAVELS),
+    Mutation("travels: an asset's event", COMMIT_TASK, "= whole if fits(whole) else", "= whole if True else", _TRAVELS),
+    Mutation("travels: a trigger's event", "triggers/waiting.py", "event if fits(event) else {LOOK_AGAIN: True}", "event", _TRAVELS),
+    Mutation("travels: found partitions", "hooks/travelling.py", "    if fits(topics):", "    if True:", _TRAVELS),
+    Mutation("travels: topics of a lag", "triggers/offset_lag.py", "return whole if fits(whole) else", "return whole if True else", _TRAVELS),
     # long work
     Mutation("progress: what is quick", "progress.py", "self._next = self._begun + QUIET_S", "self._next = self._begun", _PROGRESS),
     Mutation("progress: once a second", "progress.py", "self._next = at + EVERY_S", "self._next = at", _PROGRESS),
