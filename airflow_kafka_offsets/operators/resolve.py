@@ -192,6 +192,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     kafka_config_id: str
     group_id: str | None
     checkpoint_id: str | None
+    startup_mode: str
+    startup_timestamp: Times | None
     bounded_mode: str
     bounded_timestamp: Times | None
     overlap_timeout: timedelta | float | str
@@ -384,7 +386,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.log.warning(warning)
         if plan is not None:
             self.log.info("Plan %s of %s:\n%s", plan.plan_id, plan.batch, plan_table(plan))
-        self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
+        self.log.log(logging.WARNING if plan is not None and _warns(plan) else logging.INFO, last)
         return shortened(f"{first} {last}")
 
     def _tell(self, lines: Sequence[str]) -> None:
@@ -418,6 +420,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
         return []
+
+
+def _warns(plan: OffsetPlan) -> bool:
+    """Whether records are left out, or may be gone before a run comes for them."""
+    return bool(plan.lost or plan.skipped or (plan.backlog is not None and plan.backlog.expiring))
 
 
 def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafka_config_id: str) -> list[list[str]]:

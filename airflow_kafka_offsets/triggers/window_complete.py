@@ -107,8 +107,8 @@ class WindowCompleteTrigger(WaitingTrigger):
         missing = missing_for(subscription, topics, 1)
         if missing:
             return missing
-        types = cluster.timestamp_types(topics)
-        self._append_time_topics = {name for name, stamped_by in types.items() if stamped_by == "LogAppendTime"}
+        settings = cluster.topic_settings(topics)
+        self._append_time_topics = {name for name, of in settings.items() if of.timestamp_type == "LogAppendTime"}
         self._found = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.leaders]
         return []
 
