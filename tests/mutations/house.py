@@ -75,7 +75,7 @@ _WORK_STORE = "tests/airflow/test_work_store.py"
 HOUSE = (
     # bad input
     Mutation("store: stays in its folder", LOCAL, "        if not real.is_relative_to(self.root.resolve()):", "        if False:", "tests/fuzz/test_places.py"),
-    Mutation("store: stays in its folder", "stores/limits.py", '    if parts & {"", ".", ".."} or "\\0" in name:', "    if False:", "tests/fuzz/test_places.py"),
+    Mutation("store: stays in its folder", "stores/limits.py", '    if parts & {"", ".", ".."} or "\\0" in name or not is_text:', "    if False:", "tests/fuzz/test_places.py"),
     Mutation("store: the size of an object", "stores/limits.py", "    if len(data) > LARGEST_OBJECT:\n        raise StoreDamaged(", "    if False:\n        raise StoreDamaged(", "tests/fuzz/test_places.py"),
     Mutation("store: what a run took is a batch", PIPELINE_LOG, "    if found.folder is not None and not _FOLDER.fullmatch(found.folder):", "    if False:", "tests/fuzz/test_places.py"),
     Mutation("store: a folder leads back to its pipeline", PIPELINE_LOG, " and safe_name(name) == folder]", "]", "tests/fuzz/test_places.py"),
