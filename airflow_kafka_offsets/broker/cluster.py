@@ -15,13 +15,13 @@ from airflow_kafka_offsets.broker.fence import TransactionalCommit
 from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
 from airflow_kafka_offsets.broker.lookups import LOG_END, LOG_START, LookUps
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
-from airflow_kafka_offsets.broker.topic_configs import timestamp_types
+from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
-    TimestampType,
     TopicPartition,
+    TopicSettings,
 )
 from airflow_kafka_offsets.offsets.request.scope import Subscription, TopicList
 
@@ -90,8 +90,8 @@ class KafkaCluster:
     ) -> dict[TopicPartition, int]:
         return self._look_ups.newest_timestamps(partitions, isolation_level)
 
-    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
-        return timestamp_types(self._connection, topics)
+    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
+        return topic_settings(self._connection, topics)
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -16,8 +16,8 @@ from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
-    TimestampType,
     TopicPartition,
+    TopicSettings,
 )
 from airflow_kafka_offsets.offsets.request.policies import Fencing as Fencing
 from airflow_kafka_offsets.offsets.request.scope import Subscription
@@ -69,8 +69,10 @@ class OffsetReader(Protocol):
         ``read_committed`` where it is in a transaction that is open, or behind one.
         """
 
-    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
-        """Who stamps each topic's records; absent where this client may not know (the right DescribeConfigs)."""
+    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
+        """Who stamps each topic's records, and how long they stay; absent where this client may not know (the right
+        DescribeConfigs).
+        """
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.times import iso, parse_duration_ms
 from airflow_kafka_offsets.pipeline.clean import find_old, remove
 from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.progress import Progress
 from airflow_kafka_offsets.stores.outputs import owner_of
 from airflow_kafka_offsets.stores.outputs import release_output as release
 
@@ -24,12 +25,14 @@ def clean(options: Options) -> int:
     dry_run = not options.get("execute")
     found: Counter[tuple[str, str]] = Counter()
     objects: Counter[tuple[str, str]] = Counter()
+    progress = Progress("look for what is old" if dry_run else "clean", unit="batches and windows")
     for removal in find_old(store, before_ms):
         which = removal.pipeline.checkpoint_id, removal.kind
         found[which] += 1
         objects[which] += len(removal.names)
         if not dry_run:
             remove(removal)
+        progress.add()
     rows = [(*which, found[which], objects[which]) for which in sorted(found)]
     verb = "would be" if dry_run else "were"
     summary = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
@@ -21,7 +20,6 @@ from airflow_kafka_offsets.pipeline.request import scope_for
 _OF_SCOPE = (*SUBSCRIPTION, "isolation_level")
 _TAKEN = (*_OF_SCOPE, "idle_timeout")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PROGRESS_S = 5.0
 
 
 def plan_windows(options: Options) -> int:
@@ -54,9 +52,7 @@ def plan_windows(options: Options) -> int:
     if problems:
         raise InvalidRequest(tuple(problems))
     with KafkaCluster(config) as cluster:
-        found = estimate_windows(
-            scope, cluster, moments, now_ms=clock_ms, idle_timeout_ms=idle_timeout_ms, progress=_Progress()
-        )
+        found = estimate_windows(scope, cluster, moments, now_ms=clock_ms, idle_timeout_ms=idle_timeout_ms)
     show(_page(found, parse_zone(zone_name), output), output)
     return _say_what_is_gone(found)
 
@@ -96,18 +92,6 @@ def _say_what_is_gone(found: WindowsOutlook) -> int:
         f"--from {last}."
     )
     return 1
-
-
-class _Progress:
-    """A line on standard error every few seconds."""
-
-    def __init__(self) -> None:
-        self._said = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self._said >= _PROGRESS_S:
-            self._said = time.monotonic()
-            say(f"{done} of {total} times looked up")
 
 
 def _page(found: WindowsOutlook, zone: tzinfo, output: str) -> Page:

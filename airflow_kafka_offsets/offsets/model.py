@@ -14,8 +14,23 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """Of a topic's configuration, what a plan says something about.
+
+    :ivar timestamp_type: who stamps the records: the producer, or the broker.
+    :ivar retention_ms: how long a record stays at least; ``None`` where time deletes none.
+    :ivar retention_bytes: how large a partition may grow before its oldest segments are deleted; ``None``: any size.
+    """
+
+    timestamp_type: TimestampType = "CreateTime"
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+
+
 class TopicPartition(NamedTuple("_TopicPartition", [("topic", str), ("partition", int)])):
     """One partition of one topic. Sorts by topic, then partition, which is the order of every output (Flink's H6).
+
 
     A tuple, because plans of 10,000 partitions hash and compare it hundreds of thousands of times.
     """

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -18,13 +19,16 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     XComNotFound,
 )
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.next_run import conf_of_next, target_of, trigger_run
 from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
+from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
-from airflow_kafka_offsets.operators.resolve import INLINE_LIMIT, ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.pipeline.catch_up import next_run
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch, left_in_kafka
 from airflow_kafka_offsets.pipeline.said import committed_sentence
@@ -45,10 +49,14 @@ class CommitOffsetsOperator(BaseOperator):
         the commit then trusts that the Spark task succeeded.
     :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
-        ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and above 500
-        partitions, instead of ``topics``, ``stored_as`` and ``work_store``. There is one only where records were
-        read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs it as an
-        outlet too: ``partial(…, asset=asset, outlets=[asset])``.
+        ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and where the ranges
+        have more than 48 KiB, instead of ``topics``, ``stored_as`` and ``work_store``. There is one only where
+        records were read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs
+        it as an outlet too: ``partial(…, asset=asset, outlets=[asset])``.
+    :param catch_up: whether the DAG's next run is triggered at once after a run that hit its cap (``max_records``,
+        ``max_records_per_partition``) or did an earlier run's batch, until what was left then is read; as
+        ``availableNow`` goes on through ``maxOffsetsPerTrigger``. That run has this one's conf without
+        ``kafka_offsets``, and no logical date. Not for windows and ends by time, and not in a backfill.
     :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.
     """
 
@@ -62,6 +70,7 @@ class CommitOffsetsOperator(BaseOperator):
         kafka_config_id: str = "kafka_default",
         require_report: bool = True,
         asset: Asset | None = None,
+        catch_up: bool = False,
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
     ) -> None:
@@ -70,6 +79,7 @@ class CommitOffsetsOperator(BaseOperator):
             for name, value, kind, expected in (
                 ("require_report", require_report, bool, "True or False"),
                 ("asset", asset, Asset | None, "an airflow.sdk.Asset"),
+                ("catch_up", catch_up, bool, "True or False"),
             )
             if not isinstance(value, kind)
         ]
@@ -85,6 +95,7 @@ class CommitOffsetsOperator(BaseOperator):
         self.kafka_config_id = kafka_config_id
         self.require_report = require_report
         self.asset = asset
+        self.catch_up = catch_up
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """A skipped resolve task has pushed no plan: that is an answer. Where the XCom was purged, the log has it."""
@@ -110,7 +121,8 @@ class CommitOffsetsOperator(BaseOperator):
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(outcome, left))
+        follows = self._follow(context, outcome, left) if self.catch_up else ""
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left) + follows))
         plan = outcome.plan
         return {
             "batch": plan.batch.key if plan and plan.batch else None,
@@ -144,12 +156,38 @@ class CommitOffsetsOperator(BaseOperator):
         if plan is not None and plan.to_read():
             key = plan.batch.key if plan.batch else None
             about = {"group_id": plan.group_id, "batch": key, "plan_id": plan.plan_id, "window": plan.window_bounds}
+            whole = {**about, "topics": _ranges(plan)}
             where = {name: self.plan[name] for name in ("stored_as", "work_store")}
-            ranges = {"topics": _ranges(plan)} if len(plan.to_read()) <= INLINE_LIMIT else where
-            context["outlet_events"][self.asset].extra = {**about, **ranges}
+            context["outlet_events"][self.asset].extra = whole if fits(whole) else {**about, **where}
         else:  # Airflow makes an event of each outlet that a task has when it succeeds
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
+
+    def _follow(self, context: Any, outcome: CommitOutcome, left: int | None) -> str:
+        """Have the next run follow at once, where it is to; the batch is committed, whatever becomes of that."""
+        run, pipeline = (
+            context["dag_run"],
+            PipelineLog(configured_work_store(self.plan["work_store"]), self.plan["pipeline"]),
+        )
+        if getattr(run.run_type, "value", run.run_type) == "backfill":
+            self.log.info("No run follows at once: a backfill has its own runs")
+            return ""
+        me = Actor(_resolve_run(self.plan, context), this_airflow())
+        target = target_of(run.conf, pipeline.checkpoint_id)
+        following = next_run(outcome, pipeline, me, left, target)
+        if isinstance(following, str):
+            self.log.info("No run follows at once: %s", following)
+            return ""
+        conf = conf_of_next(run.conf, pipeline.checkpoint_id, following.target)
+        try:
+            is_new = trigger_run(context["ti"].dag_id, following.run_id, conf)
+        except AirflowRuntimeError as error:
+            self.log.warning("No run follows at once: Airflow refuses it: %s", error)
+            return ""
+        was = "follows at once" if is_new else "was asked for before"
+        said = f"Run {following.run_id} {was}, for {counted(following.target, 'record')} that are left."
+        self.log.info(said)
+        return f" {said}"
 
     def _say(self, outcome: CommitOutcome, left: int | None) -> str:
         """What became of the group, then in one sentence what was committed and what is left."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,11 +23,12 @@ from airflow_kafka_offsets.hooks.surroundings import (
     run_conf,
     run_key,
 )
+from airflow_kafka_offsets.hooks.travelling import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.model import IsolationLevel
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
+from airflow_kafka_offsets.offsets.plan.codec import spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.table import plan_table
+from airflow_kafka_offsets.offsets.plan.table import counted, plan_table
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.contract import batch_arguments, word_problems
@@ -60,7 +60,6 @@ from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
 from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFreeTrigger
 
-INLINE_LIMIT = 500  # partitions; above, the XCom has the reference and its digest only
 WORDS_OF_THE_CONF = frozenset({"re_plan", "redo", "skip"})
 _REQUEST = tuple(name for name in names_of(RequestParameters) if name not in WORDS_OF_THE_CONF)
 PARAMETERS = (*_REQUEST, "kafka_config_id", "overlap_timeout", "work_store", "sink", "application_args")
@@ -74,10 +73,12 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
     XCom ``return_value``: one list of ``application_args`` for each split to start, for
     ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to do.
-    ``plan``: the batch by reference, and as JSON up to 500 partitions, for ``CommitOffsetsOperator``. ``pipeline``: its
-    name, as the command line takes it for ``--checkpoint-id``. ``summary``: what the run does and why, in words.
-    ``starting_offsets``, ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions
-    with records, for jobs that do not use ``read_batch``.
+    ``plan``, for ``CommitOffsetsOperator``: ``{"pipeline", "work_store", "stored_as", "batch", "plan_id", …}``, the
+    batch's log in the work store and the plan's digest; never the partitions. ``pipeline``: its name, as the command
+    line takes it for ``--checkpoint-id``. ``summary``: what the run does and why, in words. ``starting_offsets``,
+    ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions with records, for jobs
+    that do not use ``read_batch``. Where one of the three has more than 48 KiB, which is at 2,000 to 3,000 partitions,
+    none is pushed, and the log says so.
 
     The conf of a run may change that for this run: ``{"kafka_offsets": {"on_data_loss": "advance"}}``. The keys are the
     ``on_…`` policies, ``auto_offset_reset``, ``isolation_level``, ``commit_mode``, ``restart``, and
@@ -191,6 +192,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     kafka_config_id: str
     group_id: str | None
     checkpoint_id: str | None
+    startup_mode: str
+    startup_timestamp: Times | None
     bounded_mode: str
     bounded_timestamp: Times | None
     overlap_timeout: timedelta | float | str
@@ -315,7 +318,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             where = pipeline.store.uri, held.next_entry
             trigger = BatchFreeTrigger(held.dag_id, held.run_id, *where, until_ms, POKE_INTERVAL_S)
             self.defer(trigger=trigger, method_name="execute_after_wait")
-        self._push(context, assignment, pipeline)
+        about += self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
         return [batch_arguments(of_split, self._own_words()) for of_split in arguments]
 
@@ -338,6 +341,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         output = sink_of(self.sink).output if self.sink else self.output_name
         asked = replace(asked, checkpoint_id=pipeline.checkpoint_id, output_name=output)
         request = request_for(hook.client_config, asked, occasion_of(context))
+        self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(
             f"Pipeline {pipeline.checkpoint_id}: {scope.subscription_words}, group {scope.group_id}, work store "
@@ -351,6 +355,20 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         except KafkaOffsetsError:  # it does nothing, so there is no line to come first
             self._tell(about)
             raise
+
+    def _refuse_too_many_splits(self, splits: int, pipeline: PipelineLog, hook: KafkaOffsetsHook) -> None:
+        """:raises InvalidRequest: the arguments of so many Spark jobs are too large for Airflow's database."""
+        plan_object = f"{pipeline.root}/batches/{0:08}/{0:010}/1.json"
+        where = pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"), self.kafka_config_id
+        of_one = size_of([*self._own_words(), *job_arguments(plan_object, "0" * 32, splits, *where)]) + len(", ")
+        if splits > 1 and splits * of_one > LARGEST:
+            raise InvalidRequest(
+                (
+                    f"splits is {splits}: the arguments of so many Spark jobs have {splits * of_one:,} bytes, and "
+                    f"{LARGEST:,} go through Airflow's database. Give at most {max(1, LARGEST // of_one)}, or shorter "
+                    "application_args.",
+                )
+            )
 
     def _overlap_timeout_ms(self) -> int:
         try:
@@ -368,34 +386,45 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.log.warning(warning)
         if plan is not None:
             self.log.info("Plan %s of %s:\n%s", plan.plan_id, plan.batch, plan_table(plan))
-        self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
-        return f"{first} {last}"
+        self.log.log(logging.WARNING if plan is not None and _warns(plan) else logging.INFO, last)
+        return shortened(f"{first} {last}")
 
     def _tell(self, lines: Sequence[str]) -> None:
         for line in lines:
             self.log.info(line)
 
-    def _push(self, context: Any, assignment: Assignment, pipeline: PipelineLog) -> None:
+    def _push(self, context: Any, assignment: Assignment, pipeline: PipelineLog) -> list[str]:
+        """All but the summary; what the log should say of it."""
         ti, plan, batch = context["ti"], assignment.plan, assignment.batch
         run = run_key(context)
         ti.xcom_push(key=PIPELINE_XCOM, value=pipeline.checkpoint_id)
-        where = {
+        reference: dict[str, Any] = {
             "pipeline": pipeline.checkpoint_id,
             "work_store": pipeline.store.uri,
             "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
         }
         if plan is None or batch is None:
-            ti.xcom_push(key="plan", value={**where, "stored_as": None, "plan_id": None})
-            return
-        as_dict = plan_to_dict(plan)
-        if len(plan.partitions) > INLINE_LIMIT:
-            del as_dict["topics"]
-        as_json = json.loads(json.dumps(as_dict))  # Airflow keeps a tuple as an object that says that it is one
-        ti.xcom_push(key="plan", value={**as_json, **where, "stored_as": batch.name})
+            ti.xcom_push(key="plan", value={**reference, "stored_as": None, "batch": None, "plan_id": None})
+            return []
+        reference |= {"stored_as": batch.name, "batch": plan.batch.key if plan.batch else None}
+        ti.xcom_push(key="plan", value={**reference, "plan_id": plan.plan_id})
         options = spark_options(plan.to_read())
+        if not all(map(fits, options.values())):  # a job has to use the three together
+            return [
+                "The XComs assign, starting_offsets and ending_offsets are not pushed: for "
+                f"{counted(len(plan.to_read()), 'partition')} they have up to {max(map(size_of, options.values())):,} "
+                f"bytes each, and at most {LARGEST:,} go through Airflow's database. Let the job read the batch with "
+                "read_batch or for_each_batch, which take the plan from the work store."
+            ]
         ti.xcom_push(key="assign", value=options["assign"])
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
+        return []
+
+
+def _warns(plan: OffsetPlan) -> bool:
+    """Whether records are left out, or may be gone before a run comes for them."""
+    return bool(plan.lost or plan.skipped or (plan.backlog is not None and plan.backlog.expiring))
 
 
 def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafka_config_id: str) -> list[list[str]]:

@@ -26,10 +26,12 @@ from airflow_kafka_offsets.offsets.model import (
     PartitionSnapshot,
     TimestampType,
     TopicPartition,
+    TopicSettings,
 )
+from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.caps import cap
 from airflow_kafka_offsets.offsets.plan.discovery import compare_topics
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve
 from airflow_kafka_offsets.offsets.request.modes import (
@@ -42,6 +44,7 @@ from airflow_kafka_offsets.offsets.request.parse import PlanRequest
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.complete import Completeness, arrived_by, judge
+from airflow_kafka_offsets.pipeline.backlog import carried_over, estimate_backlog
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class Start:
     :ivar adopted: partitions that go on from the group instead, because a person said so.
     :ivar applied: the restart words of the pipeline so far.
     :ivar restart: the one that this plan applies.
+    :ivar planned_before_ms: when the batch before was planned: at what pace runs come.
     """
 
     position: Position | None = None
@@ -62,6 +66,7 @@ class Start:
     adopted: Held = field(default_factory=dict)
     applied: tuple[str, ...] = ()
     restart: str | None = None
+    planned_before_ms: int | None = None
 
 
 def draft(
@@ -84,9 +89,13 @@ def draft(
     start_times = _look_up(request, cluster, partitions, request.startup) if start.position is None else {}
     facts = _facts(request, description, snapshots, held, start)
     facts = replace(facts, start_times=start_times, end_times=end_times, newest_timestamps=newest)
-    stamped_by = _timestamp_types(request, cluster, topic_ids)
+    by_time = isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp)
+    settings = known_topic_settings(cluster, topic_ids) if by_time else {}
+    stamped_by = {name: of.timestamp_type for name, of in settings.items()}
     judged = _judge_window(request, stamped_by, newest, snapshots, end_times)
-    planned = cap(resolve(request, facts), request.limits.max_records, request.limits.max_records_per_partition)
+    whole = resolve(request, facts)
+    planned = cap(whole, request.limits.max_records, request.limits.max_records_per_partition)
+    carried = carried_over(whole, planned)
     ignored = _ignored(request, partitions)
     return OffsetPlan(
         cluster_id=description.cluster_id,
@@ -123,6 +132,7 @@ def draft(
         ),
         ignored=ignored,
         vanished=vanished,
+        backlog=_backlog(request, cluster, planned, carried, settings, start) if carried else None,
     )
 
 
@@ -250,19 +260,31 @@ def _look_up(
     return cluster.offsets_for_times({tp: mode.of(tp.topic) for tp in partitions}, request.scope.isolation_level)
 
 
-def _timestamp_types(request: PlanRequest, cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
-    if not isinstance(request.startup, FromTimestamp) and not isinstance(request.bounded, UntilTimestamp):
-        return {}
-    return known_timestamp_types(cluster, topics)
-
-
-def known_timestamp_types(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TimestampType]:
-    """Whose clock a time is compared with: worth knowing, and never worth a failure."""
+def known_topic_settings(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TopicSettings]:
+    """Whose clock a time is compared with, and how long records stay: worth knowing, and never worth a failure."""
     try:
-        return cluster.timestamp_types(topics)
+        return cluster.topic_settings(topics)
     except ClusterUnavailable as error:
-        log.info("Whose clock the timestamps are is not known: %s", error.message)
+        log.info("Whose clock the timestamps are, and how long records stay, is not known: %s", error.message)
         return {}
+
+
+def _backlog(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    planned: Sequence[PlannedPartition],
+    carried: Mapping[TopicPartition, int],
+    settings: Mapping[str, TopicSettings],
+    start: Start,
+) -> Backlog:
+    """What the caps leave. Runs are as far apart as the run's interval is long, else as the last two plans were."""
+    now_ms, interval = request.occasion.now_ms, request.occasion.interval
+    pace_ms = None if start.planned_before_ms is None else max(0, now_ms - start.planned_before_ms)
+    if interval is not None and interval[1] > interval[0]:
+        pace_ms = interval[1] - interval[0]
+    ends = {p.topic_partition: p.end_offset for p in planned if p.topic_partition in carried}
+    settings = settings or known_topic_settings(cluster, {tp.topic for tp in carried})
+    return estimate_backlog(request, cluster, ends, carried, settings, pace_ms)
 
 
 def _newest_timestamps(

@@ -7,7 +7,7 @@ after it. Nothing is planned, claimed or written: a run makes its own plan when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice, pairwise
@@ -22,11 +22,10 @@ from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS,
 from airflow_kafka_offsets.offsets.request.widths import boundaries, parse_width, parse_zone
 from airflow_kafka_offsets.offsets.window.complete import arrived_by, judge
 from airflow_kafka_offsets.offsets.window.outlook import Boundary, WindowOutlook, look_out
-from airflow_kafka_offsets.pipeline.draft import known_timestamp_types, take_snapshots
+from airflow_kafka_offsets.pipeline.draft import known_topic_settings, take_snapshots
+from airflow_kafka_offsets.progress import Progress
 
 MOST_WINDOWS = 100_000
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +50,17 @@ def estimate_windows(
     *,
     now_ms: int,
     idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS,
-    progress: Progress | None = None,
 ) -> WindowsOutlook:
     """What each window between ``moments``, which ascend, would read now.
 
-    :param progress: called with how many boundaries are looked up, and of how many.
     :raises ClusterUnavailable: the cluster could not be asked.
     """
     description = cluster.describe(scope.subscription)
     partitions = description.partitions()
     newest = cluster.newest_timestamps(partitions, scope.isolation_level)
     snapshots = take_snapshots(cluster, partitions, scope.isolation_level)
-    types = known_timestamp_types(cluster, description.topics)
+    settings = known_topic_settings(cluster, description.topics)
+    types = {name: of.timestamp_type for name, of in settings.items()}
     append_time_topics = {topic for topic, kind in types.items() if kind == "LogAppendTime"}
 
     def is_complete(end: Boundary) -> bool:
@@ -76,7 +74,7 @@ def estimate_windows(
             append_time_topics=append_time_topics,
         ).complete
 
-    found = _boundaries(cluster, snapshots, moments, scope.isolation_level, progress)
+    found = _boundaries(cluster, snapshots, moments, scope.isolation_level)
     return WindowsOutlook(
         description.cluster_id,
         scope.isolation_level,
@@ -92,20 +90,18 @@ def _boundaries(
     snapshots: Mapping[TopicPartition, PartitionSnapshot],
     moments: Sequence[int],
     isolation_level: IsolationLevel,
-    progress: Progress | None,
 ) -> Iterator[Boundary]:
     """One after the other, the earliest first: what retention takes meanwhile moves none below the one before."""
     offsets = {tp: log.log_start_offset for tp, log in snapshots.items()}
-    left = dict(snapshots)
-    for number, moment_ms in enumerate(moments, 1):
+    left, progress = dict(snapshots), Progress("look up the windows' times", len(moments), "times")
+    for moment_ms in moments:
         found = cluster.offsets_for_times(dict.fromkeys(left, moment_ms), isolation_level) if left else {}
         offsets = {
             tp: max(offsets[tp], min(found.get(tp, log.end_offset), log.end_offset)) for tp, log in snapshots.items()
         }
         yield Boundary(moment_ms, offsets, frozenset(found))
         left = {tp: log for tp, log in left.items() if tp in found}
-        if progress is not None:
-            progress(number, len(moments))
+        progress.add()
 
 
 def window_moments(

@@ -379,7 +379,8 @@ def _draft_next(asker: Asker, seen: Seen) -> OffsetPlan:
     if seen.restart is not None:
         start = Start(None, kept=seen.position, applied=applied, restart=seen.restart)
     else:
-        start = Start(seen.position, kept=seen.position, adopted=adopted, applied=applied)
+        before_ms = seen.newest.log.plan.resolved_at_ms if seen.newest else None
+        start = Start(seen.position, kept=seen.position, adopted=adopted, applied=applied, planned_before_ms=before_ms)
     plan = draft(asker.request, asker.cluster, seen.description, seen.held, start)
     return plan.with_warnings((*seen.warnings, *_set_back_warning(plan, seen)))
 

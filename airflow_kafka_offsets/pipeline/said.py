@@ -95,7 +95,8 @@ def last_sentence(plan: OffsetPlan | None, splits: int) -> str:
         if splits
         else "No Spark job is started; the batch has"
     )
-    return f"{jobs} {plan_in_words(plan)}."
+    left = f" {_capitalized(str(plan.backlog))}." if plan.backlog else ""
+    return f"{jobs} {plan_in_words(plan)}.{left}"
 
 
 def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
@@ -109,6 +110,10 @@ def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
     what = str(claim_of(plan) if plan.window else plan.batch)
     did = f"This run committed {what}" if outcome.by_this else f"{what.capitalize()} was committed before"
     return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
+
+
+def _capitalized(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _left(plan: OffsetPlan, left: int | None) -> str:

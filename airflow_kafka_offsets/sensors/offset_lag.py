@@ -36,7 +36,8 @@ class OffsetLagSensor(WaitingSensor):
     an approximation.
 
     Returns the lag: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, "oldest_unread_before_ms": …, …}``; the
-    last is a bound of the oldest unread record's age, ``None`` where none is older than ``max_age``.
+    last is a bound of the oldest unread record's age, ``None`` where none is older than ``max_age``. ``topics`` is
+    ``None`` where they are so many that they have more than 48 KiB.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.

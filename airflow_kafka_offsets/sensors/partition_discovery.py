@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.travelling import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.plan.discovery import new_since
 from airflow_kafka_offsets.offsets.request.parameters import parameters_of
@@ -22,7 +23,8 @@ class PartitionDiscoverySensor(WaitingSensor):
     """Wait until the topics exist, have enough partitions, and every partition has a leader.
 
     One metadata call a poke, however many partitions there are. Returns what it found: ``{"orders": [0, 1, 2]}``. What
-    is new since the pipeline's last batch is said, and pushed under the XCom key ``new_partitions``.
+    is new since the pipeline's last batch is said, and pushed under the XCom key ``new_partitions``. Either is
+    ``{"topic_count": 500, "partition_count": 50000}`` where the lists have more than 48 KiB.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names that must all exist; or
@@ -90,14 +92,14 @@ class PartitionDiscoverySensor(WaitingSensor):
             poke_interval=self.poke_interval,
         )
 
-    def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, list[int]]:
+    def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         topics: dict[str, list[int]] = found["topics"]
         if self.resolve_task_id or self.checkpoint_id:
-            new = self._new_partitions(context, topics)
+            new = partitions_or_counts(self._new_partitions(context, topics))
             if new:
                 self.log.info("New since the last batch: %s", new)
             context["ti"].xcom_push(key="new_partitions", value=new)
-        return topics
+        return partitions_or_counts(topics)
 
     def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
         hook = KafkaOffsetsHook(self.kafka_config_id)

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S, configured_timeout_s, is_deferrable
-from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger, error_from_dict, goes_on
+from airflow_kafka_offsets.triggers.waiting import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
 
 # The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
 _GRACE = timedelta(minutes=2)
@@ -112,10 +112,12 @@ class WaitingSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=False)
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Called with what the trigger found, or with why it cannot go on, or with what is missing still."""
+        """Called with what the trigger found, why it cannot go on, what is missing still, or that this has to look."""
         with self._failing_as_while_poking():
             if "timeout" in event:
                 raise self._timed_out(event["timeout"])
+            if LOOK_AGAIN in event:
+                return self._look_and_defer(context)
             try:
                 if "error" in event:
                     raise error_from_dict(event)

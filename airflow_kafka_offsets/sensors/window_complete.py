@@ -30,7 +30,7 @@ class WindowCompleteSensor(WaitingSensor):
     poke, however many partitions there are.
 
     XCom ``return_value``: ``{"end_ms", "low_watermark_ms", "newest_timestamps": {"orders": {"0": ms}}, "idle":
-    {"orders": [1]}}``; the last two up to 500 partitions.
+    {"orders": [1]}}``; the last two while they have less than 48 KiB.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.

@@ -61,7 +61,8 @@ def require_inside(store_uri: str, verb: str, name: str) -> str:
     :raises StoreUnavailable: it has a part that leads to another folder, or that no file system takes.
     """
     parts = set(name.split("/")) if name else set()
-    if parts & {"", ".", ".."} or "\0" in name:
+    is_text = name.encode(errors="replace").decode() == name  # half of a pair of UTF-16 is none
+    if parts & {"", ".", ".."} or "\0" in name or not is_text:
         raise leads_elsewhere(store_uri, verb, name)
     return name
 

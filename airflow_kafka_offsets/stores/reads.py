@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import Attempt, ReadReport, require_verified, unverified
+from airflow_kafka_offsets.progress import Progress
 from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.store import Store, together
@@ -75,8 +76,13 @@ def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
     They decide whether the split is verified.
     """
     names, splits = batch.store.list(batch.folder), splits_to_start(batch.log.plan)
+    progress = Progress("read the reports", len(splits), "splits")
+    decided = {}
     found = together(batch.store, *(partial(_deciding, batch, names, split) for split in splits))
-    return dict(zip(splits, found, strict=True))
+    for split, attempts in zip(splits, found, strict=True):
+        decided[split] = attempts
+        progress.add()
+    return decided
 
 
 def require_read(batch: StoredBatch, newer_than: Mapping[int, int] | None = None) -> None:

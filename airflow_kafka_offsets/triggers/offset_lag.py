@@ -15,6 +15,7 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
 from airflow_kafka_offsets.offsets.problems import Problems
@@ -116,13 +117,20 @@ class OffsetLagTrigger(WaitingTrigger):
 
 
 def _judged(lag: Lag) -> dict[str, Any] | NotYet:
-    return lag.to_dict() if lag.is_enough else NotYet(str(lag))
+    return _told(lag) if lag.is_enough else NotYet(str(lag))
+
+
+def _told(lag: Lag) -> dict[str, Any]:
+    """The lag as JSON; without the topics where they are too many for Airflow's database."""
+    whole = lag.to_dict()
+    return whole if fits(whole) else {**whole, "topics": None}
 
 
 class KafkaLagEventTrigger(WatchingTrigger):
     """For an ``AssetWatcher``: fires when a group's lag is enough, and once for one backlog.
 
-    The payload is the lag by topic: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, …}``. After it has fired,
+    The payload is the lag by topic: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, …}``, with ``topics``
+    ``None`` where they are so many that they have more than 48 KiB. After it has fired,
     it fires again when the position has moved, that is when a run has committed, and enough is unread still or again.
     A backlog that only grows tells nothing new: the run that was started reads what is there when it plans. If no run
     moves the position for ``remind_after``, it fires once more: the run may have failed.
@@ -174,7 +182,7 @@ class KafkaLagEventTrigger(WatchingTrigger):
             self.log.warning("Waiting: %s", lag)
         if not is_new_backlog(lag, Announced.from_dict(told), self._remind_after_ms):
             return None, told
-        return lag.to_dict(), Announced(lag.position, lag.looked_at_ms).to_dict()
+        return _told(lag), Announced(lag.position, lag.looked_at_ms).to_dict()
 
     async def pause(self) -> None:
         await next_moment(self.poke_interval)

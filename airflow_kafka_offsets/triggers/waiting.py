@@ -15,6 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers.threads import in_thread
 
@@ -25,9 +26,19 @@ class NotYet:
 
     missing: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", shortened(self.missing))  # of 10,000 partitions without a leader
+
+
+LOOK_AGAIN = "look_again"
+"""An event that has it says that the wait is over, and that what was found is too large for Airflow's database."""
+
 
 class WaitingTrigger(BaseTrigger):
     """Fires what :meth:`look` finds, or ``{"error": …}`` where waiting cannot help, or ``{"timeout": …}``.
+
+    What is too large for Airflow's database (10,000 topics, or an error that names as many) is
+    ``{"look_again": true}``: the sensor then looks itself.
 
     Each look says what is missing. A cluster that does not answer for a while is waited for: a broker's restart must
     not fail a sensor.
@@ -62,7 +73,7 @@ class WaitingTrigger(BaseTrigger):
             if not limit.expired():
                 raise
             event = {"timeout": self._missing}
-        yield TriggerEvent(event)
+        yield TriggerEvent(event if fits(event) else {LOOK_AGAIN: True})
 
     async def _until_found(self) -> dict[str, Any]:
         """The worker has just looked. And a trigger that fires at once may have its task failed by the scheduler, which
@@ -75,7 +86,7 @@ class WaitingTrigger(BaseTrigger):
             except KafkaOffsetsError as error:
                 if not goes_on(error, self.silent_fail):
                     return error_to_dict(error)
-                self._missing = str(error)
+                self._missing = shortened(str(error))
                 self.log.warning("Waiting: %s", error)
                 continue
             if not isinstance(found, NotYet):

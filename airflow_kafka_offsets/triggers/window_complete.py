@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_window_end
@@ -20,8 +21,6 @@ from airflow_kafka_offsets.pipeline.request import with_connection
 from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
 
 log = logging.getLogger(__name__)
-
-_EACH_UP_TO = 500  # partitions; above, the report has no columns, as the plan in XCom has none
 
 
 class WindowCompleteTrigger(WaitingTrigger):
@@ -108,22 +107,20 @@ class WindowCompleteTrigger(WaitingTrigger):
         missing = missing_for(subscription, topics, 1)
         if missing:
             return missing
-        types = cluster.timestamp_types(topics)
-        self._append_time_topics = {name for name, stamped_by in types.items() if stamped_by == "LogAppendTime"}
+        settings = cluster.topic_settings(topics)
+        self._append_time_topics = {name for name, of in settings.items() if of.timestamp_type == "LogAppendTime"}
         self._found = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.leaders]
         return []
 
 
 def _report(judged: Completeness, partitions: Collection[TopicPartition]) -> dict[str, Any]:
     report: dict[str, Any] = {"end_ms": judged.end_ms, "low_watermark_ms": judged.low_watermark_ms}
-    if len(partitions) <= _EACH_UP_TO:
-        numbers = by_topic(partitions)
-        report["newest_timestamps"] = {
-            topic: {str(n): judged.newest.get(TopicPartition(topic, n)) for n in of_topic}
-            for topic, of_topic in numbers.items()
-        }
-        report["idle"] = by_topic(judged.idle)
-    return report
+    newest = {
+        topic: {str(n): judged.newest.get(TopicPartition(topic, n)) for n in of_topic}
+        for topic, of_topic in by_topic(partitions).items()
+    }
+    whole = {**report, "newest_timestamps": newest, "idle": by_topic(judged.idle)}
+    return whole if fits(whole) else report
 
 
 def wait_until(

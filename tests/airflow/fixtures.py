@@ -1,5 +1,6 @@
 """A real Airflow for the session: its database, connections to the session's broker, `spark-submit` on the PATH."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult, load_dag, run_dag
@@ -53,6 +57,14 @@ def run(airflow: Path) -> RunDag:
         return run_dag(load_dag(file, dag_id), conf=conf, logical_date=logical_date)
 
     return run_to_its_end
+
+
+def plan_in_store(reference: Mapping[str, Any]) -> dict[str, Any]:
+    """What an XCom `plan` refers to, as JSON, with the reference's own fields: the object's digest is the XCom's."""
+    batch = PipelineLog(open_store(reference["work_store"]), reference["pipeline"]).read(reference["stored_as"])
+    assert batch is not None
+    assert batch.log.plan.plan_id == reference["plan_id"]
+    return {**json.loads(json.dumps(plan_to_dict(batch.log.plan))), **reference}
 
 
 @pytest.fixture

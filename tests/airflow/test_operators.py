@@ -17,6 +17,7 @@ from testbed.checks import committed_offsets
 from testbed.dag_runs import RunResult
 from testbed.topics import wait_for
 from tests.airflow.conftest import STORE, Orders
+from tests.airflow.fixtures import plan_in_store
 from tests.cluster.commits import commit as write_commit
 
 
@@ -26,7 +27,7 @@ def filled(broker: KafkaBroker, name: str, *counts: int) -> None:
 
 
 def offsets_of(plan: Any, topic: str, column: str) -> list[int]:
-    return plan["topics"][topic][column]
+    return plan_in_store(plan)["topics"][topic][column]
 
 
 def test_a_second_run_goes_on_where_the_first_ended_whatever_the_startup_mode(

@@ -49,7 +49,7 @@ def test_a_commit_says_which_offsets_were_read_and_nothing_where_nothing_was(
 
     assert [result.states("commit") for result in (first, second, third)] == [["success"]] * 3
     plan = xcom("commit_published", first, "resolve", "plan")
-    about = {"group_id": group, "batch": plan["batch"]["key"], "plan_id": plan["plan_id"], "window": None}
+    about = {"group_id": group, "batch": plan["batch"], "plan_id": plan["plan_id"], "window": None}
     assert events(first) == [{**about, "topics": {name: {"0": [0, 5], "1": [0, 5]}}}]
     assert events(second) == []
     assert [event["topics"] for event in events(third)] == [{name: {"0": [5, 6]}}]
@@ -64,7 +64,7 @@ def test_a_large_plan_is_published_by_its_reference(
     group: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_offsets.operators.commit.INLINE_LIMIT", 1)
+    monkeypatch.setattr("airflow_kafka_offsets.hooks.travelling.LARGEST", 100)
     name = topic(2)
     broker.produce_many(name, 10, partitions=2)
     result = run("commit_published", {"topic": name, "group": group})
@@ -72,7 +72,7 @@ def test_a_large_plan_is_published_by_its_reference(
     plan = xcom("commit_published", result, "resolve", "plan")
     assert {key: event[key] for key in event} == {
         "group_id": group,
-        "batch": plan["batch"]["key"],
+        "batch": plan["batch"],
         "window": None,
         **{key: plan[key] for key in ("plan_id", "stored_as", "work_store")},
     }

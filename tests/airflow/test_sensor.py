@@ -14,6 +14,7 @@ from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 from testbed.topics import wait_for
 from tests.airflow.conftest import Orders
+from tests.airflow.fixtures import plan_in_store
 
 
 def test_waits_for_a_topic_that_does_not_exist_yet(
@@ -96,6 +97,6 @@ def test_partitions_that_the_position_lacks_are_reported_as_new(orders: Orders, 
 
     pushed = [xcom("batch", run, "orders.wait_for_partitions", "new_partitions") for run in (first, second, third)]
     assert pushed == [{}, {orders.topic: [1]}, {}]
-    columns = xcom("batch", second, "orders.resolve", "plan")["topics"][orders.topic]
+    columns = plan_in_store(xcom("batch", second, "orders.resolve", "plan"))["topics"][orders.topic]
     assert (columns["continuity"], columns["start_offset"]) == (["contiguous", "new"], [1, 0])
     assert orders.is_exact()

@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_offsets.hooks.surroundings import occasion_of
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult, load_dag, run_dag, run_partition
-from tests.airflow.fixtures import TEST_DAGS
+from tests.airflow.fixtures import TEST_DAGS, plan_in_store
 
 WIRING = TEST_DAGS / "wiring.py"
 HOUR = 3_600_000
@@ -30,7 +30,7 @@ def hourly(broker: KafkaBroker, topic: Callable[..., str]) -> str:
 
 @pytest.fixture
 def plan_of(xcom: Callable[..., Any]) -> Plans:
-    return lambda dag_id, result: xcom(dag_id, result, "resolve", "plan")
+    return lambda dag_id, result: plan_in_store(xcom(dag_id, result, "resolve", "plan"))
 
 
 @pytest.mark.parametrize("dag_id", ["windows", "windows_of_a_trigger"])

@@ -27,9 +27,9 @@ from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
-    TimestampType,
     TopicDescription,
     TopicPartition,
+    TopicSettings,
     by_topic,
 )
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
@@ -81,6 +81,11 @@ class Topic:
     logs: dict[int, Log]
     log_append_time: bool = False
     internal: bool = False
+    retention_ms: int | None = None
+
+    @property
+    def settings(self) -> TopicSettings:
+        return TopicSettings("LogAppendTime" if self.log_append_time else "CreateTime", self.retention_ms)
 
 
 @dataclass(eq=False, slots=True)
@@ -207,11 +212,17 @@ class InMemoryCluster:
     # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
 
     def create_topic(
-        self, name: str, partitions: int = 1, *, log_append_time: bool = False, internal: bool = False
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        log_append_time: bool = False,
+        internal: bool = False,
+        retention_ms: int | None = None,
     ) -> None:
         assert name not in self.topics, f"topic {name} exists"
         logs = {number: Log() for number in range(partitions)}
-        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time, internal)
+        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time, internal, retention_ms)
 
     def add_partitions(self, name: str, count: int) -> None:
         """``count`` more."""
@@ -361,13 +372,13 @@ class InMemoryCluster:
             if log.newest is not None and log.newest.offset < log.end(isolation_level)
         }
 
-    def timestamp_types(self, topics: Collection[str]) -> dict[str, TimestampType]:
+    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
         unknown = sorted(set(topics) - set(self.topics))
         if unknown:
             raise ClusterUnavailable(
                 "Cannot describe the configuration", f"{unknown}: UNKNOWN_TOPIC", "Look at the test."
             )
-        return {name: "LogAppendTime" if self.topics[name].log_append_time else "CreateTime" for name in sorted(topics)}
+        return {name: self.topics[name].settings for name in sorted(topics)}
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -44,7 +44,9 @@ class Transaction(Protocol):
 class Hands(Protocol):
     """What others do to the cluster that a test looks at."""
 
-    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None: ...
+    def create_topic(
+        self, name: str, partitions: int = 1, *, log_append_time: bool = False, retention_ms: int | None = None
+    ) -> None: ...
 
     def delete_topic(self, name: str) -> None: ...
 
@@ -131,9 +133,11 @@ class RealHands:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
-    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 1, *, log_append_time: bool = False, retention_ms: int | None = None
+    ) -> None:
         # Tests write records of the past: time must not delete them.
-        config = {"retention.ms": "-1"}
+        config = {"retention.ms": str(-1 if retention_ms is None else retention_ms)}
         if log_append_time:
             config["message.timestamp.type"] = "LogAppendTime"
         self._topics.create_topic(name, partitions, config)

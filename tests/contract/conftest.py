@@ -35,8 +35,10 @@ class AnyCluster:
     impatient: InMemoryCluster | KafkaCluster
     hands: Hands
 
-    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None:
-        self.hands.create_topic(name, partitions, log_append_time=log_append_time)
+    def create_topic(
+        self, name: str, partitions: int = 1, *, log_append_time: bool = False, retention_ms: int | None = None
+    ) -> None:
+        self.hands.create_topic(name, partitions, log_append_time=log_append_time, retention_ms=retention_ms)
 
     def produce(
         self, topic: str, count: int = 1, partition: int = 0, timestamps_ms: Sequence[int] | None = None

@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_offsets.broker.answers import epoch_of
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
-from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition, TopicSettings
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicList, TopicPattern
 from tests.cluster.commits import commit
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -326,13 +326,16 @@ def test_B9_with_the_brokers_times_the_newest_is_the_brokers(cluster: AnyCluster
     assert cluster.reader.newest_timestamps(tps(name, 0), "read_uncommitted")[TopicPartition(name, 0)] > 10**12
 
 
-def test_who_stamps_a_topics_records_is_told_for_all_topics_at_once(
+def test_who_stamps_a_topics_records_and_how_long_they_stay_is_told_for_all_topics_at_once(
     cluster: AnyCluster, orders: str, group: str
 ) -> None:
     name = f"append-time-{group}"
-    cluster.create_topic(name, log_append_time=True)
-    assert cluster.reader.timestamp_types([orders, name]) == {orders: "CreateTime", name: "LogAppendTime"}
-    assert cluster.reader.timestamp_types([]) == {}
+    cluster.create_topic(name, log_append_time=True, retention_ms=86_400_000)
+    assert cluster.reader.topic_settings([orders, name]) == {
+        orders: TopicSettings("CreateTime"),
+        name: TopicSettings("LogAppendTime", 86_400_000),
+    }
+    assert cluster.reader.topic_settings([]) == {}
 
 
 # The group

@@ -108,7 +108,7 @@ def test_a_plan_whose_end_is_no_time_asks_for_none_of_it(cluster: AnyCluster, pi
     pipeline.cluster = Counting(cluster.reader)
     plan = planned(pipeline, "one", startup_mode="earliest-offset")
     assert columns(plan) == (None, None, [None, None, None])
-    assert not {"newest_timestamps", "timestamp_types"} & set(pipeline.cluster.calls)
+    assert not {"newest_timestamps", "topic_settings"} & set(pipeline.cluster.calls)
 
 
 def test_a_window_that_has_just_ended_waits_for_an_empty_partition_and_no_longer_than_the_timeout(

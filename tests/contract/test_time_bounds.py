@@ -82,7 +82,7 @@ class Forbidding:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
-    def timestamp_types(self, topics: Any) -> Any:
+    def topic_settings(self, topics: Any) -> Any:
         raise NotAuthorized("Not allowed to describe the configuration", "TOPIC_AUTHORIZATION_FAILED", "Ask.")
 
 

@@ -44,6 +44,7 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
 )
 OFFSETS, FENCE, LOOKUPS, ANSWERS = "broker/group.py", "broker/fence.py", "broker/lookups.py", "broker/answers.py"
 CONNECTION, LISTENER, TOKENS = "broker/connection.py", "broker/listener.py", "broker/tokens.py"
+BACKLOG, CATCH_UP = "offsets/plan/backlog.py", "pipeline/catch_up.py"
 ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
 SAID, REQUEST = "pipeline/said.py", "pipeline/request.py"
 RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
@@ -65,19 +66,38 @@ _CLAIMS = "offsets/window/test_claims"
 _COMPLETE = "offsets/window/test_complete"
 _ATTEMPTS = "stores/test_attempts"
 _STORED = "stores/test_pipeline_log"
+_BACKLOG = "offsets/plan/test_backlog"
+_CATCH_UP = "tests/contract/test_catch_up.py"
+_TRAVELS = "tests/airflow/test_travelling.py"
 _PROGRESS = "tests/test_progress.py"
 _WORK_STORE = "tests/airflow/test_work_store.py"
 
 HOUSE = (
     # bad input
     Mutation("store: stays in its folder", LOCAL, "        if not real.is_relative_to(self.root.resolve()):", "        if False:", "tests/fuzz/test_places.py"),
-    Mutation("store: stays in its folder", "stores/limits.py", '    if parts & {"", ".", ".."} or "\\0" in name:', "    if False:", "tests/fuzz/test_places.py"),
+    Mutation("store: stays in its folder", "stores/limits.py", '    if parts & {"", ".", ".."} or "\\0" in name or not is_text:', "    if False:", "tests/fuzz/test_places.py"),
     Mutation("store: the size of an object", "stores/limits.py", "    if len(data) > LARGEST_OBJECT:\n        raise StoreDamaged(", "    if False:\n        raise StoreDamaged(", "tests/fuzz/test_places.py"),
     Mutation("store: what a run took is a batch", PIPELINE_LOG, "    if found.folder is not None and not _FOLDER.fullmatch(found.folder):", "    if False:", "tests/fuzz/test_places.py"),
     Mutation("store: a folder leads back to its pipeline", PIPELINE_LOG, " and safe_name(name) == folder]", "]", "tests/fuzz/test_places.py"),
     Mutation("plan: splits are so many", CODEC, "    if not 0 < splits <= MOST_SPLITS:", "    if not 0 < splits:", "offsets/plan/test_codec"),
     Mutation("report: counts are not below zero", VERIFY, "        if not 0 <= self.offset_count <= self.row_count:", "        if False:", _VERIFY),
     Mutation("formats: an older version's store", LOG, '                "plan_id": plan_id,', '                "plan": plan_id,', "tests/golden"),
+    # what goes through Airflow's database
+    Mutation("travels: option strings", RESOLVE_TASK, "if not all(map(fits, options.values())):", "if False:", _TRAVELS),
+    Mutation("travels: so many jobs", RESOLVE_TASK, "if splits > 1 and splits * of_one > LARGEST:", "if False:", _TRAVELS),
+    Mutation("travels: an asset's event", COMMIT_TASK, "= whole if fits(whole) else", "= whole if True else", _TRAVELS),
+    Mutation("travels: a trigger's event", "triggers/waiting.py", "event if fits(event) else {LOOK_AGAIN: True}", "event", _TRAVELS),
+    Mutation("travels: found partitions", "hooks/travelling.py", "    if fits(topics):", "    if True:", _TRAVELS),
+    Mutation("travels: topics of a lag", "triggers/offset_lag.py", "return whole if fits(whole) else", "return whole if True else", _TRAVELS),
+    # the next run at once
+    Mutation("catch up: it ends", CATCH_UP, "rest = min(rest, target - plan.record_count_upper_bound)", "pass", _CATCH_UP),
+    Mutation("catch up: once a batch", CATCH_UP, 'f"catch_up__{plan.batch.key}"', 'f"catch_up__{id(outcome)}"', _CATCH_UP),
+    Mutation("catch up: only after a cap", CATCH_UP, "if not carried and not is_older:", "if False:", _CATCH_UP),
+    Mutation("catch up: the newest batch", CATCH_UP, " or not pipeline.is_newest(batch):", ":", _CATCH_UP),
+    Mutation("catch up: ends by time", CATCH_UP, "plan.window or plan.bounded_mode == UntilTimestamp.name", "False", _CATCH_UP),
+    Mutation("catch up: an empty run", CATCH_UP, " or plan.batch is None or plan.empty:", " or plan.batch is None:", _CATCH_UP),
+    Mutation("catch up: words for one run", "hooks/next_run.py", 'if k != "kafka_offsets"}', "if True}", "tests/airflow/test_catch_up.py"),
+    Mutation("catch up: backfills", COMMIT_TASK, '== "backfill":', '== "no such":', "tests/airflow/test_catch_up.py"),
     # long work
     Mutation("progress: what is quick", "progress.py", "self._next = self._begun + QUIET_S", "self._next = self._begun", _PROGRESS),
     Mutation("progress: once a second", "progress.py", "self._next = at + EVERY_S", "self._next = at", _PROGRESS),
@@ -143,6 +163,13 @@ HOUSE = (
     Mutation("caps: fair", CAPS, "equal = left // len(hungry)", "equal = left", "offsets/plan/test_caps"),
     Mutation("caps: at least one", CAPS, "        shares[index] += 1\n", "        pass\n", "offsets/plan/test_caps"),
     Mutation("caps: per partition", CAPS, "sizes = [min(size, max_records_per_partition)", "sizes = [max(size, max_records_per_partition)", "offsets/plan/test_caps"),
+    Mutation("caps: fair", CAPS, "more = min(equal, wanted[index] - shares[index])", "more = min(left, wanted[index] - shares[index])", "tests/laws/test_caps.py"),
+    Mutation("caps: turn", CAPS, "sum(p.start_offset for p in planned)", "0", "tests/laws/test_caps.py"),
+    Mutation("backlog: tighter cap", BACKLOG, "return max(by_all, by_one)", "return min(by_all, by_one)", _BACKLOG),
+    Mutation("backlog: retention", BACKLOG, "return max(0, old - read)", "return max(0, old)", _BACKLOG),
+    Mutation("backlog: the last run", BACKLOG, "(p.last - 1) // runs", "p.last // runs", _BACKLOG),
+    Mutation("backlog: by size", "pipeline/backlog.py", "settings[name].retention_bytes is not None]", "False]", "tests/contract/test_backlog.py"),
+    Mutation("backlog: settings", "broker/topic_configs.py", "return value if deletes and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     Mutation("caps: end", CAPS, "partition.start_offset + size)", "partition.start_offset + size + 1)", "offsets/plan/test_caps"),
     Mutation("splits: overwritten", SPLITS, "*splits_with_records(plan), *plan.overwrites}", "*splits_with_records(plan)}", "offsets/plan/test_splits|test_anew"),
     Mutation("splits: balance", SPLITS, "key=lambda p: (-p.range.size,", "key=lambda p: (p.range.size,", "offsets/plan/test_splits|test_laws|laws/test_splits"),
@@ -295,7 +322,7 @@ HOUSE = (
     Mutation("plan: told by the group", PLANNING, "seen.restart is not None or seen.told_by_group or takes_over", "seen.restart is not None or takes_over", "test_disagree"),
     Mutation("plan: another id", PLANNING, "return moved or not same_logs or", "return moved or", "test_batches"),
     Mutation("plan: first start", PLANNING, "    if position is None:\n        return True\n", "    if position is None:\n        return False\n", "test_batches"),
-    Mutation("plan: adopted", PLANNING, "start = Start(seen.position, kept=seen.position, adopted=adopted, applied=applied)", "start = Start(seen.position, kept=seen.position, applied=applied)", "test_mirror"),
+    Mutation("plan: adopted", PLANNING, "seen.position, kept=seen.position, adopted=adopted, applied=applied, planned", "seen.position, kept=seen.position, applied=applied, planned", "test_mirror"),
     Mutation("plan: restart counts", PLANNING, "start = Start(None, kept=seen.position, applied=applied, restart=seen.restart)", "start = Start(None, applied=applied, restart=seen.restart)", "restart"),
     Mutation("plan: skip once", PLANNING, "if skip is not None and plan.reason != skip.words:", "if skip is not None:", "test_planned_anew"),
     Mutation("plan: re_plan", PLANNING, '        return "re_plan"\n', "        return None\n", "test_planned_anew"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, get_args
 
 from airflow_kafka_offsets.offsets.columns import (
@@ -22,6 +23,7 @@ from airflow_kafka_offsets.offsets.columns import (
     whole_or_none,
 )
 from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, RunKey, TimestampType, TopicPartition
+from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.plan import BatchName, Continuity, OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.request.parse import MOST_SPLITS, SplitBy
 from airflow_kafka_offsets.offsets.request.policies import Fencing
@@ -89,6 +91,7 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         "warnings": list(plan.warnings),
         "ignored": [str(tp) for tp in plan.ignored],
         "vanished": list(plan.vanished),
+        "backlog": asdict(plan.backlog) if plan.backlog else None,
         "topics": {
             topic: {
                 "topic_id": topic_id,
@@ -184,7 +187,15 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         warnings=tuple(map(text, data["warnings"])),
         vanished=tuple(map(text, data["vanished"])),
         ignored=tuple(_parse_partition(text(item)) for item in data["ignored"]),
+        backlog=_backlog(data.get("backlog")),
     )
+
+
+def _backlog(data: Any) -> Backlog | None:
+    if data is None:
+        return None
+    numbers = whole(data["carried_over"]), whole(data["more_runs"]), whole_or_none(data["expiring"])
+    return Backlog(*numbers, text(data["because"]))
 
 
 def run_to_dict(run: RunKey | None) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, RunKey, TimestampType, TopicPartition
+from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.request.parse import SplitBy
 from airflow_kafka_offsets.offsets.request.policies import Fencing
 
@@ -100,6 +101,7 @@ class OffsetPlan:
     :ivar restarted: whether this plan applied one.
     :ivar reason: why it took the place of an earlier plan of the batch, or is empty; ``None`` for a first plan.
     :ivar withdrawn: an empty window that gave way to another one: the next resolve plans it anew.
+    :ivar backlog: what its caps have left to later runs, by an estimate; ``None`` where they left nothing.
     :ivar vanished: topics that the position holds and a pattern does not match any more.
     :ivar ignored: partitions named by the request that it does not subscribe to (C1).
     """
@@ -138,6 +140,7 @@ class OffsetPlan:
     warnings: tuple[str, ...] = ()
     ignored: tuple[TopicPartition, ...] = ()
     vanished: tuple[str, ...] = ()
+    backlog: Backlog | None = None
     _plan_id: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

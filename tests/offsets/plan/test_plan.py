@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from airflow_kafka_offsets.offsets.model import OffsetRange
+from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
 from tests.offsets.builders import KEY, plan, planned, tp
 
@@ -68,6 +69,7 @@ NOT_IN_THE_ID = [
     {"startup_words": "earliest-offset"},
     {"timestamp_types": {"orders": "LogAppendTime"}},
     {"window_bounds_by_topic": {"orders": (0, 1)}},
+    {"backlog": Backlog(7, 2, None, "how far apart the runs are is not known")},
     with_first(start_reason="earliest → log start"),
     with_first(end_reason="timestamp"),
     with_first(committed_offset=None),

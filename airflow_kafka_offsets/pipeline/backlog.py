@@ -1,0 +1,85 @@
+"""Asks Kafka what the estimate of a backlog needs: where retention will be when later runs come.
+
+Nothing is asked where no cap was hit. What is not known is worth a word, and never worth a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.errors import ClusterUnavailable
+from airflow_kafka_offsets.offsets.model import TopicPartition, TopicSettings
+from airflow_kafka_offsets.offsets.plan.backlog import Backlog, Left, expiring, more_runs
+from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+
+_SHOWN = 3
+
+
+def carried_over(whole: Sequence[PlannedPartition], capped: Sequence[PlannedPartition]) -> dict[TopicPartition, int]:
+    """How many offsets the caps leave of each partition; those that are read whole are absent."""
+    pairs = zip(whole, capped, strict=True)
+    return {p.topic_partition: p.end_offset - q.end_offset for p, q in pairs if p.end_offset > q.end_offset}
+
+
+def estimate_backlog(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    ends: Mapping[TopicPartition, int],
+    carried: Mapping[TopicPartition, int],
+    settings: Mapping[str, TopicSettings],
+    pace_ms: int | None,
+) -> Backlog:
+    """
+    :param ends: where this plan ends, of each partition in ``carried``.
+    :param settings: of the topics; absent where this client may not know.
+    :param pace_ms: how far apart runs are; ``None`` where that is not known.
+    """
+    limits = request.limits
+    runs = more_runs(carried, limits.max_records, limits.max_records_per_partition)
+    topics = sorted({tp.topic for tp in carried})
+    retention = {name: of.retention_ms for name in topics if (of := settings.get(name)) and of.retention_ms is not None}
+    unknown = _what_is_not_known(topics, settings, pace_ms if retention else 0)
+    if unknown is not None or pace_ms is None or not retention:
+        why = unknown or "retention.ms is without a limit"
+        return Backlog(sum(carried.values()), runs, 0 if unknown is None else None, why)
+    timed = {tp: retention[tp.topic] for tp in carried if tp.topic in retention}
+
+    def first_young(run: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """:param run: which run comes, of each partition: the next one is 1."""
+        times = {tp: max(0, request.occasion.now_ms + number * pace_ms - timed[tp]) for tp, number in run.items()}
+        return cluster.offsets_for_times(times, "read_uncommitted")
+
+    try:
+        newest = cluster.newest_timestamps(list(timed), "read_uncommitted")
+        at_next = first_young(dict.fromkeys(timed, 1))
+        last = {}
+        for tp, kept_ms in timed.items():
+            through_ms = newest.get(tp, 0) + kept_ms - request.occasion.now_ms
+            last[tp] = min(runs, max(1, through_ms // max(1, pace_ms) + 1))
+        at_last = first_young(last)
+    except ClusterUnavailable as error:
+        return Backlog(sum(carried.values()), runs, None, error.message)
+    left = [Left(ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp)) for tp in timed]
+    why = f"by retention.ms, with {_pace_in_words(pace_ms)} between two runs"
+    return Backlog(sum(carried.values()), runs, expiring(left, runs), why)
+
+
+def _what_is_not_known(topics: Sequence[str], settings: Mapping[str, TopicSettings], pace_ms: int | None) -> str | None:
+    hidden = [name for name in topics if name not in settings]
+    if hidden:
+        return f"this client may not see the configuration of {_named(hidden)} (the right DescribeConfigs)"
+    by_size = [name for name in topics if settings[name].retention_bytes is not None]
+    if by_size:
+        return f"{_named(by_size)} has retention.bytes, which deletes by size"
+    return "how far apart the runs are is not known" if pace_ms is None else None
+
+
+def _pace_in_words(pace_ms: int) -> str:
+    return f"{pace_ms / 60_000:,.0f} minutes" if pace_ms >= 120_000 else f"{pace_ms / 1_000:.0f} seconds"
+
+
+def _named(topics: Sequence[str]) -> str:
+    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
+    return f"{', '.join(topics[:_SHOWN])}{more}"

@@ -1,0 +1,63 @@
+"""What may take long at 10,000 partitions shows itself: here every step is long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.main import main
+from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
+from airflow_kafka_offsets.pipeline.estimate import estimate_windows
+from testbed.broker import KafkaBroker
+from tests.contract.conftest import NOW_MS, AnyCluster
+from tests.contract.pipeline import Pipeline
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    monkeypatch.setattr("airflow_kafka_offsets.progress.QUIET_S", 0.0)
+    monkeypatch.setattr("airflow_kafka_offsets.progress.EVERY_S", 0.0)
+    caplog.set_level(logging.INFO, "airflow_kafka_offsets.progress")
+    return caplog
+
+
+def test_a_group_is_read_and_written_250_partitions_at_a_time(
+    broker: KafkaBroker, topic: Callable[..., str], group: str, said: pytest.LogCaptureFixture
+) -> None:
+    name = topic(300)
+    offsets = {TopicPartition(name, number): CommittedOffset(0) for number in range(300)}
+    with KafkaCluster(broker.client_config) as cluster:
+        with cluster.open_commit(group, "compare") as commit:
+            commit.send(offsets)
+            commit.commit()
+        assert len(cluster.committed(group, offsets)) == 300
+    for what in ("commit to", "read the offsets of"):
+        assert f"{what} group {group!r}: 250 of 300 partitions" in said.messages
+        assert any(line.startswith(f"{what} group {group!r}: 300 of 300 partitions, ") for line in said.messages)
+
+
+def test_a_commit_reads_the_reports_split_by_split(in_memory: Pipeline, said: pytest.LogCaptureFixture) -> None:
+    in_memory.run("one", splits=3)
+    assert "read the reports: 1 of 3 splits" in said.messages
+
+
+def test_windows_are_looked_up_time_by_time(cluster: AnyCluster, group: str, said: pytest.LogCaptureFixture) -> None:
+    cluster.create_topic(group)
+    estimate_windows(
+        Scope(TopicList((group,))), cluster.reader, [NOW_MS + n * 60_000 for n in range(3)], now_ms=NOW_MS + 180_000
+    )
+    assert "look up the windows' times: 2 of 3 times" in said.messages
+
+
+def test_the_command_line_says_it_on_standard_error(
+    in_memory: Pipeline, said: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two", "three"):
+        in_memory.run(name)
+    logging.getLogger("airflow_kafka_offsets.progress").setLevel(logging.NOTSET)
+    assert main(["clean", "--work-store", in_memory.store.uri, "--keep", "1d"]) == 0
+    assert logging.getLogger("airflow_kafka_offsets.progress").getEffectiveLevel() == logging.INFO

@@ -1,0 +1,29 @@
+"""A job for 10,000 partitions with a record or two each: four tasks read them, and write a file each.
+
+Spark makes a task of each partition of Kafka. Without ``coalesce`` that would be 10,000 files of one row.
+"""
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark.sinks import files
+
+TASKS = 4
+
+
+def main() -> None:
+    output = sys.argv[sys.argv.index("--output") + 1]
+    sink = files(output, format="parquet")
+    spark = SparkSession.builder.getOrCreate()
+
+    def write(records: DataFrame, batch: object) -> DataFrame:
+        return sink(records.coalesce(TASKS), batch)
+
+    for_each_batch(spark, write)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

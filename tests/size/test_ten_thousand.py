@@ -1,0 +1,144 @@
+"""10,000 partitions from resolve to commit: a real broker, a Spark cluster of two workers, work store and output on S3.
+
+What goes through Airflow's database, and what is on a command line, is as small as at six partitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.request.scope import TopicPattern
+from testbed import airflow_home
+from testbed.broker import KafkaBroker
+from testbed.checks import duplicated_or_missing, names_below
+from testbed.dag_runs import RunResult, load_dag, run_dag
+from testbed.java import Java
+from testbed.spark import s3a_conf
+from testbed.spark_cluster import SparkCluster, cluster_conf
+from tests.stores.kinds import BUCKET, s3_server
+
+ROOT = Path(__file__).resolve().parents[2]
+DAG = Path(__file__).resolve().parent / "dags" / "large.py"
+TOPICS, PARTITIONS = 20, 500
+SMALL = 64 * 1024
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[KafkaBroker]:
+    """10,000 partitions in 20 topics. Indexes are small: Kafka makes two of 10 MB for each partition."""
+    with KafkaBroker(config={"log.index.size.max.bytes": "4096"}, jvm=["-Xmx2g"]) as broker:
+        for number in range(TOPICS):
+            broker.create_topic(f"large-{number:02}", PARTITIONS)
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def cluster(java: Java) -> Iterator[SparkCluster]:
+    with SparkCluster(java, python_path=ROOT) as running:
+        yield running
+
+
+@pytest.fixture
+def on_s3(
+    airflow: Path,
+    large: KafkaBroker,
+    cluster: SparkCluster,
+    spark_jars: list[Path],
+    s3a_jars: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
+    """The folder of this test on the server."""
+    endpoint, folder = s3_server().endpoint, f"{BUCKET}/large"
+    conf = cluster_conf([*spark_jars, *s3a_jars]) | s3a_conf(endpoint)
+    conf |= {"spark.cores.max": "4", "spark.executor.cores": "2", "spark.driver.memory": "1g"}
+    spark = {"conn_type": "spark", "host": cluster.client_master}
+    environment = {
+        **airflow_home.connections(large.client_config),
+        **airflow_home.spark_defaults(tmp_path / "spark", conf),
+        **airflow_home.s3_connection("lake", endpoint),
+        **airflow_home.variables({"large_output": f"s3a://{folder}/orders"}),
+        "AIRFLOW_CONN_SPARK_STANDALONE": json.dumps(spark),
+        "AIRFLOW__KAFKA_OFFSETS__WORK_STORE": f"s3://lake@{folder}/store",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    here = airflow / "dags" / "size"  # a DAG has to be below the folder that Airflow looks into
+    here.symlink_to(DAG.parent)
+    yield folder
+    here.unlink()
+
+
+def produce(broker: KafkaBroker, first: int) -> int:
+    """A record in each partition, whose value is its number; how many there are then."""
+    for number in range(TOPICS):
+        start = first + number * PARTITIONS
+        broker.produce_many(
+            f"large-{number:02}",
+            PARTITIONS,
+            partitions=PARTITIONS,
+            value=lambda n, start=start: str(start + n).encode(),
+        )
+    return first + TOPICS * PARTITIONS
+
+
+def stored_sizes(result: RunResult) -> dict[str, int]:
+    """Bytes of each XCom of the run and of each task's rendered fields, as they lie in Airflow's database."""
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        xcoms = session.execute(
+            select(XComModel.task_id, XComModel.key, XComModel.value).where(XComModel.run_id == result.run_id)
+        ).all()
+        fields = session.execute(
+            select(RenderedTaskInstanceFields.task_id, RenderedTaskInstanceFields.rendered_fields).where(
+                RenderedTaskInstanceFields.run_id == result.run_id
+            )
+        ).all()
+    sizes = {f"{task} {key}": len(json.dumps(value).encode()) for task, key, value in xcoms}
+    return sizes | {f"{task} rendered": len(json.dumps(value, default=str).encode()) for task, value in fields}
+
+
+def held_by_group(broker: KafkaBroker) -> dict[str, int]:
+    """How many partitions the group has at which offset."""
+    with KafkaCluster(broker.client_config) as kafka:
+        found = kafka.committed("large", kafka.describe(TopicPattern("large-.*")).partitions())
+    counts: dict[str, int] = {}
+    for commit in found.values():
+        counts[str(commit.offset)] = counts.get(str(commit.offset), 0) + 1
+    return counts
+
+
+def test_ten_thousand_partitions_go_from_resolve_to_commit(
+    on_s3: str, large: KafkaBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dag = load_dag(DAG, "large")
+
+    def run() -> tuple[RunResult, str]:
+        result = run_dag(dag)
+        return result, "".join(capfd.readouterr())
+
+    produced = 0
+    for done in (1, 2):
+        produced = produce(large, produced)
+        result, said = run()
+        assert (result.state, result.states("orders.spark")) == ("success", ["success"] * 2), said[-5_000:]
+        assert duplicated_or_missing(f"s3a://{on_s3}/orders", produced) == (0, 0)
+        assert held_by_group(large) == {str(done): TOPICS * PARTITIONS}
+
+        sizes = stored_sizes(result)
+        assert {"orders.resolve plan", "orders.resolve return_value", "orders.commit summary"} <= sizes.keys()
+        assert {name: size for name, size in sizes.items() if size >= SMALL} == {}
+        assert "orders.resolve starting_offsets" not in sizes
+        assert "starting_offsets and ending_offsets are not pushed: for 10,000 partitions" in said
+        assert max(map(len, said.splitlines())) < SMALL, "no line lists them all"
+    names = names_below(f"s3://{on_s3}/store")[1]
+    assert sum(name.endswith(".report.json") for name in names) == 2 * 2
