@@ -30,7 +30,8 @@ from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 
 # A refusal of the coordinator is asked for after this time, so that nobody waits until the deadline for it.
 _FIRST_LOOK_S = 1.0
-_POLL_S = 0.02  # poll() does not return when it has called on_commit, but when its time is over
+# poll() does not return when it has called on_commit, but when its time is over: short times first.
+_FIRST_POLL_S, _LONGEST_POLL_S = 0.001, 0.02
 
 CommitAnswer = tuple[KafkaError | None, list[KafkaTopicPartition]]
 
@@ -121,9 +122,10 @@ def send(client: GroupClient, commits: Mapping[TopicPartition, CommittedOffset])
     :raises KafkaException: no answer; whether they were written is not known.
     """
     client.commit(offsets=[to_kafka(tp, commit) for tp, commit in commits.items()], asynchronous=True)
-    end = time.monotonic() + client.patience_s
+    end, poll_s = time.monotonic() + client.patience_s, _FIRST_POLL_S
     while not client.commit_answers:
-        _raise_refusals(client, _POLL_S)
+        _raise_refusals(client, poll_s)
+        poll_s = min(2 * poll_s, _LONGEST_POLL_S)
         if time.monotonic() >= end and not client.commit_answers:
             raise _timed_out(f"no answer to the commit within {client.patience_s:g} s")
     return client.commit_answers.pop()
