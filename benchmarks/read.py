@@ -98,6 +98,8 @@ class Row:
 
     :ivar ratio: median of the rounds' ratios, by the clock; ``processor_ratio`` by Spark's processor time.
     :ivar spread: the smallest and the largest ratio of a round.
+    :ivar own_share: what is not the sink, as a part of the sink's time in the same run: what else the machine does
+        falls on both, and what the sides are given does not count.
     :ivar parts: where the time of `read_batch` and what follows goes: medians in seconds.
     """
 
@@ -108,6 +110,7 @@ class Row:
     ratio: float
     spread: tuple[float, float]
     processor_ratio: float
+    own_share: float
     parts: Mapping[str, float]
 
     @property
@@ -120,13 +123,13 @@ class Row:
             f"{self.case.name:<6}{'*' if self.case.options else ' '}{self.case.records:>12,}{self.case.partitions:>12,}"
             f"{self.rounds:>8}{self.plain_s:>11.2f}{self.ours_s:>11.2f}"
             f"{self.ratio:>8.3f}  {self.spread[0]:.3f}-{self.spread[1]:.3f}{self.processor_ratio:>11.3f}"
-            f"{self.case.limit:>8.2f}{'' if self.holds else '  ABOVE'}   {parts}"
+            f"{self.own_share:>9.1%}{self.case.limit:>8.2f}{'' if self.holds else '  ABOVE'}   {parts}"
         )
 
 
 HEAD = (
     f"{'':<7}{'records':>12}{'partitions':>12}{'rounds':>8}{'plain s':>11}{'ours s':>11}{'ratio':>8}  {'spread':<11}"
-    f"{'processor':>11}{'limit':>8}   of ours, in seconds"
+    f"{'processor':>11}{'own':>9}{'limit':>8}   of ours, in seconds"
 )
 
 
@@ -158,6 +161,7 @@ class Bench:
             statistics.median(ratios),
             (min(ratios), max(ratios)),
             statistics.median(processor),
+            statistics.median(run.seconds / run.parts["sink"] - 1 for run in ours),
             {name: statistics.median(run.parts[name] for run in ours) for name in ours[0].parts},
         )
 
