@@ -136,5 +136,3 @@ def test_ten_thousand_partitions_go_from_resolve_to_commit(
     assert {"orders.resolve plan", "orders.resolve return_value", "orders.commit summary"} <= sizes.keys()
     assert {name: size for name, size in sizes.items() if size >= SMALL} == {}
     assert "orders.resolve starting_offsets" not in sizes
-    assert "starting_offsets and ending_offsets are not pushed: for 10,000 partitions" in said
-    assert max(map(len, said.splitlines())) < SMALL, "no line lists them all"
