@@ -31,7 +31,6 @@ class TopicSettings:
 class TopicPartition(NamedTuple("_TopicPartition", [("topic", str), ("partition", int)])):
     """One partition of one topic. Sorts by topic, then partition, which is the order of every output (Flink's H6).
 
-
     A tuple, because plans of 10,000 partitions hash and compare it hundreds of thousands of times.
     """
 

@@ -59,6 +59,13 @@ def test_a_run_with_nothing_to_read_asks_for_none(in_memory: Pipeline) -> None:
     assert follows(in_memory.resolve("two")) == "this one has read nothing"
 
 
+def test_an_older_batch_without_records_asks_for_none_although_more_has_come(memory: Any, in_memory: Pipeline) -> None:
+    """A first batch at the end of the log, which another run left."""
+    in_memory.resolve("one", startup_mode="latest-offset")
+    produce(memory, in_memory)
+    assert follows(in_memory.resolve("two", startup_mode="latest-offset")) == "this one has read nothing"
+
+
 def test_a_run_that_did_an_older_batch_is_followed_by_one_for_what_has_come_since(
     memory: Any, in_memory: Pipeline
 ) -> None:

@@ -39,7 +39,7 @@ def large() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="module")
 def cluster(java: Java) -> Iterator[SparkCluster]:
-    with SparkCluster(java, python_path=ROOT) as running:
+    with SparkCluster(java, python_path=ROOT, cores=4) as running:
         yield running
 
 
@@ -56,7 +56,9 @@ def on_s3(
     """The folder of this test on the server."""
     endpoint, folder = s3_server().endpoint, f"{BUCKET}/large"
     conf = cluster_conf([*spark_jars, *s3a_jars]) | s3a_conf(endpoint)
-    conf |= {"spark.cores.max": "4", "spark.executor.cores": "2", "spark.driver.memory": "1g"}
+    conf |= {"spark.cores.max": "8", "spark.executor.cores": "4", "spark.driver.memory": "1g"}
+    # Before it closes a partition, Spark asks for its ends, behind the next fetch: half a second each, by default.
+    conf["spark.kafka_offsets.source.kafka.fetch.max.wait.ms"] = "10"
     spark = {"conn_type": "spark", "host": cluster.client_master}
     environment = {
         **airflow_home.connections(large.client_config),
@@ -74,17 +76,17 @@ def on_s3(
     here.unlink()
 
 
-def produce(broker: KafkaBroker, first: int) -> int:
+def produce(broker: KafkaBroker) -> int:
     """A record in each partition, whose value is its number; how many there are then."""
     for number in range(TOPICS):
-        start = first + number * PARTITIONS
+        first = number * PARTITIONS
         broker.produce_many(
             f"large-{number:02}",
             PARTITIONS,
             partitions=PARTITIONS,
-            value=lambda n, start=start: str(start + n).encode(),
+            value=lambda n, first=first: str(first + n).encode(),
         )
-    return first + TOPICS * PARTITIONS
+    return TOPICS * PARTITIONS
 
 
 def stored_sizes(result: RunResult) -> dict[str, int]:
@@ -120,25 +122,17 @@ def held_by_group(broker: KafkaBroker) -> dict[str, int]:
 def test_ten_thousand_partitions_go_from_resolve_to_commit(
     on_s3: str, large: KafkaBroker, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    dag = load_dag(DAG, "large")
+    produced = produce(large)
+    result = run_dag(load_dag(DAG, "large"))
+    said = "".join(capfd.readouterr())
 
-    def run() -> tuple[RunResult, str]:
-        result = run_dag(dag)
-        return result, "".join(capfd.readouterr())
-
-    produced = 0
-    for done in (1, 2):
-        produced = produce(large, produced)
-        result, said = run()
-        assert (result.state, result.states("orders.spark")) == ("success", ["success"] * 2), said[-5_000:]
-        assert duplicated_or_missing(f"s3a://{on_s3}/orders", produced) == (0, 0)
-        assert held_by_group(large) == {str(done): TOPICS * PARTITIONS}
-
-        sizes = stored_sizes(result)
-        assert {"orders.resolve plan", "orders.resolve return_value", "orders.commit summary"} <= sizes.keys()
-        assert {name: size for name, size in sizes.items() if size >= SMALL} == {}
-        assert "orders.resolve starting_offsets" not in sizes
-        assert "starting_offsets and ending_offsets are not pushed: for 10,000 partitions" in said
-        assert max(map(len, said.splitlines())) < SMALL, "no line lists them all"
+    assert (result.state, result.states("orders.spark")) == ("success", ["success"] * 2), said[-5_000:]
+    assert duplicated_or_missing(f"s3a://{on_s3}/orders", produced) == (0, 0)
+    assert held_by_group(large) == {"1": TOPICS * PARTITIONS}
     names = names_below(f"s3://{on_s3}/store")[1]
-    assert sum(name.endswith(".report.json") for name in names) == 2 * 2
+    assert sum(name.endswith(".report.json") for name in names) == 2
+
+    sizes = stored_sizes(result)
+    assert {"orders.resolve plan", "orders.resolve return_value", "orders.commit summary"} <= sizes.keys()
+    assert {name: size for name, size in sizes.items() if size >= SMALL} == {}
+    assert "orders.resolve starting_offsets" not in sizes

@@ -1,4 +1,4 @@
-"""A job for 10,000 partitions with a record or two each: four tasks read them, and write a file each.
+"""A job for 10,000 partitions with a record or two each: eight tasks read them, and write a file each.
 
 Spark makes a task of each partition of Kafka. Without ``coalesce`` that would be 10,000 files of one row.
 """
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.spark import for_each_batch
 from airflow_kafka_offsets.spark.sinks import files
 
-TASKS = 4
+TASKS = 8
 
 
 def main() -> None:
