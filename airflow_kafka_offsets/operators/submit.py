@@ -44,7 +44,7 @@ _CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that
 
 
 class SparkSubmitPlanOperator(SparkSubmitOperator):
-    """``SparkSubmitOperator`` that re-attaches to a driver of the same plan, unless the task was cleared since.
+    """``SparkSubmitOperator`` that re-attaches to a driver of the same plan; after a clear it submits anew.
 
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
     its batch and split in Airflow's UI.

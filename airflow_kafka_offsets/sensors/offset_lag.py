@@ -30,10 +30,9 @@ _WATCHED = (
 class OffsetLagSensor(WaitingSensor):
     """Wait until a group has at least ``min_records`` unread records, or one that is older than ``max_age``.
 
-    It asks the cluster in a few batch calls a poke, whatever the number of partitions, and never joins the group. Lag
-    is an upper bound of the records: compaction and transactions leave gaps. A partition that the group has committed
-    nothing for counts from its log start; one without a leader does not count. With timestamps out of order an age is
-    an approximation.
+    Each look takes a few batch calls, whatever the number of partitions. The sensor never joins the group. Lag is an
+    upper bound of the records: compaction and transactions leave gaps. A partition without a committed offset counts
+    from its log start; one without a leader does not count. If timestamps are out of order, an age is approximate.
 
     Returns the lag: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, "oldest_unread_before_ms": …, …}``; the
     last is a bound of the oldest unread record's age, ``None`` where none is older than ``max_age``. ``topics`` is

@@ -22,9 +22,9 @@ from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscover
 class PartitionDiscoverySensor(WaitingSensor):
     """Wait until the topics exist, have enough partitions, and every partition has a leader.
 
-    One metadata call a poke, however many partitions there are. Returns what it found: ``{"orders": [0, 1, 2]}``. What
-    is new since the pipeline's last batch is said, and pushed under the XCom key ``new_partitions``. Either is
-    ``{"topic_count": 500, "partition_count": 50000}`` where the lists have more than 48 KiB.
+    Each look is one metadata call, however many partitions there are. Returns what it found: ``{"orders": [0, 1, 2]}``.
+    It logs partitions that are new since the pipeline's last batch, and pushes them as XCom ``new_partitions``. Either
+    is ``{"topic_count": 500, "partition_count": 50000}`` where the lists have more than 48 KiB.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names that must all exist; or

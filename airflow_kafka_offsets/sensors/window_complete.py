@@ -24,10 +24,9 @@ from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
 class WindowCompleteSensor(WaitingSensor):
     """Wait until every partition has a record at or past the window's end, or nothing comes there any more.
 
-    A partition is not waited for once it has been idle for ``idle_timeout``, nor one whose records the broker stamps
-    (LogAppendTime) once the clock has passed the end; ``airflow_kafka_offsets/offsets/window/complete.py`` has the
-    rule, which is that of ``require_complete_window`` and of the plan's ``window_complete`` too. One batch question a
-    poke, however many partitions there are.
+    It stops waiting for a partition that has been idle for ``idle_timeout``. If the broker stamps the records
+    (LogAppendTime), it waits only until the clock has passed the end. ``require_complete_window`` and the plan's
+    ``window_complete`` use the same rule: docs/windows.md. Each look asks once for all partitions.
 
     XCom ``return_value``: ``{"end_ms", "low_watermark_ms", "newest_timestamps": {"orders": {"0": ms}}, "idle":
     {"orders": [1]}}``; the last two while they have less than 48 KiB.

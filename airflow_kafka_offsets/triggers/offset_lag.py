@@ -127,13 +127,13 @@ def _told(lag: Lag) -> dict[str, Any]:
 
 
 class KafkaLagEventTrigger(WatchingTrigger):
-    """For an ``AssetWatcher``: fires when a group's lag is enough, and once for one backlog.
+    """For an ``AssetWatcher``: fires when a group's lag is enough, once for each backlog.
 
-    The payload is the lag by topic: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, …}``, with ``topics``
-    ``None`` where they are so many that they have more than 48 KiB. After it has fired,
-    it fires again when the position has moved, that is when a run has committed, and enough is unread still or again.
-    A backlog that only grows tells nothing new: the run that was started reads what is there when it plans. If no run
-    moves the position for ``remind_after``, it fires once more: the run may have failed.
+    The payload is the lag by topic: ``{"group_id": …, "lag": 120, "topics": {"orders": 120}, …}``; ``topics`` is
+    ``None`` where it has more than 48 KiB. After it has fired, it fires again when a run has committed, and enough is
+    unread still or again. A backlog that only grows does not fire again: the run that was started reads what is there
+    when it plans. If no run moves the position for ``remind_after``, it fires once more, because the run may have
+    failed.
 
     :param poke_interval: seconds between two looks.
     :param remind_after: seconds or an ISO 8601 duration (``PT1H``); ``None`` never reminds.

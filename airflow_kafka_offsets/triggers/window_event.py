@@ -1,4 +1,4 @@
-"""An ``AssetWatcher``'s trigger that tells each window of time once, when it is complete."""
+"""An ``AssetWatcher``'s trigger that fires once for each window of time, when it is complete."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class KafkaWindowEventTrigger(WatchingTrigger):
     """Fires once for each window whose end has passed on all partitions, one after the other.
 
     The rule is that of ``WindowCompleteSensor``. Windows are as wide as ``width`` and begin with 1970 in UTC, so that
-    ``PT1H`` gives whole hours and ``P1D`` days of UTC. The first one that is told is the one that is open when the
-    watcher is first started; those that end while no triggerer runs are told afterwards, as long as the asset keeps its
+    ``PT1H`` gives whole hours and ``P1D`` days of UTC. The first window is the one that is open when the watcher is
+    first started. For windows that end while no triggerer runs it fires afterwards, as long as the asset keeps its
     state. Payload: ``{"window_start_ms": …, "window_end_ms": …, "low_watermark_ms": …}``.
 
     Airflow starts one run for several events that come close together, so a run takes all of its windows, which join::

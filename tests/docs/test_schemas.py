@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import best_match
 
 from tests.golden.worked import HERE, work
 
@@ -72,8 +73,8 @@ def check(folder: Path) -> None:
     found = set()
     for kind, name, value in kept(folder):
         found.add(kind)
-        problems = [f"{name}: {error.json_path}: {error.message}" for error in checks[kind].iter_errors(value)]
-        assert problems == [], "docs/schemas/work-store.schema.json and the codec differ"
+        problem = best_match(checks[kind].iter_errors(value))
+        assert problem is None, f"{name}: {problem.json_path}: {problem.message} (docs/schemas and the codec differ)"
     assert found == {"entry", "report", "begun", "run", "output", "claim", "mark"}
 
 

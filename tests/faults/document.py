@@ -11,18 +11,18 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "fault-matrix.md"
 HEAD = """\
 # Fault matrix
 
-Runs of the example DAG on real Kafka, Spark and Airflow (scheduler, api-server, triggerer, tasks as processes), one
-fault injected, then Airflow's own retries, an operator's clear or the next run, to the end. Faults are made at the last
-boundary: the socket, the process, the disk.
+Each row runs the example DAG on real Kafka, Spark and Airflow: scheduler, api-server, triggerer and tasks are
+processes. One fault is injected, at the socket, the process or the disk. Then Airflow's own retries, an operator's
+clear or the next run bring the pipeline to its end.
 
 - **healed**: a reader of the whole output folder finds every record that was produced exactly once, and the group is at
   the log's end.
-- **refused**: nothing was written to the group or to the output of another batch; the task's log names the cause and
-  the remedy, and after the remedy the same end state.
+- **refused**: nothing was written to the group or to the output of another batch. The task's log names the cause and
+  the remedy. After the remedy the row ends like a healed one.
 
-Each row fails if its fault did not fire, and if a watcher, which reads the group all the time on a connection of its
-own, ever saw an offset above what read reports had verified by then. Made by `make test-faults`, which plays all rows;
-CI plays those with a star.
+A row fails if its fault did not fire. It also fails if the group ever held an offset above what read reports had
+verified by then; a watcher reads the group all the time, on a connection of its own. `make test-faults` plays all rows
+and makes this page; CI plays those with a star.
 
 Elsewhere: a cleared Spark task that re-attaches to a finished driver and submits nothing needs a cluster of processes
 (`tests/spark/test_standalone_cluster.py`); a driver that is killed at each step of a sink's write is in
