@@ -30,11 +30,15 @@ class Way:
 
     @property
     def spread_s(self) -> tuple[float, float]:
-        """The quartiles; with fewer than four rounds, least and most."""
-        if len(self.seconds) < 4:
-            return min(self.seconds), max(self.seconds)
-        low, _, high = statistics.quantiles(self.seconds, n=4)
-        return low, high
+        return spread(self.seconds)
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """The quartiles; of fewer than four values, least and most."""
+    if len(values) < 4:
+        return min(values), max(values)
+    low, _, high = statistics.quantiles(values, n=4)
+    return low, high
 
 
 def take_turns(ways: Sequence[Way], say: Callable[[str], None]) -> None:

@@ -63,8 +63,3 @@ def configured_retention_days() -> str | None:
     """``[kafka_offsets] retention_days`` as a duration (``90d``); ``None`` where everything is kept."""
     days = conf.get("kafka_offsets", "retention_days", fallback="")
     return f"{days.strip()}d" if days and days.strip() else None
-
-
-def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
-    """What names a pipeline where its author names none: two pipelines on one group are two."""
-    return "/".join([*([group_id] if group_id else []), dag_id, task_id])

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.broker.java_client import (
     system_properties,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.spark.client_properties import CREDENTIAL, HANDED_OVER, SETTING, SOURCE_PREFIX
 
 _PEM = ("ssl.ca", "ssl.certificate", "ssl.key", "https.ca")
@@ -65,7 +65,7 @@ def handed_over(
     :raises InvalidRequest: a setting has no counterpart in Java's client, a file cannot be read, or the driver runs
         elsewhere.
     """
-    java = java_client(_with_texts(KafkaOffsetsHook(connection).client_config))
+    java = java_client(_with_texts(kafka_hook(connection).client_config))
     if not is_secured(java):
         yield {f"{SOURCE_PREFIX}kafka.{BOOTSTRAP_SERVERS}": java[BOOTSTRAP_SERVERS]} if own else {}
         return

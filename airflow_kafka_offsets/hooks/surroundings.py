@@ -113,3 +113,8 @@ def _zone_of_timetable(context: Any) -> tzinfo:
     if isinstance(zone, str):
         return parse_zone(zone)
     return zone if isinstance(zone, tzinfo) else UTC
+
+
+def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
+    """What names a pipeline where its author names none: two pipelines on one group are two."""
+    return "/".join([*([group_id] if group_id else []), dag_id, task_id])

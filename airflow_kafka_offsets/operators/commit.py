@@ -18,7 +18,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     TriggerRule,
     XComNotFound,
 )
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.next_run import conf_of_next, target_of, trigger_run
 from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
 from airflow_kafka_offsets.hooks.travelling import fits, shortened
@@ -144,7 +144,7 @@ class CommitOffsetsOperator(BaseOperator):
         )
         handed = Handed(plan["stored_as"], plan["plan_id"])
         me = Actor(_resolve_run(plan, context), this_airflow())
-        with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
+        with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
             left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.window else None
         return done, left
@@ -269,7 +269,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         setattr(resolve, name, resolve.render_template(getattr(resolve, name), context))
     run = RunKey(context["ti"].dag_id, context["ti"].run_id, resolve.task_id)
     try:
-        pipeline = resolve.pipeline_log(context, KafkaOffsetsHook(resolve.kafka_config_id))
+        pipeline = resolve.pipeline_log(context, kafka_hook(resolve.kafka_config_id))
     except RequestError as error:
         raise AirflowFailException(str(error)) from None
     taken = pipeline.batch_of_run(run)

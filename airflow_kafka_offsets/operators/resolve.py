@@ -6,19 +6,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
 from airflow_kafka_offsets.hooks.settled import is_settled, unsettled
 from airflow_kafka_offsets.hooks.surroundings import (
     PIPELINE_XCOM,
     SUMMARY_XCOM,
     AirflowSurroundings,
+    default_checkpoint_id,
     occasion_of,
     run_conf,
     run_key,
@@ -59,6 +60,9 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
 from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFreeTrigger
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 WORDS_OF_THE_CONF = frozenset({"re_plan", "redo", "skip"})
 _REQUEST = tuple(name for name in names_of(RequestParameters) if name not in WORDS_OF_THE_CONF)
@@ -301,7 +305,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
     def _plan(self, context: Any, waited_until_ms: int | None = None) -> list[list[str]]:
         """:param waited_until_ms: when the wait for another run ends; ``None``: it was not waited for yet."""
-        hook = KafkaOffsetsHook(self.kafka_config_id)
+        hook = kafka_hook(self.kafka_config_id)
         try:
             until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
             self._own_words()  # before anything is planned

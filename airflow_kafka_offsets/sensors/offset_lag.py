@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
@@ -104,7 +104,7 @@ class OffsetLagSensor(WaitingSensor):
         self.refuse_what_is_wrong(settled.problems)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
-        hook = KafkaOffsetsHook(self.kafka_config_id)
+        hook = kafka_hook(self.kafka_config_id)
         checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
         watched = {name: getattr(self, name) for name in _WATCHED}
         return OffsetLagTrigger(poke_interval=self.poke_interval, checkpoint_id=checkpoint_id, **watched)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.travelling import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.plan.discovery import new_since
@@ -102,7 +102,7 @@ class PartitionDiscoverySensor(WaitingSensor):
         return partitions_or_counts(topics)
 
     def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
-        hook = KafkaOffsetsHook(self.kafka_config_id)
+        hook = kafka_hook(self.kafka_config_id)
         checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
         position = position_of(PipelineLog(configured_work_store(self.work_store), str(checkpoint_id)))
         return new_since(position, topics) if position else {}

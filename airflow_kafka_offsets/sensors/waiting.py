@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
@@ -22,12 +22,15 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowTaskTimeout,
     TaskDeferralTimeout,
 )
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, default_checkpoint_id
+from airflow_kafka_offsets.hooks.surroundings import default_checkpoint_id
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S, configured_timeout_s, is_deferrable
 from airflow_kafka_offsets.triggers.waiting import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 # The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
 _GRACE = timedelta(minutes=2)

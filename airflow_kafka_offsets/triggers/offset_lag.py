@@ -14,7 +14,7 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
@@ -71,7 +71,7 @@ class LagWatch:
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         """
         limits = parse_limits(self.min_records, self.max_age)
-        config = KafkaOffsetsHook(self.kafka_config_id).client_config
+        config = kafka_hook(self.kafka_config_id).client_config
         scope = scope_for(config, parameters_of(ScopeParameters, self))
         named = scope.checkpoint_id
         pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.offsets.model import by_topic
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
@@ -34,7 +34,7 @@ class PartitionDiscoveryTrigger(WaitingTrigger):
     def look(self) -> dict[str, Any] | NotYet:
         """``{"cluster_id": …, "topics": {"orders": [0, 1]}}``, or what is missing."""
         subscription = parse_scope(ScopeParameters(**self.scope)).subscription
-        with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
+        with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             found = cluster.discover(subscription)
         missing = missing_for(subscription, found.topics, self.min_partitions)
         if missing:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
@@ -19,6 +18,9 @@ from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import with_connection
 from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.cluster import KafkaCluster
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +78,7 @@ class WindowCompleteTrigger(WaitingTrigger):
 
     def look(self) -> dict[str, Any] | NotYet:
         """The report on a window that is complete, or what is missing."""
-        with KafkaOffsetsHook(self.kafka_config_id).open_cluster() as cluster:
+        with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             missing = [] if self._found else self._discover(cluster)
             if missing:
                 return NotYet("; ".join(missing))
@@ -140,7 +142,7 @@ def wait_until(
     :param pace: as of the trigger.
     :raises InvalidRequest: with every problem.
     """
-    asked = with_connection(KafkaOffsetsHook(kafka_config_id).client_config, scope)
+    asked = with_connection(kafka_hook(kafka_config_id).client_config, scope)
     window = parse_window_end(
         asked,
         end,

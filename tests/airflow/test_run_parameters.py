@@ -7,8 +7,7 @@ import pytest
 
 from airflow_kafka_offsets import KafkaOffsetsHook, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.kafka_offsets import default_checkpoint_id
-from airflow_kafka_offsets.hooks.surroundings import occasion_of, run_conf, run_key, this_airflow
+from airflow_kafka_offsets.hooks.surroundings import default_checkpoint_id, occasion_of, run_conf, run_key, this_airflow
 from airflow_kafka_offsets.offsets.model import RunKey
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.hooks.kafka_offsets import default_checkpoint_id
+from airflow_kafka_offsets.hooks.surroundings import default_checkpoint_id
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.attempts import begin
