@@ -7,8 +7,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-store bench-read fuzz mutate \
-  docs pictures address format lock clean
+.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
+  fuzz mutate docs pictures address format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -100,6 +100,12 @@ SIZES ?= 100 1000 10000 50000
 
 bench: .bench/.stamp ## look-ups, plans and commits beside raw requests and other ways; benchmarks/results anew
 	@PYTHONPATH=.bench:. $(BIN)/python -m benchmarks.bench --sizes $(SIZES)
+
+bench-tasks: setup ## parsing a DAG file, waiting triggers, a whole run beside a bare one, Spark's first task; twenty minutes
+	@for what in parsing triggers run_overhead first_task; do \
+	  $(BIN)/python -m benchmarks.$$what | tee benchmarks/results/$$what.new && \
+	  mv benchmarks/results/$$what.new benchmarks/results/$$what.md; \
+	done
 
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py

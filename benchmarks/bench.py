@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-
-import psutil
 
 from benchmarks.clusters import one_broker, three_brokers
 from benchmarks.floor import LOG_END, LOG_START, Floor
-from benchmarks.measured import Way, say, take_turns
+from benchmarks.measured import Way, machine, say, take_turns
 from benchmarks.ours import Ours
 from benchmarks.rivals import CommandLine, Confluent, KafkaPython
 from testbed.java import Java, find_java
@@ -71,7 +66,11 @@ def main() -> int:
             rows += _of(size, "loopback", measured.near, java, options.rounds, everything=True)
             rows += _of(size, "1 ms", measured.far, java, options.rounds, everything=False)
             memory[size] = _memory_mib(measured.near)
-    result = {"machine": _machine(), "rows": [asdict(row) for row in rows], "memory_mib": memory}
+    result = {
+        "machine": machine("confluent-kafka", "kafka-python"),
+        "rows": [asdict(row) for row in rows],
+        "memory_mib": memory,
+    }
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(result, indent=1) + "\n")
     subprocess.run([sys.executable, "-m", "benchmarks.report", str(options.json)], check=True)
@@ -181,19 +180,6 @@ def _memory_mib(servers: str) -> float:
         return float(run.stdout.split()[-1]) / 1024
 
     return most(servers, GROUP) - most()
-
-
-def _machine() -> dict[str, str]:
-    commit: Callable[..., str] = partial(subprocess.check_output, text=True)
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {psutil.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB",
-        "load at the end": f"{psutil.getloadavg()[0]:.1f}",
-        "python": platform.python_version(),
-        "confluent-kafka": version("confluent-kafka"),
-        "kafka-python": version("kafka-python"),
-        "commit": commit(["git", "rev-parse", "--short", "HEAD"]).strip(),
-    }
 
 
 if __name__ == "__main__":

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
+
+import psutil
 
 
 @dataclass
@@ -57,3 +63,22 @@ def take_turns(ways: Sequence[Way], say: Callable[[str], None]) -> None:
 
 def say(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+def machine(*packages: str) -> dict[str, str]:
+    """On what a result was measured, and with which versions of these packages."""
+    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": f"{platform.machine()}, {psutil.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB",
+        "load at the end": f"{psutil.getloadavg()[0]:.1f}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+        "commit": commit,
+    }
+
+
+def title(what: str, *packages: str) -> str:
+    """The first lines of a result's page."""
+    about = ", ".join(f"{name}: {value}" for name, value in machine(*packages).items())
+    return f"# {what}\n\nMade by `make bench-tasks`. {about}.\n"

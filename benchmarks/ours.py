@@ -11,10 +11,11 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.model import CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.scope import TopicPattern
-from airflow_kafka_offsets.pipeline.plan import Asker, plan_batch
+from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.preview import plan_offsets
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
@@ -63,6 +64,16 @@ class Ours:
 
     def resolve(self, group: str, folder: Path) -> int:
         """What the resolve task does: the plan, on record in a work store on this disk, and the group's marks."""
+        return len(self._assigned(group, folder)[0].splits)
+
+    def arguments(self, group: str, folder: Path) -> list[str]:
+        """The same, and the arguments of its first Spark job."""
+        assignment, pipeline = self._assigned(group, folder)
+        assert assignment.batch is not None
+        about = pipeline.store.driver_uri, self._config["bootstrap.servers"], "kafka_default"
+        return job_arguments(assignment.batch.plan_object, assignment.batch.log.plan.plan_id, 0, *about)
+
+    def _assigned(self, group: str, folder: Path) -> tuple[Assignment, PipelineLog]:
         given = RequestParameters(
             topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest", checkpoint_id=str(time.time_ns())
         )
@@ -70,7 +81,7 @@ class Ours:
         run = RunKey("bench", str(time.time_ns()), "resolve")
         pipeline = PipelineLog(open_store(str(folder)), request.scope.checkpoint_id or "")
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:
-            return len(plan_batch(Asker(request, run, pipeline, cluster, NoAirflow())).splits)
+            return plan_batch(Asker(request, run, pipeline, cluster, NoAirflow())), pipeline
 
 
 def only_plan(arguments: Sequence[str]) -> None:

@@ -1,0 +1,116 @@
+"""From a plan to Spark's first task, beside Spark's own source: ``python -m benchmarks.first_task``.
+
+A real local Spark. Ours: the plan on record, its arguments, the batch read back from the work store, ``read_batch``, a
+count. Beside it: the source over the same records as a user would write it, and the same count. Both end when Spark has
+launched its first task.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clusters import one_broker
+from benchmarks.measured import say, spread, title
+from benchmarks.ours import Ours
+from testbed.jars import spark_jars
+from testbed.java import Java, find_java
+from testbed.spark import spark_conf, spark_env
+
+PLAN, READ_BACK, READ_BATCH, LAUNCH, OURS, SPARKS = (
+    "plan, on record, arguments",
+    "the plan read by the driver",
+    "read_batch",
+    "until the first task",
+    "together",
+    "Spark's own source, until the first task",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000, 10_000])
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    java = find_java(say)
+    os.environ.update(spark_env(java))
+    print(title("From a plan to Spark's first task", "pyspark"))
+    print("| partitions | part | median, s | quartiles |\n|---:|---|---:|---:|")
+    for size in options.sizes:
+        for what, values in _of(java, size, options.rounds).items():
+            low, high = spread(values)
+            print(f"| {size:,} | {what} | {statistics.median(values):.2f} | {low:.2f} to {high:.2f} |", flush=True)
+    return 0
+
+
+def _of(java: Java, size: int, rounds: int) -> dict[str, list[float]]:
+    from pyspark.sql import SparkSession
+
+    found: dict[str, list[float]] = {what: [] for what in (PLAN, READ_BACK, READ_BATCH, LAUNCH, OURS, SPARKS)}
+    with one_broker(java, size, 0.5, say) as measured, tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
+        builder = SparkSession.builder
+        for name, value in spark_conf(spark_jars(java)).items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        ours = Ours(measured.near)
+        try:
+            for number in range(rounds + 1):
+                say(f"{size:,} partitions, " + ("to warm up" if number == 0 else f"round {number} of {rounds}"))
+                for what, seconds in [*_ours(spark, ours, Path(folder)), (SPARKS, _sparks(spark, measured.near, size))]:
+                    if number:
+                        found[what].append(seconds)
+        finally:
+            ours.cluster.close()
+            spark.stop()
+    return found
+
+
+def _ours(spark: Any, ours: Ours, folder: Path) -> list[tuple[str, float]]:
+    from airflow_kafka_offsets.spark import planned_batch, read_batch
+
+    moments = [time.time()]
+    arguments = ours.arguments("bench", folder)
+    moments.append(time.time())
+    batch = planned_batch(arguments, spark)
+    moments.append(time.time())
+    records = read_batch(spark, batch)
+    moments.append(time.time())
+    moments.append(_first_task_of_count(spark, records))
+    steps = [later - before for before, later in pairwise(moments)]
+    return [*zip((PLAN, READ_BACK, READ_BATCH, LAUNCH), steps, strict=True), (OURS, moments[-1] - moments[0])]
+
+
+def _sparks(spark: Any, servers: str, size: int) -> float:
+    began = time.time()
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
+    records = source.option("subscribePattern", "t[0-9]+").option("startingOffsets", "earliest").load()
+    return _first_task_of_count(spark, records) - began
+
+
+def _first_task_of_count(spark: Any, records: Any) -> float:
+    """When the first task of the count was launched, in seconds of the epoch."""
+    context, group = spark.sparkContext, uuid.uuid4().hex
+    context.setJobGroup(group, "first task")
+    records.count()
+    stages = _stages(context, group)
+    store = context._jsc.sc().statusStore()
+    launched = [store.lastStageAttempt(stage).firstTaskLaunchedTime() for stage in stages]
+    return float(min(time.get().getTime() for time in launched if time.isDefined()) / 1000)
+
+
+def _stages(context: Any, group: str) -> Sequence[int]:
+    tracker = context.statusTracker()
+    return [stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""What ``kafka_spark_batch`` adds to a bare Spark task in a real scheduler: ``python -m benchmarks.run_overhead``.
+
+It starts a broker and an Airflow (LocalExecutor, SQLite, the scheduler's default pace) and runs both DAGs of
+``benchmarks/dags`` in turns. Of each task instance it takes the times from the metadata database, and from callbacks
+when ``execute`` begins: what is before that is Airflow's, and so is the time between two tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.measured import say, spread, title
+from testbed import airflow_home
+from testbed.broker import KafkaBroker
+from testbed.jars import spark_jars
+from testbed.java import find_java
+from testbed.spark import spark_conf, spark_env
+from testbed.standalone import StandaloneAirflow
+
+HERE = Path(__file__).resolve().parent
+TOPIC, PARTITIONS, RECORDS = "orders", 2, 200
+BARE, BATCH = "overhead_bare", "overhead_batch"
+DEFAULT_PACE = {
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "1",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "5",
+    "AIRFLOW__SCHEDULER__JOB_HEARTBEAT_SEC": "5",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "120",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "300",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "300",
+}
+OWN = ("wait_for_partitions", "resolve", "commit")
+Parts = dict[tuple[str, str], float]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    java = find_java(say)
+    parts: dict[str, list[Parts]] = {BARE: [], BATCH: []}
+    with tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder_name, KafkaBroker(java=java) as broker:
+        folder = Path(folder_name)
+        marks = folder / "marks"
+        broker.create_topic(TOPIC, PARTITIONS)
+        environment = {
+            **airflow_home.connections(broker.client_config, spark_master="local[1]"),
+            **spark_env(java),
+            **airflow_home.spark_defaults(folder / "spark", spark_conf(spark_jars(java))),
+            **DEFAULT_PACE,
+            "PYTHONPATH": str(HERE.parent),
+            "OVERHEAD_TOPIC": TOPIC,
+            "OVERHEAD_OUTPUT": str(folder / "output"),
+            "OVERHEAD_MARKS": str(marks),
+            "OVERHEAD_JOB": str(HERE / "jobs" / "read_topic.py"),
+            "OVERHEAD_SERVERS": broker.bootstrap_servers,
+        }
+        with StandaloneAirflow(folder / "airflow", [HERE / "dags"], environment) as airflow:
+            airflow.wait_for_dag(BATCH)
+            for number in range(rounds + 1):
+                say("to warm up" if number == 0 else f"round {number} of {rounds}")
+                broker.produce_many(TOPIC, RECORDS, partitions=PARTITIONS)
+                for dag_id, found in parts.items():
+                    run_id = airflow.trigger(dag_id)
+                    state = airflow.wait_for_run(dag_id, run_id, deadline_s=600.0)
+                    assert state == "success", airflow.tasks(dag_id, run_id)
+                    if number:
+                        found.append(_parts(airflow.home / "airflow.db", marks, dag_id, run_id))
+    print(title("What a whole run adds to a bare Spark task", "apache-airflow", "pyspark"))
+    _print(parts)
+    return 0
+
+
+def _parts(database: Path, marks: Path, dag_id: str, run_id: str) -> Parts:
+    """Seconds of each task and part; of task ``""`` the whole run, from its start to its end."""
+    begins = {
+        task: at
+        for run, task, what, at in map(json.loads, marks.read_text().splitlines())
+        if (run, what) == (run_id, "begins")
+    }
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30) as connection:
+        of_run = "where dag_id = ? and run_id = ?"
+        tasks = connection.execute(
+            f"select task_id, queued_dttm, start_date, end_date from task_instance {of_run} order by start_date",
+            (dag_id, run_id),
+        ).fetchall()
+        run_start, run_end = connection.execute(
+            f"select start_date, end_date from dag_run {of_run}", (dag_id, run_id)
+        ).fetchone()
+    found: Parts = {}
+    before = _seconds(run_start)
+    for task_id, queued, start, end in tasks:
+        found[task_id, "until queued"] = _seconds(queued) - before
+        found[task_id, "until started"] = _seconds(start) - _seconds(queued)
+        found[task_id, "until execute"] = begins[task_id] - _seconds(start)
+        found[task_id, "execute"] = _seconds(end) - begins[task_id]
+        before = _seconds(end)
+    found["", "until the run's end"] = _seconds(run_end) - before
+    found["", "whole run"] = _seconds(run_end) - _seconds(run_start)
+    return found
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def _print(parts: Mapping[str, list[Parts]]) -> None:
+    def median(dag_id: str, task: str, part: str) -> float:
+        return statistics.median(one[task, part] for one in parts[dag_id])
+
+    steps = ("until queued", "until started", "until execute", "execute")
+    print("| run | task | until queued, s | until started, s | until `execute`, s | `execute`, s | quartiles |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for dag_id, found in parts.items():
+        for task in dict.fromkeys(task for task, _ in found[0] if task):
+            low, high = spread([one[task, "execute"] for one in found])
+            cells = " | ".join(f"{median(dag_id, task, step):.2f}" for step in steps)
+            print(f"| {dag_id.removeprefix('overhead_')} | {task} | {cells} | {low:.2f} to {high:.2f} |")
+    whole = {dag_id: median(dag_id, "", "whole run") for dag_id in parts}
+    for dag_id, found in parts.items():
+        low, high = spread([one["", "whole run"] for one in found])
+        print(f"\n{dag_id.removeprefix('overhead_')}: {whole[dag_id]:.1f} s ({low:.1f} to {high:.1f}).")
+    executes = sum(median(BATCH, task, "execute") for task in OWN)
+    around = {task: sum(median(BATCH, task, step) for step in steps[:3]) for task in OWN}
+    sensor, commit = around["wait_for_partitions"], around["commit"]
+    spark = median(BATCH, "spark", "execute") - median(BARE, "spark", "execute")
+    print(f"\nAdded: {whole[BATCH] - whole[BARE]:.1f} s.")
+    print(f"- `execute` of the three own tasks: {executes:.2f} s")
+    print(f"- Airflow around them (scheduling, a process each, its imports): {sum(around.values()):.1f} s")
+    print(f"- the Spark task, against the bare one: {spark:+.1f} s")
+    print(f"\nBy calculation, one task for sensor and resolve would save {sensor:.1f} s, a commit as the Spark task's ")
+    print(f"callback {commit:.1f} s: {sensor + commit:.1f} s together.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
