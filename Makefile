@@ -104,7 +104,7 @@ bench: .bench/.stamp ## look-ups, plans and commits beside raw requests and othe
 bench-tasks: setup ## parsing a DAG file, waiting triggers, a whole run beside a bare one, Spark's first task; twenty minutes
 	@for what in parsing triggers run_overhead first_task; do \
 	  $(BIN)/python -m benchmarks.$$what | tee benchmarks/results/$$what.new && \
-	  mv benchmarks/results/$$what.new benchmarks/results/$$what.md; \
+	  mv benchmarks/results/$$what.new benchmarks/results/$$what.md || exit 1; \
 	done
 
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000

@@ -2,7 +2,7 @@
 
 A real local Spark. Ours: the plan on record, its arguments, the batch read back from the work store, ``read_batch``, a
 count. Beside it: the source over the same records as a user would write it, and the same count. Both end when Spark has
-launched its first task.
+launched the first task of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -97,19 +97,35 @@ def _sparks(spark: Any, servers: str, size: int) -> float:
 
 
 def _first_task_of_count(spark: Any, records: Any) -> float:
-    """When the first task of the count was launched, in seconds of the epoch."""
+    """When the first task of a count was launched, in seconds of the epoch; the count is then called off."""
+    from pyspark import InheritableThread
+
     context, group = spark.sparkContext, uuid.uuid4().hex
-    context.setJobGroup(group, "first task")
-    records.count()
-    stages = _stages(context, group)
-    store = context._jsc.sc().statusStore()
-    launched = [store.lastStageAttempt(stage).firstTaskLaunchedTime() for stage in stages]
-    return float(min(time.get().getTime() for time in launched if time.isDefined()) / 1000)
+
+    def count() -> None:
+        context.setJobGroup(group, "first task", interruptOnCancel=True)
+        with suppress(Exception):  # it was called off
+            records.count()
+
+    counting = InheritableThread(target=count)
+    counting.start()
+    while (launched := _launched(context, group)) is None:
+        if not counting.is_alive():
+            raise RuntimeError("the count has ended, and no task of it is known")
+        time.sleep(0.01)  # it says itself when that was
+    context.cancelJobGroup(group)
+    counting.join()
+    return launched
 
 
-def _stages(context: Any, group: str) -> Sequence[int]:
-    tracker = context.statusTracker()
-    return [stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds]
+def _launched(context: Any, group: str) -> float | None:
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    for job in tracker.getJobIdsForGroup(group):
+        for stage in tracker.getJobInfo(job).stageIds:
+            time_ms = store.lastStageAttempt(stage).firstTaskLaunchedTime()
+            if time_ms.isDefined():
+                return float(time_ms.get().getTime() / 1000)
+    return None
 
 
 if __name__ == "__main__":

@@ -129,14 +129,14 @@ def _print(parts: Mapping[str, list[Parts]]) -> None:
         print(f"\n{dag_id.removeprefix('overhead_')}: {whole[dag_id]:.1f} s ({low:.1f} to {high:.1f}).")
     executes = sum(median(BATCH, task, "execute") for task in OWN)
     around = {task: sum(median(BATCH, task, step) for step in steps[:3]) for task in OWN}
-    sensor, commit = around["wait_for_partitions"], around["commit"]
     spark = median(BATCH, "spark", "execute") - median(BARE, "spark", "execute")
     print(f"\nAdded: {whole[BATCH] - whole[BARE]:.1f} s.")
     print(f"- `execute` of the three own tasks: {executes:.2f} s")
     print(f"- Airflow around them (scheduling, a process each, its imports): {sum(around.values()):.1f} s")
     print(f"- the Spark task, against the bare one: {spark:+.1f} s")
-    print(f"\nBy calculation, one task for sensor and resolve would save {sensor:.1f} s, a commit as the Spark task's ")
-    print(f"callback {commit:.1f} s: {sensor + commit:.1f} s together.")
+    first, last = around["resolve"], around["commit"]
+    print(f"\nBy calculation, one task for sensor and resolve would save {first:.1f} s of that, a commit as a callback")
+    print(f"of the Spark task {last:.1f} s: together {first + last:.1f} s of {whole[BATCH]:.1f} s.")
 
 
 if __name__ == "__main__":
