@@ -51,7 +51,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
-  tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py \
+  tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/extras tests/quickstart tests/packaging \
   tests/secured tests/submitting tests/machines tests/size
 

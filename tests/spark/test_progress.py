@@ -26,7 +26,7 @@ class _Lines(logging.Handler):
 
 
 def test_what_takes_long_says_how_far_it_is(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task of three goes on when it has been said that the two others are done."""
     monkeypatch.setattr(progress, "QUIET_S", 0.01)
@@ -40,7 +40,7 @@ def test_what_takes_long_says_how_far_it_is(
         yield from rows
 
     progress.log.addHandler(lines)
-    monkeypatch.setattr(progress.log, "level", logging.INFO)
+    caplog.set_level(logging.INFO, logger=progress.log.name)
     try:
         with progress.shown(spark, "batch 7, split 0: writes"):
             spark.sparkContext.parallelize(range(3), 3).mapPartitionsWithIndex(wait_if_last).count()
