@@ -59,7 +59,8 @@ def migrate(env: Mapping[str, str], python: str = sys.executable) -> None:
     """
     command = [python, "-m", "airflow", "db", "migrate"]
     # From its own folder: `-m` takes packages of the current one before those that are installed.
-    own = env["AIRFLOW_HOME"]
+    own = Path(env["AIRFLOW_HOME"])
+    own.mkdir(parents=True, exist_ok=True)
     result = subprocess.run(command, env={**os.environ, **env}, cwd=own, capture_output=True, text=True, check=False)
     if result.returncode:
         raise RuntimeError(f"`airflow db migrate` failed:\n{(result.stdout + result.stderr)[-4000:]}")
