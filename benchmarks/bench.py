@@ -33,6 +33,7 @@ MARK = '{"pipeline":"bench/orders/resolve","batch":"00000042-20261123T000000Z-ab
 SEVERAL_BROKERS_FROM = 50_000
 DISCOVERY, STARTS, ENDS, AT, COMMITTED, COMMIT = "discovery", "log starts", "ends", "times", "committed", "commit"
 BOTH_ENDS, PLAN, RESET = "log starts and ends", "whole plan", "reset, dry run"
+MIRROR, REPORT = "mirror", "report"
 OF_A_PLAN = (DISCOVERY, STARTS, ENDS, COMMITTED)
 
 
@@ -99,6 +100,7 @@ def _of(size: int, network: str, servers: str, java: Java, rounds: int, *, every
         leaders = {p: leader for p, leader in floor.metadata().items() if not p[0].startswith("__")}
         assert len(leaders) == len(ours.partitions) == size, (len(leaders), len(ours.partitions), size)
         ours.commit(GROUP)
+        batch = ours.committed_batch("bench-mirror", folder)
         confluent = Confluent(servers, sorted(leaders))
         loops = rounds if size <= 100 else 1
         ways = [
@@ -120,6 +122,10 @@ def _of(size: int, network: str, servers: str, java: Java, rounds: int, *, every
             Way(PLAN, f"{OURS}: plan", partial(ours.plan, GROUP), rounds),
             Way(PLAN, f"{OURS}: plan, JSON, options", partial(ours.plan_and_options, GROUP), rounds),
             Way(PLAN, f"{OURS}: resolve, on record", partial(ours.resolve, "bench-resolve", folder), min(rounds, 3)),
+            Way(MIRROR, FLOOR, partial(_floor_of_a_mirror, servers), rounds),
+            Way(MIRROR, OURS, batch.mirror, rounds),
+            Way(REPORT, f"{OURS}: its JSON", batch.report_json, rounds),
+            Way(REPORT, f"{OURS}: read from disk, verified", batch.verify, rounds),
             Way(BOTH_ENDS, "get_watermark_offsets, a loop", confluent.watermark_loop, loops),
         ]
         if everything:
@@ -153,6 +159,13 @@ def _floor_of_a_plan(servers: str) -> None:
         floor.offsets(leaders, LOG_START)
         floor.offsets(leaders, LOG_END)
         floor.committed(GROUP, leaders)
+
+
+def _floor_of_a_mirror(servers: str) -> None:
+    with Floor(servers) as floor:
+        partitions = [p for p in floor.metadata() if not p[0].startswith("__")]
+        offsets = floor.committed("bench-mirror-floor", partitions)
+        floor.commit("bench-mirror-floor", dict.fromkeys(offsets, 0), MARK)
 
 
 def _rows(size: int, network: str, ways: Iterable[Way]) -> Iterable[Row]:

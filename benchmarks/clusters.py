@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.floor import Floor
 from testbed.broker import KafkaBroker
 from testbed.java import Java
 from testbed.ports import free_ports
@@ -45,34 +46,33 @@ def one_broker(java: Java, partitions: int, delay_ms: float, say: Callable[[str]
         stack.callback(proxy.kill)
         assert proxy.stdout is not None
         assert proxy.stdout.readline() == "ready\n"
-        topics = _create(broker.admin(), partitions, say)
-        producer = broker._producer()
+        topics = _create(broker.admin(), [broker.bootstrap_servers], partitions, say)
         for topic in topics:
-            for number in range(PER_TOPIC):
-                for _ in range(RECORDS):
-                    producer.produce(topic, b"x" * 20, partition=number)
-        assert producer.flush(300.0) == 0
+            broker.produce_many(topic, RECORDS * PER_TOPIC, partitions=PER_TOPIC)
         yield Measured(broker.bootstrap_servers, f"127.0.0.1:{port}")
 
 
 @contextmanager
 def three_brokers(java: Java, partitions: int, say: Callable[[str], None]) -> Iterator[Measured]:
-    with ThreeBrokers(java=java) as brokers:
-        _create(brokers.admin(), partitions, say)
-        yield Measured(",".join(broker.bootstrap_servers for broker in brokers.nodes.values()))
+    with ThreeBrokers(java=java, jvm=_HEAP) as brokers:
+        servers = [broker.bootstrap_servers for broker in brokers.nodes.values()]
+        _create(brokers.admin(), servers, partitions, say)
+        yield Measured(",".join(servers))
 
 
-def _create(admin: AdminClient, partitions: int, say: Callable[[str], None]) -> list[str]:
+def _create(admin: AdminClient, servers: Sequence[str], partitions: int, say: Callable[[str], None]) -> list[str]:
+    """The topics, once each of the servers knows all their leaders."""
     names = [f"t{number:03}" for number in range(partitions // PER_TOPIC)]
     for name in names:
         (future,) = admin.create_topics([NewTopic(name, PER_TOPIC, 1)], operation_timeout=120.0).values()
         future.result(180.0)
     say(f"{len(names)} topics of {PER_TOPIC} partitions are created")
 
-    def all_led() -> bool:
-        topics: dict[str, Any] = admin.list_topics(timeout=60.0).topics
-        led = [p for name in names if name in topics for p in topics[name].partitions.values() if p.leader >= 0]
-        return len(led) == partitions
+    def knows_all(server: str) -> bool:
+        with suppress(OSError), Floor(server) as floor:  # a partition without a leader is an error of its own
+            return sum(name in names for name, _ in floor.metadata()) == partitions
+        return False
 
-    wait_for("each partition has a leader", all_led, deadline_s=300.0)
+    for server in servers:
+        wait_for(f"{server} knows the leader of each partition", partial(knows_all, server), deadline_s=300.0)
     return names

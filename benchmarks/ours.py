@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.scope import TopicPattern
+from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
+from airflow_kafka_offsets.pipeline.group import mirror
 from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.preview import plan_offsets
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.stores.reads import begin_attempt, require_read, store_report
 
 ALL_TOPICS = "t[0-9]+"
 
@@ -73,6 +79,25 @@ class Ours:
         about = pipeline.store.driver_uri, self._config["bootstrap.servers"], "kafka_default"
         return job_arguments(assignment.batch.plan_object, assignment.batch.log.plan.plan_id, 0, *about)
 
+    def committed_batch(self, group: str, folder: Path) -> CommittedBatch:
+        """A batch with its report, committed, to measure what a commit does."""
+        assignment, pipeline = self._assigned(group, folder)
+        batch, plan = assignment.batch, assignment.plan
+        assert batch is not None
+        assert plan is not None
+        read = {
+            p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
+            for p in plan.to_read()
+        }
+        begin_attempt(pipeline.store, batch.folder, 0, 1, "bench", {})
+        report = ReadReport(plan.plan_id, 0, 1, "rows", read)
+        store_report(pipeline.store, batch.folder, "bench", report)
+        me = Actor(plan.run, plan.instance)
+        handed = Handed(batch.folder, plan.plan_id)
+        with KafkaCluster(self._config, attempt_s=60.0) as cluster:
+            commit_batch(handed, pipeline, cluster, me, now_ms=time.time_ns() // 1_000_000)
+        return CommittedBatch(self._config, pipeline, me, report)
+
     def _assigned(self, group: str, folder: Path) -> tuple[Assignment, PipelineLog]:
         given = RequestParameters(
             topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest", checkpoint_id=str(time.time_ns())
@@ -82,6 +107,31 @@ class Ours:
         pipeline = PipelineLog(open_store(str(folder)), request.scope.checkpoint_id or "")
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:
             return plan_batch(Asker(request, run, pipeline, cluster, NoAirflow())), pipeline
+
+
+@dataclass(frozen=True)
+class CommittedBatch:
+    """What the commit task does once more of a batch that is committed."""
+
+    config: Mapping[str, str]
+    pipeline: PipelineLog
+    me: Actor
+    report: ReadReport
+
+    def verify(self) -> None:
+        """The report, read from the work store and held against the plan."""
+        batch = self.pipeline.newest()
+        assert batch is not None
+        require_read(batch)
+
+    def report_json(self) -> int:
+        """What the driver writes."""
+        return len(json.dumps(self.report.to_dict()))
+
+    def mirror(self) -> int:
+        """The group's offsets, compared with the position and written again."""
+        with KafkaCluster(self.config, attempt_s=60.0) as cluster:
+            return len(mirror(self.pipeline, cluster, self.me).written)
 
 
 def only_plan(arguments: Sequence[str]) -> None:

@@ -1,8 +1,10 @@
 """What ``kafka_spark_batch`` adds to a bare Spark task in a real scheduler: ``python -m benchmarks.run_overhead``.
 
-It starts a broker and an Airflow (LocalExecutor, SQLite, the scheduler's default pace) and runs both DAGs of
-``benchmarks/dags`` in turns. Of each task instance it takes the times from the metadata database, and from callbacks
-when ``execute`` begins: what is before that is Airflow's, and so is the time between two tasks.
+It starts a broker and an Airflow (LocalExecutor, SQLite, the scheduler's default pace) and runs the DAGs of
+``benchmarks/dags`` in turns: a bare Spark task that reads the topic, one with a query of Structured Streaming under
+``availableNow``, which keeps its offsets in a checkpoint, and this package's. Of each task instance it takes the times
+from the metadata database, and from callbacks when ``execute`` begins: what is before that is Airflow's, and so is the
+time between two tasks.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from testbed.spark import spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 
 HERE = Path(__file__).resolve().parent
-TOPIC, PARTITIONS, RECORDS = "orders", 2, 200
-BARE, BATCH = "overhead_bare", "overhead_batch"
+TOPIC, PARTITIONS = "orders", 2
+BARE, STREAM, BATCH = "overhead_bare", "overhead_stream", "overhead_batch"
 DEFAULT_PACE = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "1",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "5",
@@ -43,9 +45,11 @@ Parts = dict[tuple[str, str], float]
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--records", type=int, default=200, help="new ones in each round")
+    options = parser.parse_args()
+    rounds = options.rounds
     java = find_java(say)
-    parts: dict[str, list[Parts]] = {BARE: [], BATCH: []}
+    parts: dict[str, list[Parts]] = {BARE: [], STREAM: [], BATCH: []}
     with tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder_name, KafkaBroker(java=java) as broker:
         folder = Path(folder_name)
         marks = folder / "marks"
@@ -59,14 +63,14 @@ def main() -> int:
             "OVERHEAD_TOPIC": TOPIC,
             "OVERHEAD_OUTPUT": str(folder / "output"),
             "OVERHEAD_MARKS": str(marks),
-            "OVERHEAD_JOB": str(HERE / "jobs" / "read_topic.py"),
+            "OVERHEAD_JOBS": str(HERE / "jobs"),
             "OVERHEAD_SERVERS": broker.bootstrap_servers,
         }
         with StandaloneAirflow(folder / "airflow", [HERE / "dags"], environment) as airflow:
             airflow.wait_for_dag(BATCH)
             for number in range(rounds + 1):
                 say("to warm up" if number == 0 else f"round {number} of {rounds}")
-                broker.produce_many(TOPIC, RECORDS, partitions=PARTITIONS)
+                broker.produce_many(TOPIC, options.records, partitions=PARTITIONS)
                 for dag_id, found in parts.items():
                     run_id = airflow.trigger(dag_id)
                     state = airflow.wait_for_run(dag_id, run_id, deadline_s=600.0)
@@ -74,6 +78,9 @@ def main() -> int:
                     if number:
                         found.append(_parts(airflow.home / "airflow.db", marks, dag_id, run_id))
     print(title("What a whole run adds to a bare Spark task", "apache-airflow", "pyspark"))
+    print(
+        f"Each round brings {options.records:,} records. `bare` reads the topic from its start, `stream` what is new.\n"
+    )
     _print(parts)
     return 0
 
@@ -130,7 +137,8 @@ def _print(parts: Mapping[str, list[Parts]]) -> None:
     executes = sum(median(BATCH, task, "execute") for task in OWN)
     around = {task: sum(median(BATCH, task, step) for step in steps[:3]) for task in OWN}
     spark = median(BATCH, "spark", "execute") - median(BARE, "spark", "execute")
-    print(f"\nAdded: {whole[BATCH] - whole[BARE]:.1f} s.")
+    bare, stream = (whole[BATCH] - whole[other] for other in (BARE, STREAM))
+    print(f"\nAdded: {bare:.1f} s to the bare run, {stream:.1f} s to the stream's.")
     print(f"- `execute` of the three own tasks: {executes:.2f} s")
     print(f"- Airflow around them (scheduling, a process each, its imports): {sum(around.values()):.1f} s")
     print(f"- the Spark task, against the bare one: {spark:+.1f} s")

@@ -6,7 +6,7 @@ coordinator, or a partition's leader, that moves to another broker.
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -39,6 +39,7 @@ class ThreeBrokers(Topics):
 
     :param data_dir: where the brokers' data and logs go; None for a temporary folder, which is removed.
     :param config: settings of each broker in addition to, or instead of, the testbed's.
+    :param jvm: further options of each broker's JVM.
     :ivar nodes: the brokers by their ids; each can be killed and started again by itself.
     """
 
@@ -47,6 +48,7 @@ class ThreeBrokers(Topics):
         data_dir: Path | None = None,
         *,
         config: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = (),
         java: Java | None = None,
         say: Say = silent,
     ) -> None:
@@ -62,6 +64,7 @@ class ThreeBrokers(Topics):
                 config={**shared, "node.id": str(node)},
                 ports=of[node],
                 loaded_groups=False,
+                jvm=jvm,
                 java=java,
                 say=say,
             )

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.discovery import describe, discover
 from airflow_kafka_offsets.broker.fence import TransactionalCommit
 from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
-from airflow_kafka_offsets.broker.lookups import LOG_END, LOG_START, LookUps
+from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.offsets.model import (
@@ -23,7 +23,7 @@ from airflow_kafka_offsets.offsets.model import (
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.request.scope import Subscription, TopicList
+from airflow_kafka_offsets.offsets.request.scope import Subscription
 
 
 class KafkaCluster:
@@ -63,22 +63,21 @@ class KafkaCluster:
 
     def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
         """The same of each, by one metadata call for all of them."""
-        return discover(self._connection, subscriptions)
+        return discover(self._look_ups, subscriptions)
 
     def cluster_id(self) -> str:
-        return self.discover(TopicList(())).cluster_id
+        return self._connection.cluster_id()
 
     def describe(self, subscription: Subscription) -> ClusterDescription:
-        return describe(self._connection, subscription)
+        return describe(self._connection, self._look_ups, subscription)
 
     def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        found = self._look_ups.ends(partitions, LOG_START, "read_uncommitted")
-        return {tp: start.offset for tp, start in found.items()}
+        return self._look_ups.log_starts(partitions)
 
     def end_offsets(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
-        return self._look_ups.ends(partitions, LOG_END, isolation_level)
+        return self._look_ups.ends(partitions, isolation_level)
 
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel

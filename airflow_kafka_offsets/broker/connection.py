@@ -47,6 +47,7 @@ C = TypeVar("C", bound=Client)
 
 TRANSIENT = {
     KafkaError._TRANSPORT,
+    KafkaError._DESTROY_BROKER,  # a bootstrap server, whose place a broker takes once the cluster has told its brokers
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._ALL_BROKERS_DOWN,
@@ -88,6 +89,8 @@ _PASSING = re.compile(r"Temporary failure in name resolution|Failed to acquire S
 _NO_NAME = re.compile(r"Failed to resolve", re.IGNORECASE)
 _DISTRUST = re.compile(r"certificate verify failed", re.IGNORECASE)
 _TOKEN_PAUSE_S = 0.5
+# A new client pauses once, as if it had lost a broker, when it turns from the bootstrap servers to one that it needs.
+_QUICK = {"reconnect.backoff.ms": 10}
 _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
 
 
@@ -142,7 +145,7 @@ class Connection:
     def settings(self) -> dict[str, Any]:
         """A client's settings, with secrets; what goes wrong with that client is heard here."""
         tokens = {"oauth_cb": self._tokens} if self._tokens else {}
-        return {**self._config, **tokens, "error_cb": self._heard.error}
+        return {**_QUICK, **self._config, **tokens, "error_cb": self._heard.error}
 
     @property
     def principal(self) -> str:
@@ -184,6 +187,9 @@ class Connection:
     def admin(self) -> AdminClient:
         """The admin client, for what another client's question has left open."""
         return self._admin.current()
+
+    def cluster_id(self) -> str:
+        return self.ask("ask for the cluster's id", lambda client: _cluster_id(client, self.attempt_s))
 
     def ask_with(self, clients: Clients[C], what: str, question: Callable[[C], T]) -> T:
         """The same, of other clients than the admin's."""
@@ -257,8 +263,9 @@ class Connection:
                     retriable=True,
                 ) from None
             try:
-                client.list_topics(timeout=max(0.1, min(1.0, end - time.monotonic())))
-            except KafkaException as error:
+                # Not the topics: to list ten thousand partitions is half of what a discovery takes.
+                _cluster_id(client, max(0.1, min(1.0, end - time.monotonic())))
+            except (KafkaException, TimeoutError) as error:
                 self._hear(client)
                 reason, is_final = self._why_no_contact()
                 if not is_final and time.monotonic() < end:
@@ -266,7 +273,7 @@ class Connection:
                 self._admin.drop()
                 raise ClusterUnavailable(
                     f"No Kafka broker answers at {self.address}",
-                    reason or in_words(error.args[0]),
+                    reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
                     f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
                     retriable=not is_final,
                 ) from None
@@ -333,6 +340,10 @@ class _Collector(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if len(self._lines) < 200:
             self._lines[_PREFIX.sub("", record.getMessage())] = None
+
+
+def _cluster_id(client: AdminClient, wait_s: float) -> str:
+    return str(client.describe_cluster(request_timeout=wait_s).result(wait_s + 1).cluster_id)
 
 
 def in_words(error: KafkaError) -> str:

@@ -1,52 +1,54 @@
-"""Which topics and partitions there are: one metadata call for all topics, then the matching ones by their ids."""
+"""Which topics and partitions there are: one metadata call lists all topics, then the matching ones are described.
+
+The list has no topic ids. The description has them, and the client library makes several objects for each partition of
+it: in small chunks they are gone before Python's search for cycles looks at them, which takes longer than all the rest.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks
+from airflow_kafka_offsets.broker.answers import Refusals
 from airflow_kafka_offsets.broker.connection import Connection
+from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.errors import NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
 
-TOPIC_CHUNK = 200
+DESCRIBE_CHUNK = 500  # partitions
 INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
-def discover(connection: Connection, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
+def discover(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
     """What there is of each subscription, without topic ids, by one call for all. What is missing is absent."""
-
-    def look(client: AdminClient) -> list[ClusterDescription]:
-        # All topics at once: asked for one by name, a producer-like client could create it (G11).
-        metadata = client.list_topics(timeout=connection.attempt_s)
-        topics = {
-            name: TopicDescription(
-                None,
-                {number: p.leader if p.leader >= 0 else None for number, p in topic.partitions.items()},
-                name in INTERNAL_TOPICS,
-            )
-            for name, topic in metadata.topics.items()
-            if topic.error is None and topic.partitions
-        }
-        return [ClusterDescription(str(metadata.cluster_id), _matching(one, topics)) for one in subscriptions]
-
-    return connection.ask("list the topics", look)
+    metadata = look_ups.list_topics()
+    topics = {
+        name: TopicDescription(
+            None,
+            {number: p.leader if p.leader >= 0 else None for number, p in topic.partitions.items()},
+            name in INTERNAL_TOPICS,
+        )
+        for name, topic in metadata.topics.items()
+        if topic.error is None and topic.partitions
+    }
+    return [ClusterDescription(str(metadata.cluster_id), _matching(one, topics)) for one in subscriptions]
 
 
-def describe(connection: Connection, subscription: Subscription) -> ClusterDescription:
-    (found,) = discover(connection, [subscription])
+def describe(connection: Connection, look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
+    """What there is of the subscription, with topic ids.
+
+    :raises NothingToDiscover: something that it names is missing, or nothing matches it.
+    """
+    (found,) = discover(look_ups, [subscription])
     named = _named(subscription)
-    described = _describe_topics(connection, sorted({*named, *found.topics}))
-    topics = _matching(subscription, described)
+    sizes = {**dict.fromkeys(named, 1), **{name: len(topic.leaders) for name, topic in found.topics.items()}}
+    topics = _matching(subscription, _describe_topics(connection, sizes))
     _require(connection.address, subscription, named, topics)
     return ClusterDescription(found.cluster_id, topics)
 
@@ -84,37 +86,53 @@ def _require(address: str, subscription: Subscription, named: set[str], topics: 
             )
 
 
-def _describe_topics(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """Those that exist. One that was deleted since it was listed is absent."""
+def _describe_topics(connection: Connection, sizes: Mapping[str, int]) -> dict[str, TopicDescription]:
+    """Those that exist. One that was deleted since it was listed is absent.
+
+    :param sizes: about how many partitions each has.
+    """
     answers: dict[str, TopicDescription | None] = {}
 
     def look(client: AdminClient) -> None:
-        futures: dict[str, Future[Any]] = {}
-        for chunk in chunks([name for name in names if name not in answers], TOPIC_CHUNK):
-            futures |= client.describe_topics(TopicCollection(chunk), request_timeout=connection.attempt_s)
         refusals = Refusals("describe the topics", connection, "Describe")
-        until = time.monotonic() + connection.attempt_s + 1
-        for name, future in futures.items():
-            try:
-                topic = future.result(max(0.0, until - time.monotonic()))
-            except TimeoutError:
-                refusals.waiting[name] = f"no answer within {connection.attempt_s:g} s"
-                continue
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    answers[name] = None
-                else:
-                    refusals.add(name, error.args[0])
-                continue
-            leaders = {
-                p.id: p.leader.id if p.leader is not None and p.leader.id >= 0 else None for p in topic.partitions
-            }
-            answers[name] = TopicDescription(_id_of(topic.topic_id), leaders, topic.is_internal)
+        for chunk in _in_chunks({name: sizes[name] for name in sorted(sizes) if name not in answers}):
+            futures = client.describe_topics(TopicCollection(chunk), request_timeout=connection.attempt_s)
+            for name in chunk:
+                try:
+                    answers[name] = _described(futures[name].result(connection.attempt_s + 1))
+                except TimeoutError:
+                    refusals.waiting[name] = f"no answer within {connection.attempt_s:g} s"
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        answers[name] = None
+                    else:
+                        refusals.add(name, error.args[0])
+            if refusals.waiting:
+                break  # nobody would answer the others
         refusals.settle()
 
-    if names:
+    if sizes:
         connection.ask("describe the topics", look)
     return {name: topic for name, topic in answers.items() if topic is not None}
+
+
+def _in_chunks(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """The names, as many at a time as have ``DESCRIBE_CHUNK`` partitions, or one."""
+    chunk: list[str] = []
+    room = DESCRIBE_CHUNK
+    for name, size in sizes.items():
+        if chunk and size > room:
+            yield chunk
+            chunk, room = [], DESCRIBE_CHUNK
+        chunk.append(name)
+        room -= size
+    if chunk:
+        yield chunk
+
+
+def _described(topic: Any) -> TopicDescription:
+    leaders = {p.id: p.leader.id if p.leader is not None and p.leader.id >= 0 else None for p in topic.partitions}
+    return TopicDescription(_id_of(topic.topic_id), leaders, topic.is_internal)
 
 
 def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:

@@ -1,6 +1,6 @@
 """A consumer group's offsets: read, and written without being a member and without a fence.
 
-Both go through a consumer that never joins (``group_client``), 250 partitions at a time: librdkafka's cost grows with
+Both go through a consumer that never joins (``group_client``), 500 partitions at a time: librdkafka's cost grows with
 the square of the partitions in one call. Each partition's answer is checked. The broker refuses a commit by
 UNKNOWN_MEMBER_ID while the group has members.
 """
@@ -25,7 +25,7 @@ from airflow_kafka_offsets.progress import Progress
 
 T = TypeVar("T")
 
-GROUP_CHUNK = 250
+GROUP_CHUNK = 500
 
 # Errors of the group or its coordinator, and so of every partition.
 _OF_A_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.TOPIC_AUTHORIZATION_FAILED}
@@ -126,8 +126,7 @@ class _Reading:
     refusals: Refusals
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        for found in fetch(self.client, partitions):
-            tp = TopicPartition(found.topic, found.partition)
+        for tp, found in zip(partitions, fetch(self.client, partitions), strict=True):
             if found.error is None:
                 self.answers[tp] = _committed(found)
             else:

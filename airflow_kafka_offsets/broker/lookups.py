@@ -2,7 +2,8 @@
 
 ``offsets_for_times`` of a consumer that never joins a group takes -2 and -1 for a log's start and end, as the protocol
 does. It is several times as fast as the admin client's ``list_offsets``, which makes a future for each partition; only
-the newest timestamp needs that. librdkafka's cost grows with the square of the partitions in one call, hence chunks.
+the newest timestamp needs that. librdkafka's cost grows with the square of the partitions in one call, hence chunks; a
+client has one thread for its answers and one connection to each broker, hence two of them where there are many chunks.
 
 An offset counts only if the partition's own error is absent and the broker did answer: where nobody does, the admin
 client gives -1001 without an error (``rd_kafka_ListOffsets_response_merge`` drops it), and the consumer what was asked.
@@ -11,8 +12,9 @@ client gives -1001 without an error (``rd_kafka_ListOffsets_response_merge`` dro
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection
@@ -27,37 +29,56 @@ from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.progress import Progress
 
-LOOK_UP_CHUNK = 250
+LOOK_UP_CHUNK = 500
 LOG_START, LOG_END, NO_RECORD = -2, -1, -1  # of the protocol: two questions, and the answer of a time without a match
 SECOND_LOOK_S = 1.0  # for the brokers that do answer, where one did not
 _WHAT, _RIGHT = "look up offsets", "Describe"
 
 
 class LookUpClient(Consumer):
-    """One that weak references can be made to; see ``connection.Clients``."""
+    """One that weak references can be made to; see ``connection.Clients``.
+
+    :ivar is_connected: a new one that is asked for offsets at once stops for 0.7 s, one time in twenty; a look at a
+        topic does not, and none does after it.
+    """
+
+    is_connected = False
 
 
 class LookUps:
-    """Questions to the brokers of one cluster; a client for each isolation level, made when it is needed."""
+    """Questions to the brokers of one cluster; two clients for each isolation level, made when they are needed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._clients: dict[IsolationLevel, Clients[LookUpClient]] = {
-            "read_uncommitted": self._make_clients("read_uncommitted"),
-            "read_committed": self._make_clients("read_committed"),
-        }
+        levels: tuple[IsolationLevel, ...] = "read_uncommitted", "read_committed"
+        self._clients = {level: self._make_clients(level) for level in levels}
+        self._helpers = {level: self._make_clients(level) for level in levels}
 
     def close(self) -> None:
-        for clients in self._clients.values():
-            clients.drop()
+        for level in self._clients:
+            self._drop(level)
+
+    def list_topics(self) -> Any:
+        """All topics, as the client library gives them. The client that was asked knows their leaders from then on.
+
+        A consumer: asked for a topic by name, a producer-like client could create it (G11).
+        """
+
+        def look(client: LookUpClient) -> Any:
+            topics = client.list_topics(timeout=self._connection.attempt_s)
+            client.is_connected = True
+            return topics
+
+        return self._connection.ask_with(self._clients["read_uncommitted"], "list the topics", look)
+
+    def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._ask(dict.fromkeys(partitions, LOG_START), "read_uncommitted")
+        return {tp: answer.offset for tp, answer in found.items()}
 
     def ends(
-        self, partitions: Collection[TopicPartition], end: int, isolation_level: IsolationLevel
+        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
-        """
-        :param end: ``LOG_START`` or ``LOG_END``.
-        """
-        found = self._ask(dict.fromkeys(partitions, end), isolation_level)
+        found = self._ask(dict.fromkeys(partitions, LOG_END), isolation_level)
         return {tp: EndOffset(answer.offset, epoch_of(answer.leader_epoch)) for tp, answer in found.items()}
 
     def first_at_or_after(
@@ -92,33 +113,64 @@ class LookUps:
 
         def look(client: LookUpClient) -> None:
             refusals = Refusals(_WHAT, self._connection, _RIGHT)
-            for chunk in chunks(_left(asked, answers), LOOK_UP_CHUNK):
-                before = len(answers)
-                question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
-                try:
-                    found = client.offsets_for_times(question, timeout=self._connection.attempt_s)
-                except KafkaException:
-                    # One broker that does not answer takes the others' answers along, of this chunk and of each later.
-                    specs = {tp: _spec(asked[tp]) for tp in _left(asked, answers)}
-                    admin = self._connection.admin()
-                    answered = _one_by_one(admin, specs, isolation_level, SECOND_LOOK_S, refusals, by_time=by_time)
-                    answers.update(answered)
-                    self._settle(refusals)
-                    self._clients[isolation_level].drop()  # it would go on asking who did not answer
-                    return
-                for tp, answer in zip(chunk, found, strict=True):
-                    if answer.error is not None:
-                        refusals.add(tp, answer.error)
-                    elif _is_answer(answer, asked[tp], by_time=by_time):
-                        answers[tp] = answer
-                    else:
-                        refusals.waiting[tp] = _nobody(answer)
-                progress.add(len(answers) - before)
+            before = len(answers)
+            try:
+                for chunk, found in self._in_turns(client, isolation_level, asked, _left(asked, answers)):
+                    for tp, answer in zip(chunk, found, strict=True):
+                        if answer.error is not None:
+                            refusals.add(tp, answer.error)
+                        elif _is_answer(answer, asked[tp], by_time=by_time):
+                            answers[tp] = answer
+                        else:
+                            refusals.waiting[tp] = _nobody(answer)
+                    progress.add(len(answers) - before)
+                    before = len(answers)
+            except KafkaException:
+                # One broker that does not answer takes the others' answers along, of this chunk and of each later.
+                specs = {tp: _spec(asked[tp]) for tp in _left(asked, answers)}
+                admin = self._connection.admin()
+                answers.update(_one_by_one(admin, specs, isolation_level, SECOND_LOOK_S, refusals, by_time=by_time))
+                self._settle(refusals)
+                self._drop(isolation_level)  # they would go on asking who did not answer
+                return
             self._settle(refusals)
 
         if asked:
             self._connection.ask_with(self._clients[isolation_level], _WHAT, look)
         return answers
+
+    def _in_turns(
+        self,
+        client: LookUpClient,
+        isolation_level: IsolationLevel,
+        asked: Mapping[TopicPartition, int],
+        partitions: Collection[TopicPartition],
+    ) -> Iterator[tuple[list[TopicPartition], list[KafkaTopicPartition]]]:
+        """Each chunk with its answers, in their order; whichever client is free asks for the next one."""
+        asking = list(chunks(partitions, LOOK_UP_CHUNK))
+        free: SimpleQueue[LookUpClient] = SimpleQueue()
+        free.put(client)
+        if len(asking) > 1:
+            free.put(self._helpers[isolation_level].current())
+
+        def ask(chunk: list[TopicPartition]) -> list[KafkaTopicPartition]:
+            question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
+            one = free.get()
+            try:
+                if not one.is_connected:
+                    one.list_topics(chunk[0].topic, timeout=self._connection.attempt_s)
+                    one.is_connected = True
+                found: list[KafkaTopicPartition] = one.offsets_for_times(question, timeout=self._connection.attempt_s)
+                return found
+            finally:
+                free.put(one)
+
+        with ThreadPoolExecutor(free.qsize()) as pool:
+            yield from zip(asking, pool.map(ask, asking), strict=True)
+
+    def _drop(self, isolation_level: IsolationLevel) -> None:
+        self._clients[isolation_level].drop()
+        self._helpers[isolation_level].drop()
 
     def _settle(self, refusals: Refusals) -> None:
         refusals.raise_final()

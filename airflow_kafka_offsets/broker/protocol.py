@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
@@ -23,8 +23,7 @@ from airflow_kafka_offsets.offsets.request.policies import Fencing as Fencing
 from airflow_kafka_offsets.offsets.request.scope import Subscription
 
 
-@dataclass(frozen=True, slots=True)
-class EndOffset:
+class EndOffset(NamedTuple):
     """The end of a partition under one isolation level, and the leader epoch that the broker gave with it."""
 
     offset: int

@@ -6,9 +6,11 @@ they run. Whoever parses DAG files imports those classes again and again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.cluster import KafkaCluster
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 
@@ -17,3 +19,10 @@ def kafka_hook(kafka_config_id: str) -> KafkaOffsetsHook:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
     return KafkaOffsetsHook(kafka_config_id)
+
+
+def open_cluster(client_config: Mapping[str, Any], *, deadline_s: float = 60.0) -> KafkaCluster:
+    """The cluster of settings that such a hook has given."""
+    from airflow_kafka_offsets.broker.cluster import KafkaCluster
+
+    return KafkaCluster(client_config, deadline_s=deadline_s)

@@ -125,7 +125,7 @@ class ClusterDescription:
     topics: Mapping[str, TopicDescription] = field(default_factory=dict)
 
     def partitions(self) -> list[TopicPartition]:
-        return sorted(TopicPartition(t, p) for t, d in self.topics.items() for p in d.leaders)
+        return [TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders)]
 
 
 @dataclass(frozen=True, slots=True, order=True)

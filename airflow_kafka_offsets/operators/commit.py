@@ -117,24 +117,26 @@ class CommitOffsetsOperator(BaseOperator):
         if self.plan is None:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
         try:
-            outcome, left = self._commit(_reference(self.plan), context)
+            plan = _reference(self.plan)
+            pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
+            me = Actor(_resolve_run(plan, context), this_airflow())
+            outcome, left = self._commit(plan, pipeline, me)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        follows = self._follow(context, outcome, left) if self.catch_up else ""
+        follows = self._follow(context, pipeline, me, outcome, left) if self.catch_up else ""
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left) + follows))
-        plan = outcome.plan
+        done = outcome.plan
         return {
-            "batch": plan.batch.key if plan and plan.batch else None,
-            "plan_id": plan.plan_id if plan else None,
-            "group_id": plan.group_id if plan else None,
+            "batch": done.batch.key if done and done.batch else None,
+            "plan_id": done.plan_id if done else None,
+            "group_id": done.group_id if done else None,
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }
 
-    def _commit(self, plan: Mapping[str, Any], context: Any) -> tuple[CommitOutcome, int | None]:
+    def _commit(self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor) -> tuple[CommitOutcome, int | None]:
         """What was committed, and how much is left in Kafka, as far as that is known."""
-        pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
         self.log.info(
             "Pipeline %s, %s, plan %s, work store %s",
             pipeline.checkpoint_id,
@@ -143,7 +145,6 @@ class CommitOffsetsOperator(BaseOperator):
             pipeline.store.uri,
         )
         handed = Handed(plan["stored_as"], plan["plan_id"])
-        me = Actor(_resolve_run(plan, context), this_airflow())
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
             left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.window else None
@@ -163,16 +164,12 @@ class CommitOffsetsOperator(BaseOperator):
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
 
-    def _follow(self, context: Any, outcome: CommitOutcome, left: int | None) -> str:
+    def _follow(self, context: Any, pipeline: PipelineLog, me: Actor, outcome: CommitOutcome, left: int | None) -> str:
         """Have the next run follow at once, where it is to; the batch is committed, whatever becomes of that."""
-        run, pipeline = (
-            context["dag_run"],
-            PipelineLog(configured_work_store(self.plan["work_store"]), self.plan["pipeline"]),
-        )
+        run = context["dag_run"]
         if getattr(run.run_type, "value", run.run_type) == "backfill":
             self.log.info("No run follows at once: a backfill has its own runs")
             return ""
-        me = Actor(_resolve_run(self.plan, context), this_airflow())
         target = target_of(run.conf, pipeline.checkpoint_id)
         following = next_run(outcome, pipeline, me, left, target)
         if isinstance(following, str):

@@ -13,8 +13,7 @@ from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook, open_cluster
 from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
@@ -23,12 +22,13 @@ from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
 from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
+from airflow_kafka_offsets.pipeline.lag import LagQuestion, lag_question, look_at_lag
 from airflow_kafka_offsets.pipeline.request import scope_for
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.triggers.polled import PolledTrigger
 from airflow_kafka_offsets.triggers.poller import Asked, next_moment, shared_poller
-from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
+from airflow_kafka_offsets.triggers.waiting import NotYet
 from airflow_kafka_offsets.triggers.watching import WatchingTrigger, refuse_to_watch
 
 
@@ -70,12 +70,8 @@ class LagWatch:
 
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         """
-        limits = parse_limits(self.min_records, self.max_age)
-        config = kafka_hook(self.kafka_config_id).client_config
-        scope = scope_for(config, parameters_of(ScopeParameters, self))
-        named = scope.checkpoint_id
-        pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None
-        return Asked(config, lag_question(scope, limits, pipeline))
+        config = self._client_config
+        return Asked(config, self._question(config))
 
     def look(self) -> Lag:
         """One look at the cluster by a client of its own: six batch questions or fewer, however many partitions.
@@ -83,13 +79,24 @@ class LagWatch:
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
         """
-        asked = self.ask()
-        with KafkaCluster(asked.client_config) as cluster:
-            description = cluster.discover(asked.question.scope.subscription)
-            return look_at_lag(asked.question, cluster, description, now_ms())
+        config = self._client_config
+        question = self._question(config)
+        with open_cluster(config) as cluster:
+            return look_at_lag(question, cluster, cluster.discover(question.scope.subscription), now_ms())
+
+    @property
+    def _client_config(self) -> Mapping[str, Any]:
+        return kafka_hook(self.kafka_config_id).client_config
+
+    def _question(self, client_config: Mapping[str, Any]) -> LagQuestion:
+        limits = parse_limits(self.min_records, self.max_age)
+        scope = scope_for(client_config, parameters_of(ScopeParameters, self))
+        named = scope.checkpoint_id
+        pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None
+        return lag_question(scope, limits, pipeline)
 
 
-class OffsetLagTrigger(WaitingTrigger):
+class OffsetLagTrigger(PolledTrigger):
     """Fires the lag once it is enough; the parameters are those of :class:`LagWatch`."""
 
     def __init__(
@@ -101,19 +108,11 @@ class OffsetLagTrigger(WaitingTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return ("airflow_kafka_offsets.triggers.offset_lag.OffsetLagTrigger", {**self.watch.to_dict(), **self.pace})
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        with shared_poller(self.kafka_config_id, self.poke_interval) as self._poller:
-            async for event in super().run():
-                yield event
-
     def look(self) -> dict[str, Any] | NotYet:
         return _judged(self.watch.look())
 
     async def look_again(self) -> dict[str, Any] | NotYet:
-        return _judged(await self._poller.ask(self.watch.ask))
-
-    async def pause(self) -> None:
-        await next_moment(self.poke_interval)
+        return _judged(await self._poller.lag(self.watch.ask))
 
 
 def _judged(lag: Lag) -> dict[str, Any] | NotYet:
@@ -177,7 +176,7 @@ class KafkaLagEventTrigger(WatchingTrigger):
                 yield event
 
     async def look_past(self, told: Any) -> tuple[dict[str, Any] | None, Any]:
-        lag = await self._poller.ask(self.watch.ask)
+        lag = await self._poller.lag(self.watch.ask)
         if lag.missing:
             self.log.warning("Waiting: %s", lag)
         if not is_new_backlog(lag, Announced.from_dict(told), self._remind_after_ms):

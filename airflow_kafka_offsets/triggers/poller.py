@@ -1,4 +1,4 @@
-"""One poller for all lag triggers of one Kafka connection and interval: one client, and one round of questions a poll.
+"""One poller for all triggers of one Kafka connection and interval: one client, and one round of questions a poll.
 
 A hundred DAGs that watch a cluster would otherwise be a hundred clients, each with its own connections. What must stay
 true:
@@ -23,14 +23,19 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import UnavailableError
+from airflow_kafka_offsets.hooks.kafka_hook import open_cluster
 from airflow_kafka_offsets.offsets.lag import Lag
+from airflow_kafka_offsets.offsets.model import ClusterDescription
+from airflow_kafka_offsets.offsets.request.scope import Subscription
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.lag import LagQuestion, look_at_lags
 from airflow_kafka_offsets.triggers.threads import in_thread
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.cluster import KafkaCluster
 
 TOGETHER_S = 0.05  # between the first trigger that wakes up and the round, for the others that wake up now
 PATIENCE_S = 2.0  # how long a round waits for triggers that are still looking at their logs
@@ -40,10 +45,20 @@ CLIENT_AGE_S = 600.0  # a new client reads certificates and tokens anew
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the settings of the cluster that it is for, with secrets."""
+    """A question, and the settings of the cluster that it is for, with secrets.
+
+    :ivar question: how far is a pipeline behind, or what is there of a subscription.
+    """
 
     client_config: Mapping[str, Any]
-    question: LagQuestion
+    question: LagQuestion | Subscription
+
+    @property
+    def subscription(self) -> Subscription:
+        return self.question.scope.subscription if isinstance(self.question, LagQuestion) else self.question
+
+
+Answer = Lag | ClusterDescription
 
 
 class Poller:
@@ -59,14 +74,30 @@ class Poller:
         self._client = _Client()
         self._coming = 0
         self._all_here = asyncio.Event()
-        self._waiting: list[tuple[Asked, asyncio.Future[Lag]]] = []
+        self._waiting: list[tuple[Asked, asyncio.Future[Answer]]] = []
         self._rounds: asyncio.Task[None] | None = None
 
-    async def ask(self, prepare: Callable[[], Asked]) -> Lag:
-        """The answer to what ``prepare`` asks, which is called in a thread.
+    async def lag(self, prepare: Callable[[], Asked]) -> Lag:
+        """The answer to the :class:`LagQuestion` of ``prepare``, which is called in a thread.
 
         :raises KafkaOffsetsError: what ``prepare`` raises, or why there is no answer.
         """
+        answer = await self._ask(prepare)
+        assert isinstance(answer, Lag)
+        return answer
+
+    async def discover(self, prepare: Callable[[], Asked]) -> ClusterDescription:
+        """The same of a subscription."""
+        answer = await self._ask(prepare)
+        assert isinstance(answer, ClusterDescription)
+        return answer
+
+    def close(self) -> None:
+        """After the round that is under way, if there is one; nobody waits for it."""
+        self._thread.submit(self._client.close)
+        self._thread.shutdown(wait=False)
+
+    async def _ask(self, prepare: Callable[[], Asked]) -> Answer:
         self._coming += 1
         self._all_here.clear()
         try:
@@ -75,16 +106,11 @@ class Poller:
             self._coming -= 1
             if not self._coming:
                 self._all_here.set()
-        answer: asyncio.Future[Lag] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, answer))
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._answer_all())
         return await answer
-
-    def close(self) -> None:
-        """After the round that is under way, if there is one; nobody waits for it."""
-        self._thread.submit(self._client.close)
-        self._thread.shutdown(wait=False)
 
     async def _answer_all(self) -> None:
         while self._waiting:
@@ -119,13 +145,18 @@ class _Client:
     _settings: Mapping[str, Any] = field(default_factory=dict)
     _made_s: float = 0.0
 
-    def look(self, asked: list[Asked]) -> list[Lag | Exception]:
+    def look(self, asked: list[Asked]) -> list[Answer | Exception]:
         """One round: an answer for each, or an error for each."""
-        questions = [one.question for one in asked]
+        answers: list[Answer | Exception]
         try:
             cluster = self._current(asked[-1].client_config)
-            descriptions = cluster.discover_each([question.scope.subscription for question in questions])
-            answers: list[Lag | Exception] = [*look_at_lags(questions, cluster, descriptions, now_ms())]
+            found = cluster.discover_each([one.subscription for one in asked])
+            answers = [*found]
+            of_lag = {at: one.question for at, one in enumerate(asked) if isinstance(one.question, LagQuestion)}
+            if of_lag:
+                lags = look_at_lags([*of_lag.values()], cluster, [found[at] for at in of_lag], now_ms())
+                for at, lag in zip(of_lag, lags, strict=True):
+                    answers[at] = lag
         except Exception as error:  # of any kind: nobody is to wait for an answer that never comes
             answers = [error] * len(asked)
         if any(isinstance(answer, UnavailableError) for answer in answers):
@@ -142,7 +173,7 @@ class _Client:
         if settings != self._settings or time.monotonic() - self._made_s > CLIENT_AGE_S:
             self.close()
         if self._cluster is None:
-            self._cluster = KafkaCluster(client_config, deadline_s=DEADLINE_S)
+            self._cluster = open_cluster(client_config, deadline_s=DEADLINE_S)
             self._settings, self._made_s = settings, time.monotonic()
         return self._cluster
 

@@ -1,4 +1,7 @@
-"""Two DAGs that do the same: a bare Spark task, and ``kafka_spark_batch``. For ``benchmarks/run_overhead.py``."""
+"""Three DAGs that do the same: ``kafka_spark_batch``, and a bare Spark task with a batch read or a stream's.
+
+For ``benchmarks/run_overhead.py``.
+"""
 
 import json
 import os
@@ -26,12 +29,13 @@ def mark(what: str) -> Any:
 
 marked = {"on_execute_callback": mark("begins"), "on_success_callback": mark("succeeds")}
 
-with DAG("overhead_bare", schedule=None, default_args=marked):
-    SparkSubmitOperator(
-        task_id="spark",
-        application=os.environ["OVERHEAD_JOB"],
-        application_args=[os.environ["OVERHEAD_SERVERS"], TOPIC, f"{OUTPUT}/bare"],
-    )
+for name, job in (("bare", "read_topic.py"), ("stream", "available_now.py")):
+    with DAG(f"overhead_{name}", schedule=None, default_args=marked):
+        SparkSubmitOperator(
+            task_id="spark",
+            application=f"{os.environ['OVERHEAD_JOBS']}/{job}",
+            application_args=[os.environ["OVERHEAD_SERVERS"], TOPIC, f"{OUTPUT}/{name}"],
+        )
 
 with DAG("overhead_batch", schedule=None, default_args=marked):
     kafka_spark_batch(

@@ -1,4 +1,4 @@
-"""The bare run's job: all records of a topic, to Parquet files. Arguments: servers, topic, output."""
+"""The bare run's job: all records of a topic, each time, to Parquet files. Arguments: servers, topic, output."""
 
 import sys
 

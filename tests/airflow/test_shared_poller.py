@@ -1,4 +1,4 @@
-"""Many lag triggers of one cluster in one triggerer: one client, one round of questions, nobody in another's way."""
+"""Many triggers of one cluster in one triggerer: one client, one round of questions, nobody in another's way."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.lag import LagQuestion
 from airflow_kafka_offsets.triggers import poller
 from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger, OffsetLagTrigger
@@ -138,6 +139,24 @@ def test_twenty_watches_of_a_cluster_ask_as_much_as_one(
     assert one["offsets"] == 3, "log starts, ends, ages"
     assert per_round["offsets"] == 3
     assert all(per_round[what] <= count for what, count in one.items()), (one, twenty, rounds.sizes)
+
+
+def test_a_watch_of_topics_and_one_of_a_lag_are_answered_together(
+    rounds: Rounds, connect: Callable[..., str], proxy: KafkaProxy, broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name, other = topic(2), topic(1)
+    broker.produce(name, [(0, None, b"x", None)])
+    there = connect("watch_both", bootstrap_servers=proxy.bootstrap_servers, client_id="watch-both")
+    questions = counted(proxy, "watch-both")
+    asked: dict[str, Any] = {"kafka_config_id": there, "poke_interval": 0.5}
+    lag = OffsetLagTrigger(topics=name, group_id=group, **asked)
+    there_is = PartitionDiscoveryTrigger(scope={"topics": other}, min_partitions=1, **asked)
+    too_few = PartitionDiscoveryTrigger(scope={"topics": other}, min_partitions=2, until_ms=now_ms() + 4_000, **asked)
+    of_lag, of_topics, nothing = fire(lag, there_is, too_few)
+    assert (of_lag["lag"], of_topics["topics"]) == (1, {other: [0]})
+    assert "1 of 2 partitions" in nothing["timeout"]
+    assert (rounds.opened, rounds.sizes[0]) == (1, 3)
+    assert questions()["offsets"] == 2, "log starts and ends, for the lag alone"
 
 
 def test_triggers_that_were_started_at_different_times_look_together(rounds: Rounds, topic: Any, group: str) -> None:

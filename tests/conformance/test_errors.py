@@ -46,7 +46,10 @@ class Scripted:
     def poll(self, _timeout: float) -> int:
         return 0
 
-    def list_topics(self, **_: object) -> object:
+    def describe_cluster(self, **_: object) -> Future[Any]:
+        return resolved(SimpleNamespace(cluster_id="c"))
+
+    def list_topics(self, *_: object, **__: object) -> object:
         partition = SimpleNamespace(leader=-1)
         topic = SimpleNamespace(error=None, partitions={0: partition})
         return SimpleNamespace(cluster_id="c", topics={"orders": topic})
@@ -65,6 +68,8 @@ class Scripted:
 
 class ScriptedLookUps(Scripted):
     """The same of the consumer that looks up offsets."""
+
+    is_connected = True
 
     def poll(self, _timeout: float) -> None:  # type: ignore[override]
         return None
@@ -122,6 +127,16 @@ LATER = [
 def test_B15_L6_a_leader_that_cannot_answer_yet_is_asked_again(error: int, scripted: Any) -> None:
     cluster = scripted(error, offset(7))
     assert cluster.log_start_offsets([ORDERS]) == {ORDERS: 7}
+    assert Scripted.asked == 2
+
+
+def test_a_bootstrap_server_that_gives_way_to_a_broker_is_asked_again(scripted: Any) -> None:
+    """librdkafka drops its handle of the address once the cluster has told its brokers, and what was asked there."""
+    leader = SimpleNamespace(id=1)
+    partition = SimpleNamespace(id=0, leader=leader)
+    topic = SimpleNamespace(topic_id="A" * 22, is_internal=False, partitions=[partition])
+    cluster = scripted(KafkaError._DESTROY_BROKER, topic)
+    assert cluster.describe(TopicList(("orders",))).partitions() == [ORDERS]
     assert Scripted.asked == 2
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -241,33 +240,33 @@ def test_the_clients_default_is_not_the_isolation_level_of_a_committed_reader(
 
 
 class Counting(LookUpClient):
-    """Counts the calls and the partitions in each of them."""
+    """What each client was asked for, one after the other: topics, or the offsets of so many partitions."""
 
-    calls: ClassVar[Counter[str]] = Counter()
-    most: ClassVar[Counter[str]] = Counter()
+    asked_for: ClassVar[dict[int, list[str | int]]] = {}
 
-    def _count(self, name: str, partitions: int) -> None:
-        Counting.calls[name] += 1
-        Counting.most[name] = max(Counting.most[name], partitions)
+    def list_topics(self, *args: Any, **settings: Any) -> Any:
+        self.asked_for.setdefault(id(self), []).append("topics")
+        return super().list_topics(*args, **settings)
 
     def offsets_for_times(self, asked: Any, **settings: Any) -> Any:
-        self._count("offsets_for_times", len(asked))
+        self.asked_for.setdefault(id(self), []).append(len(asked))
         return super().offsets_for_times(asked, **settings)
 
 
 def test_many_partitions_go_out_in_chunks(fragile: KafkaBroker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """librdkafka's cost grows with the square of the partitions in one call. (A group's: see test_group_faults.)"""
-    many = 2 * LOOK_UP_CHUNK + 1
-    monkeypatch.setattr(Counting, "calls", Counter())
-    monkeypatch.setattr(Counting, "most", Counter())
+    many = 4 * LOOK_UP_CHUNK + 1
+    monkeypatch.setattr(Counting, "asked_for", {})
     monkeypatch.setattr("airflow_kafka_offsets.broker.lookups.LookUpClient", Counting)
     topic = f"wide-{group}"
     fragile.create_topic(topic, many)
     with KafkaCluster(fragile.client_config) as cluster:
         assert set(cluster.log_start_offsets(tps(topic, many)).values()) == {0}
     fragile.delete_topic(topic)
-    assert Counting.calls == {"offsets_for_times": 3}
-    assert Counting.most["offsets_for_times"] == LOOK_UP_CHUNK
+    assert len(Counting.asked_for) == 2, "two clients take turns"
+    assert all(first == "topics" for first, *_ in Counting.asked_for.values()), "a new client stops for 0.7 s without"
+    offsets = [size for _, *sizes in Counting.asked_for.values() for size in sizes]
+    assert sorted(offsets, key=str) == [1, *[LOOK_UP_CHUNK] * 4]
 
 
 # Rights

@@ -468,6 +468,13 @@ HOUSE = (
     Mutation("broker: newest timestamps", LOOKUPS, "if answer.offset >= 0 or (by_time and answer.offset == NO_RECORD):", "if True:", "tests/conformance/test_errors.py"),
     Mutation("broker: error of a look-up", LOOKUPS, "if answer.error is not None:", "if False:", "tests/conformance/test_errors.py"),
     Mutation("broker: metadata of others", OFFSETS, "    except UnicodeDecodeError:\n", "    except KeyError:\n", "tests/contract/test_group_faults.py"),
+    Mutation("broker: a bootstrap server gives way", CONNECTION, "    KafkaError._DESTROY_BROKER,", "    #", "tests/conformance/test_errors.py"),
+    Mutation("broker: a new client looks at a topic", LOOKUPS, "if not one.is_connected:", "if False:", "tests/contract/test_broker_faults.py"),
+    Mutation("broker: two clients take turns", LOOKUPS, "        if len(asking) > 1:\n", "        if False:\n", "tests/contract/test_broker_faults.py"),
+    Mutation("broker: small chunks of topics", "broker/discovery.py", "        if chunk and size > room:\n", "        if chunk and size > 2 * room:\n", "tests/broker/test_discovery.py"),
+    Mutation("collector: on again", "collector.py", "        if was_on:\n", "        if False:\n", "tests/test_collector.py"),
+    Mutation("collector: kept off", "collector.py", "        if was_on:\n", "        if True:\n", "tests/test_collector.py"),
+    Mutation("discovery: polled together", "triggers/partition_discovery.py", "return self._judged(await self._poller.discover(self._ask))", "return await super().look_again()", "tests/airflow/test_shared_poller.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     # connections that fail, on a broker with a listener of each kind
     Mutation("outside: TLS", LISTENER, "fits = (has_tls, bool(mechanisms)) == (tls, sasl)", "fits = bool(mechanisms) == sasl", "tests/contract/test_secured_brokers.py"),

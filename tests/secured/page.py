@@ -38,16 +38,16 @@ def connection(kafka: SecuredBroker, listener: str, name: str) -> dict[str, Any]
 
 def dag_text(instead: Mapping[str, str]) -> str:
     """The page's DAG, with other words in the place of some."""
-    (text,) = blocks("python")
-    for words, here in instead.items():
-        assert words in text, words
-        text = text.replace(words, here)
-    return text
+    return _only_block("python", instead)
 
 
 def client_properties(instead: Mapping[str, str]) -> str:
-    """The page's client.properties."""
-    (text,) = blocks("properties")
+    """The page's client.properties, with other words in the place of some."""
+    return _only_block("properties", instead)
+
+
+def _only_block(language: str, instead: Mapping[str, str]) -> str:
+    (text,) = blocks(language)
     for words, here in instead.items():
         assert words in text, words
         text = text.replace(words, here)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset
 from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
@@ -37,8 +37,7 @@ NO_COMMIT = "no commit"
 # ── what the cluster said ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """An offset that must be held against the log. ``leader_epoch``: of the commit that it came from (KIP-320)."""
 
     offset: int
@@ -73,15 +72,13 @@ class Facts:
 # ── the states of a start offset ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class NeedsReset:
+class NeedsReset(NamedTuple):
     """No offset is known: ``auto_offset_reset`` decides."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A start within the log."""
 
     offset: int
