@@ -113,8 +113,10 @@ bench-store: setup ## what a run asks of a work store on S3, counted at the serv
 
 # Half an hour, and 5 GB of disk. For less: python benchmarks/read.py --records 1000000 --rounds 1 --cases large-short
 bench-read: setup ## what read_batch, sink and report take, against a plain read by Spark; and ways to count what was written
-	@$(BIN)/python benchmarks/report_ways.py
-	@$(BIN)/python benchmarks/read.py
+	@for what in report_ways read; do \
+	  $(BIN)/python -m benchmarks.$$what | tee benchmarks/results/$$what.new && \
+	  mv benchmarks/results/$$what.new benchmarks/results/$$what.md || exit 1; \
+	done
 
 # 10 to 20 minutes; FUZZ_EXAMPLES=… for another number. The same tests are in `make test`, with few examples each.
 FUZZ_EXAMPLES ?= 1000

@@ -100,7 +100,7 @@ def _of(size: int, network: str, servers: str, java: Java, rounds: int, *, every
         leaders = {p: leader for p, leader in floor.metadata().items() if not p[0].startswith("__")}
         assert len(leaders) == len(ours.partitions) == size, (len(leaders), len(ours.partitions), size)
         ours.commit(GROUP)
-        batch = ours.committed_batch("bench-mirror", folder)
+        batch = ours.committed_batch(f"{GROUP}-{network.split()[0]}-mirror", folder)
         confluent = Confluent(servers, sorted(leaders))
         loops = rounds if size <= 100 else 1
         ways = [
@@ -164,8 +164,8 @@ def _floor_of_a_plan(servers: str) -> None:
 def _floor_of_a_mirror(servers: str) -> None:
     with Floor(servers) as floor:
         partitions = [p for p in floor.metadata() if not p[0].startswith("__")]
-        offsets = floor.committed("bench-mirror-floor", partitions)
-        floor.commit("bench-mirror-floor", dict.fromkeys(offsets, 0), MARK)
+        offsets = floor.committed(f"{GROUP}-floor", partitions)
+        floor.commit(f"{GROUP}-floor", dict.fromkeys(offsets, 0), MARK)
 
 
 def _rows(size: int, network: str, ways: Iterable[Way]) -> Iterable[Row]:

@@ -78,7 +78,10 @@ def machine(*packages: str) -> dict[str, str]:
     }
 
 
-def title(what: str, *packages: str) -> str:
-    """The first lines of a result's page."""
+def title(what: str, *packages: str, by: str = "bench-tasks") -> str:
+    """The first lines of a result's page.
+
+    :param by: the make target.
+    """
     about = ", ".join(f"{name}: {value}" for name, value in machine(*packages).items())
-    return f"# {what}\n\nMade by `make bench-tasks`. {about}.\n"
+    return f"# {what}\n\nMade by `make {by}`. {about}.\n"

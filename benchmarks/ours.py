@@ -93,7 +93,7 @@ class Ours:
         report = ReadReport(plan.plan_id, 0, 1, "rows", read)
         store_report(pipeline.store, batch.folder, "bench", report)
         me = Actor(plan.run, plan.instance)
-        handed = Handed(batch.folder, plan.plan_id)
+        handed = Handed(batch.name, plan.plan_id)
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:
             commit_batch(handed, pipeline, cluster, me, now_ms=time.time_ns() // 1_000_000)
         return CommittedBatch(self._config, pipeline, me, report)

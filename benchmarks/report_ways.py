@@ -1,6 +1,6 @@
 """What it costs to know that an output has each record once: processor seconds, for 10 million rows of Parquet.
 
-``python benchmarks/report_ways.py [--rows 10000000]`` compares what `report_batch` does with what else could be done.
+``python -m benchmarks.report_ways [--rows 10000000]`` compares what `report_batch` does with what else could be done.
 Only the first two prove each offset once, whatever was retried, attempted twice or left behind by an earlier attempt.
 
 - this package: three columns are read back, 64 offsets a word, in a hash map
@@ -16,15 +16,13 @@ import argparse
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from airflow_kafka_offsets.spark.report import _count_by_partition
+from benchmarks.measured import say, title
 from benchmarks.read import jvm_of, processor_s
 from testbed.java import find_java
 from testbed.spark import spark_conf, spark_env
@@ -81,7 +79,7 @@ def ways(spark: SparkSession, folder: Path, rows: int) -> dict[str, Callable[[],
 
 def measure(rows: int = 10_000_000) -> dict[str, float]:
     """Median processor seconds of each way; one round before those that count."""
-    os.environ.update(spark_env(find_java(print)))
+    os.environ.update(spark_env(find_java(say)))
     from pyspark.sql import SparkSession
 
     settings = {**spark_conf([]), "spark.jars": "", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -103,8 +101,12 @@ def measure(rows: int = 10_000_000) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    for name, seconds in measure(parser.parse_args().rows).items():
-        print(f"{name:<25}{seconds:8.2f} s")
+    rows = parser.parse_args().rows
+    found = measure(rows)
+    print(title("To know that an output has each record once", "pyspark", by="bench-read"))
+    print(f"Processor seconds for {rows:,} rows of Parquet.\n\n| way | s |\n|---|---:|")
+    for name, seconds in found.items():
+        print(f"| {name} | {seconds:.2f} |")
 
 
 if __name__ == "__main__":

@@ -131,3 +131,20 @@ def purge(airflow: Path) -> Callable[[RunResult], None]:
             assert session.execute(delete(XComModel).where(XComModel.run_id == result.run_id)).rowcount
 
     return delete
+
+
+@pytest.fixture
+def events(airflow: Path) -> Callable[[RunResult], list[dict[str, Any]]]:
+    """`events(result)`: what the asset events of a run's commit say, in their order."""
+
+    def of_run(result: RunResult) -> list[dict[str, Any]]:
+        from airflow.models.asset import AssetEvent
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with create_session() as session:
+            query = select(AssetEvent).where(AssetEvent.source_run_id == result.run_id).order_by(AssetEvent.id)
+            found = list(session.scalars(query))
+            return [event.extra for event in found]
+
+    return of_run

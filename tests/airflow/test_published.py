@@ -14,24 +14,6 @@ from testbed.dag_runs import RunResult
 ASSET = "committed-orders"
 
 
-@pytest.fixture
-def events(airflow: Path) -> Callable[[RunResult], list[dict[str, Any]]]:
-    """What the events of a run's commit say, in their order."""
-
-    def of_run(result: RunResult) -> list[dict[str, Any]]:
-        from airflow.models.asset import AssetEvent
-        from airflow.utils.session import create_session
-        from sqlalchemy import select
-
-        with create_session() as session:
-            query = select(AssetEvent).where(AssetEvent.source_run_id == result.run_id).order_by(AssetEvent.id)
-            found = list(session.scalars(query))
-            assert {event.asset.name for event in found} <= {ASSET}
-            return [event.extra for event in found]
-
-    return of_run
-
-
 def test_a_commit_says_which_offsets_were_read_and_nothing_where_nothing_was(
     run: Callable[..., RunResult],
     xcom: Callable[..., Any],
