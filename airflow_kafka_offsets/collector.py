@@ -1,4 +1,4 @@
-"""Python's search for cycles of garbage, put off while a plan is made or committed.
+"""Python's search for cycles of garbage, put off while a cluster answers, and while a plan is made or committed.
 
 It looks at all objects of the process each time that enough new ones are there; in an Airflow task those are some
 hundred thousand. A plan of 10,000 partitions makes as many, none of them in a cycle, and takes a third longer with it.

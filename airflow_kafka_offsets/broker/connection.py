@@ -32,6 +32,7 @@ from airflow_kafka_offsets.broker.listener import misfit
 from airflow_kafka_offsets.broker.principal import principal_of
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
+from airflow_kafka_offsets.collector import search_put_off
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 
 T = TypeVar("T")
@@ -221,7 +222,8 @@ class Connection:
         """
         client = clients.current()
         try:
-            return question(client)
+            with search_put_off():
+                return question(client)
         except KafkaException as error:
             self._hear(client)
             clients.drop()
