@@ -92,8 +92,9 @@ class StandaloneAirflow:
         for number, folder in enumerate(self.dags):
             (self.home / "dags" / f"{number}-{folder.name}").symlink_to(folder)
         port = free_ports(1)[0]
+        others = ("AIRFLOW_CONN_", "AIRFLOW_VAR_")  # of an Airflow in this process: they would win against its own ones
         self._env = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith(others)},
             **airflow_home.settings_for(self.home, self.home / "dags"),
             **QUICK,
             "AIRFLOW__API__HOST": "127.0.0.1",
