@@ -1,4 +1,4 @@
-"""Python's search for cycles is off while a plan is made, and afterwards as it was."""
+"""Python's search for cycles passes over older objects while a plan is made, and afterwards over none."""
 
 from __future__ import annotations
 
@@ -7,38 +7,41 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_kafka_offsets.collector import search_put_off
+from airflow_kafka_offsets.collector import only_new_garbage
 
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
+    gc.unfreeze()
     yield
-    gc.enable()
+    gc.unfreeze()
 
 
-def test_it_is_off_inside_and_on_afterwards() -> None:
-    with search_put_off():
-        assert not gc.isenabled()
-        with search_put_off():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()
+def test_older_objects_are_passed_over_inside_and_not_afterwards() -> None:
+    with only_new_garbage():
+        frozen = gc.get_freeze_count()
+        assert frozen > 0
+        with only_new_garbage():
+            assert gc.get_freeze_count() <= frozen
+        assert gc.get_freeze_count() > 0
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
 
 
-def test_it_is_on_again_after_an_error() -> None:
-    @search_put_off()
+def test_none_is_passed_over_after_an_error() -> None:
+    @only_new_garbage()
     def fail() -> None:
-        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
         raise ZeroDivisionError
 
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             fail()
-        assert gc.isenabled()
+        assert gc.get_freeze_count() == 0
 
 
-def test_whoever_has_switched_it_off_keeps_it_off() -> None:
-    gc.disable()
-    with search_put_off():
+def test_whoever_has_frozen_objects_keeps_them_so() -> None:
+    gc.freeze()
+    with only_new_garbage():
         pass
-    assert not gc.isenabled()
+    assert gc.get_freeze_count() > 0

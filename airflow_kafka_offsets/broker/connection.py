@@ -32,7 +32,6 @@ from airflow_kafka_offsets.broker.listener import misfit
 from airflow_kafka_offsets.broker.principal import principal_of
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
-from airflow_kafka_offsets.collector import search_put_off
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 
 T = TypeVar("T")
@@ -222,8 +221,7 @@ class Connection:
         """
         client = clients.current()
         try:
-            with search_put_off():
-                return question(client)
+            return question(client)
         except KafkaException as error:
             self._hear(client)
             clients.drop()

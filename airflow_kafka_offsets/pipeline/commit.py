@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_kafka_offsets.collector import search_put_off
+from airflow_kafka_offsets.collector import only_new_garbage
 from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, ClusterUnavailable, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
@@ -57,7 +57,7 @@ class CommitOutcome:
         return self.group.written
 
 
-@search_put_off()
+@only_new_garbage()
 def commit_batch(
     handed: Handed,
     pipeline: PipelineLog,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from airflow_kafka_offsets.collector import search_put_off
+from airflow_kafka_offsets.collector import only_new_garbage
 from airflow_kafka_offsets.errors import (
     BatchClosed,
     BatchGone,
@@ -158,7 +158,7 @@ class Seen:
         return max(newest.number or 0 if newest else 0, number_of(self.marked)) + 1
 
 
-@search_put_off()
+@only_new_garbage()
 def plan_batch(asker: Asker) -> Assignment:
     """What the run does; on record before anything is read.
 

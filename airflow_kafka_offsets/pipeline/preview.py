@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.collector import search_put_off
+from airflow_kafka_offsets.collector import only_new_garbage
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of
@@ -43,7 +43,7 @@ def plan_offsets(client_config: Mapping[str, Any], *, work_store: str | None = N
         return preview(request, cluster, pipeline)
 
 
-@search_put_off()
+@only_new_garbage()
 def preview(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog | None) -> OffsetPlan:
     """What the next run would do: the unfinished batch, if there is one, else the next.
 

@@ -164,7 +164,7 @@ def test_a_wait_ends_in_time_though_a_look_never_does(airflow: Path, monkeypatch
     import threading
 
     over = threading.Event()
-    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", lambda _: over.wait(60))
+    monkeypatch.setattr(PartitionDiscoveryTrigger, "_ask", lambda _: over.wait(60))
     trigger = TRIGGERS[PartitionDiscoverySensor]("a")
     try:
         event = asyncio.run(anext(trigger.run())).payload
@@ -224,14 +224,14 @@ def test_a_sensor_ends_alike_in_a_worker_and_after_a_deferral(
 ) -> None:
     """As `BaseSensorOperator` has it while it pokes."""
     raised = ERRORS[error]
-    real_look = PartitionDiscoveryTrigger.look
+    real_judged = PartitionDiscoveryTrigger._judged
 
-    def look(self: PartitionDiscoveryTrigger) -> Any:
+    def judged(self: PartitionDiscoveryTrigger, found: Any) -> Any:
         if raised is not None:
             raise raised
-        return real_look(self)
+        return real_judged(self, found)
 
-    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", look)
+    monkeypatch.setattr(PartitionDiscoveryTrigger, "_judged", judged)
     flags = {flag: True} if flag else {}
     asked = {"topics": "typo", "timeout": 0, **flags}
     trigger = PartitionDiscoveryTrigger(

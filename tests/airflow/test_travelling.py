@@ -78,6 +78,7 @@ def cluster(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> InMemoryCluster:
         yield cluster
 
     monkeypatch.setattr(KafkaOffsetsHook, "open_cluster", opened)
+    monkeypatch.setattr("airflow_kafka_offsets.triggers.poller.open_cluster", lambda *_, **__: cluster)
     return cluster
 
 
@@ -155,7 +156,8 @@ def test_an_error_that_names_too_much_is_found_again_in_the_worker(
     def fails(_: Any) -> Any:
         raise ClusterUnavailable("Cannot look", "\n".join(f"orders[{n}]: no" for n in range(10_000)), "Wait.")
 
-    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", fails)
+    for look in ("look", "_ask"):
+        monkeypatch.setattr(PartitionDiscoveryTrigger, look, fails)
     monkeypatch.setattr(WindowCompleteSensor, "_trigger", lambda *_: trigger())
 
     def trigger() -> PartitionDiscoveryTrigger:

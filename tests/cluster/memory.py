@@ -328,6 +328,12 @@ class InMemoryCluster:
         }
         return ClusterDescription(self.cluster_id, topics)
 
+    def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
+        return [self.discover(subscription) for subscription in subscriptions]
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
     def describe(self, subscription: Subscription) -> ClusterDescription:
         topics = self._matching(subscription)
         missing: list[str] = []

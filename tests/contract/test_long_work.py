@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.group import GROUP_CHUNK
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
@@ -25,19 +26,20 @@ def said(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> p
     return caplog
 
 
-def test_a_group_is_read_and_written_250_partitions_at_a_time(
+def test_a_group_is_read_and_written_in_chunks_of_partitions(
     broker: KafkaBroker, topic: Callable[..., str], group: str, said: pytest.LogCaptureFixture
 ) -> None:
-    name = topic(300)
-    offsets = {TopicPartition(name, number): CommittedOffset(0) for number in range(300)}
+    many = GROUP_CHUNK + 50
+    name = topic(many)
+    offsets = {TopicPartition(name, number): CommittedOffset(0) for number in range(many)}
     with KafkaCluster(broker.client_config) as cluster:
         with cluster.open_commit(group, "compare") as commit:
             commit.send(offsets)
             commit.commit()
-        assert len(cluster.committed(group, offsets)) == 300
+        assert len(cluster.committed(group, offsets)) == many
     for what in ("commit to", "read the offsets of"):
-        assert f"{what} group {group!r}: 250 of 300 partitions" in said.messages
-        assert any(line.startswith(f"{what} group {group!r}: 300 of 300 partitions, ") for line in said.messages)
+        assert f"{what} group {group!r}: {GROUP_CHUNK} of {many} partitions" in said.messages
+        assert any(line.startswith(f"{what} group {group!r}: {many} of {many} partitions, ") for line in said.messages)
 
 
 def test_a_commit_reads_the_reports_split_by_split(in_memory: Pipeline, said: pytest.LogCaptureFixture) -> None:

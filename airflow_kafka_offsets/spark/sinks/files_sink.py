@@ -68,6 +68,7 @@ class FilesSink:
         check_batch(batch)
         spark = records.sparkSession
         folders = Folders(spark, self.path)
+        self._refuse_other_rows(folders)
         own = f"{self.path}/{STAGING}/{batch.key}--split-{batch.split}--"
         self._finish_others(folders, own, batch)
         staging = f"{own}{batch.attempt}-{secrets.token_hex(2)}"
@@ -98,6 +99,39 @@ class FilesSink:
             return no_records(spark)
         reader = spark.read.format(self.format).options(**dict(self.options)).option("basePath", self.path)
         return reader.load(found)
+
+    def _refuse_other_rows(self, folders: Folders) -> None:
+        """Rows that lie there in another way: a reader of the whole folder would leave them out, or the batches.
+
+        One folder of each level is looked at.
+
+        :raises InvalidRequest: there are some.
+        """
+        at = self.path
+        for column in (*self.partition_by, BATCH_COLUMN):
+            found = folders.found(f"{at}/*")
+            names = [path.rpartition("/")[2] for path in found]
+            if logs := sorted({"_spark_metadata", "_delta_log"} & set(names)):
+                raise InvalidRequest(
+                    [
+                        f"{at} has {logs[0]}: Spark's readers see the files that it names, and would see none of this "
+                        "batch. Write to a folder of its own, and read the two together in a view."
+                    ]
+                )
+            own = [path for path, name in zip(found, names, strict=True) if name.startswith(f"{column}=")]
+            others = [name for name in names if not name.startswith(("_", ".", f"{column}="))]
+            if others:
+                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+                raise InvalidRequest(
+                    [
+                        f"{at} has {', '.join(others[:3])}{more}, and this sink writes folders {column}=…: Spark's "
+                        "readers of the whole folder would leave one of the two out, or fail. Write to a folder of its "
+                        "own, and read the two together in a view."
+                    ]
+                )
+            if not own:
+                return
+            at = own[0]
 
     def _stage(self, records: DataFrame, batch: SinkBatch, folder: str) -> None:
         writer = with_key(records, batch).write.format(self.format).mode("error").options(**dict(self.options))
@@ -151,7 +185,8 @@ def files(
 ) -> FilesSink:
     """Write to ``<path>/[<partition columns>/]kafka_batch=<key>/kafka_split=<k>``.
 
-    :param path: a folder of its own on any file system of Hadoop's; object stores too, though a rename copies there.
+    :param path: a folder of its own on any file system of Hadoop's; object stores too, though a rename copies there. A
+        write is refused where other rows lie, such as a streaming query's: readers would miss one of the two.
     :param format: ``parquet``, ``orc``, ``json``, ``csv``, or ``avro`` with its package.
     :param partition_by: columns whose values become folders above those of the key, such as a date. Each write lists
         these folders once or twice.

@@ -22,6 +22,32 @@ def test_a_reader_never_sees_files_that_are_staged(output_of: Callable[[str], Ou
     assert list((folder(output) / "_kafka_staging").iterdir()) == []
 
 
+OTHER_ROWS = {
+    "a streaming query's": ("files", "_spark_metadata/0", "part-0.parquet"),
+    "a table's": ("files", "_delta_log/0.json", "part-0.parquet"),
+    "a job's": ("files", "part-0.parquet"),
+    "a job's by date": ("files by date", "dt=2026-11-21/part-0.parquet"),
+    "another layout's": ("files", f"dt=2026-11-21/kafka_batch={B}/kafka_split=0/part-0.parquet"),
+}
+
+
+@pytest.mark.parametrize("whose", OTHER_ROWS)
+def test_rows_that_lie_there_in_another_way_are_not_hidden_from_readers(
+    output_of: Callable[[str], Output], whose: str
+) -> None:
+    """Spark reads what `_spark_metadata` names and nothing else; of files and partitions, the partitions alone."""
+    kind, *names = OTHER_ROWS[whose]
+    output = output_of(kind)
+    for name in names:
+        path = folder(output) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    with pytest.raises(Failed, match="folder of its own"):
+        output.write(A, rows(0))
+    left = {str(path.relative_to(folder(output))) for path in folder(output).rglob("*") if path.is_file()}
+    assert left == set(names)
+
+
 def test_folders_that_were_left_out_of_a_repeat_are_removed_and_others_are_not(
     output_of: Callable[[str], Output],
 ) -> None:
