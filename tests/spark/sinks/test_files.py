@@ -23,8 +23,8 @@ def test_a_reader_never_sees_files_that_are_staged(output_of: Callable[[str], Ou
 
 
 OTHER_ROWS = {
-    "a streaming query's": ("files", "_spark_metadata/0", "part-0.parquet"),
-    "a table's": ("files", "_delta_log/0.json", "part-0.parquet"),
+    "a streaming query's": ("files", "_spark_metadata/0"),
+    "a table's": ("files", "_delta_log/0.json"),
     "a job's": ("files", "part-0.parquet"),
     "a job's by date": ("files by date", "dt=2026-11-21/part-0.parquet"),
     "another layout's": ("files", f"dt=2026-11-21/kafka_batch={B}/kafka_split=0/part-0.parquet"),
