@@ -43,10 +43,12 @@ def client_config(options: Options) -> dict[str, Any]:
 
 def _from_connection(connection: str) -> dict[str, Any]:
     try:
+        from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
     except ImportError as error:
         raise InvalidRequest((f"--kafka-config-id needs Airflow, which cannot be imported: {error}.",)) from None
-    return dict(KafkaOffsetsHook(connection).client_config)
+    with connections_in_the_database():
+        return dict(KafkaOffsetsHook(connection).client_config)
 
 
 def _from_file(file: Path) -> dict[str, Any]:
@@ -105,6 +107,7 @@ def work_store(options: Options) -> Store:
     if uri and ("://" not in uri or uri.startswith("file://")):
         return open_store(uri)
     try:
+        from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
         from airflow_kafka_offsets.hooks.work_store import configured_work_store
     except ImportError as error:
         if uri:
@@ -112,7 +115,8 @@ def work_store(options: Options) -> Store:
         raise InvalidRequest(
             (f"--work-store is missing, and Airflow, whose configuration names it, cannot be imported: {error}.",)
         ) from None
-    return configured_work_store(uri)
+    with connections_in_the_database():
+        return configured_work_store(uri)
 
 
 def pipeline_asked_for(options: Options) -> PipelineLog:

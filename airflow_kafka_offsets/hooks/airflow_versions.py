@@ -6,6 +6,9 @@ they are where Airflow 2 had them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -56,11 +59,30 @@ __all__ = [
     "TriggerRule",
     "XComNotFound",
     "conf",
+    "connections_in_the_database",
     "has_fs",
     "runs_that_succeeded_last",
 ]
 
+_PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@contextmanager
+def connections_in_the_database() -> Iterator[None]:
+    """Outside of a task, find the connections that the metadata database holds too.
+
+    From Airflow 3.2 on, the Task SDK looks there only in a process that says it is one of the server's: it says so in
+    this variable, as ``airflow connections get`` does. Without it there are those of the environment and of a secrets
+    backend only. What Airflow itself has said about this process stays as it is.
+    """
+    former = os.environ.get(_PROCESS_CONTEXT)
+    os.environ.setdefault(_PROCESS_CONTEXT, "server")
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ[_PROCESS_CONTEXT]
 
 
 def runs_that_succeeded_last(ti: Any) -> set[str]:

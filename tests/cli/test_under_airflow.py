@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,26 @@ def test_the_console_script_and_airflows_command_line_say_the_same(
     assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
     assert one.stdout == other.stdout
     assert one.stdout.count("\n") == 3
+
+
+@pytest.fixture
+def connection_in_the_database(airflow: Path, broker: KafkaBroker) -> Iterator[str]:
+    """As Airflow's UI and ``airflow connections add`` make it; no variable of the environment has it."""
+    name, call = "kafka_of_the_database", [sys.executable, "-m", "airflow", "connections"]
+    extra = json.dumps(dict(broker.client_config))
+    subprocess.run([*call, "add", name, "--conn-type", "kafka", "--conn-extra", extra], check=True, capture_output=True)
+    yield name
+    subprocess.run([*call, "delete", name], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("call", [script, inside])
+def test_a_connection_of_the_metadata_database_is_found(
+    call: Callable[..., subprocess.CompletedProcess[str]],
+    connection_in_the_database: str,
+    topic: Callable[..., str],
+) -> None:
+    done = call("partitions", "--topics", topic(2), "--kafka-config-id", connection_in_the_database)
+    assert done.returncode == 0, done.stderr
 
 
 def test_airflows_command_line_returns_the_exit_status(airflow: Path) -> None:
