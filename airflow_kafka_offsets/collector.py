@@ -8,21 +8,30 @@ Every layer may use it: nothing of this package is imported here.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_in_use = threading.Lock()
 
 
 @contextmanager
 def only_new_garbage() -> Iterator[None]:
-    """Also a decorator. Whoever has frozen objects already keeps them so.
+    """Also a decorator. Whoever has frozen objects already keeps them so. Within another one, it does nothing.
 
     The search itself goes on: one that is switched off would stay so in a process where a thread hangs in here.
     """
-    was_frozen = gc.get_freeze_count() > 0
-    if not was_frozen:
-        gc.freeze()
-    try:
+    if not _in_use.acquire(blocking=False):  # asked before the count of frozen objects, which looks at each of them
         yield
+        return
+    try:
+        freezes = gc.get_freeze_count() == 0
+        if freezes:
+            gc.freeze()
+        try:
+            yield
+        finally:
+            if freezes:
+                gc.unfreeze()
     finally:
-        if not was_frozen:
-            gc.unfreeze()
+        _in_use.release()

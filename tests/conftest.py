@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rows", help="rows of the compatibility matrix, or an empty word for all; renews its table")
 
 
-LONGEST = {"test_demo.py", "test_dags.py"}
+LONGEST = {"test_demo.py", "test_dags.py", "test_model.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

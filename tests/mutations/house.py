@@ -474,8 +474,8 @@ HOUSE = (
     Mutation("broker: a new client looks at a topic", LOOKUPS, "if not one.is_connected:", "if False:", "tests/contract/test_broker_faults.py"),
     Mutation("broker: two clients take turns", LOOKUPS, "        if len(asking) > 1:\n", "        if False:\n", "tests/contract/test_broker_faults.py"),
     Mutation("broker: small chunks of topics", "broker/discovery.py", "        if chunk and size > room:\n", "        if chunk and size > 2 * room:\n", "tests/broker/test_discovery.py"),
-    Mutation("collector: all again", "collector.py", "    finally:\n        if not was_frozen:\n", "    finally:\n        if False:\n", "tests/test_collector.py"),
-    Mutation("collector: kept frozen", "collector.py", "    finally:\n        if not was_frozen:\n", "    finally:\n        if True:\n", "tests/test_collector.py"),
+    Mutation("collector: all again", "collector.py", "            if freezes:\n                gc.unfreeze()", "            pass", "tests/test_collector.py"),
+    Mutation("collector: kept frozen", "collector.py", "freezes = gc.get_freeze_count() == 0", "freezes = True", "tests/test_collector.py"),
     Mutation("discovery: polled together", "triggers/partition_discovery.py", "return self._judged(await self._poller.discover(self._ask))", "return await super().look_again()", "tests/airflow/test_shared_poller.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     # connections that fail, on a broker with a listener of each kind
