@@ -6,6 +6,7 @@ writes all of them to ``docs/errors``. Every class that has a code has a page; a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,6 +37,11 @@ _PARTITIONS = (
     "`kafka-offsets partitions --kafka-config-id kafka_default --topics TOPIC` shows both ends of each partition's log."
 )
 _VERIFY = "`kafka-offsets verify --checkpoint-id PIPELINE --batch NUMBER` shows each split and what speaks against it."
+_HOW_TO_CLEAR = (
+    "A task: in Airflow's grid, the task, *Clear*, with *Downstream*; or `airflow tasks clear DAG --task-regex TASK "
+    "--downstream --start-date 2026-11-22 --end-date 2026-11-23`, with the days around the run's logical date.",
+    "A whole run: in Airflow's grid, the run, *Clear*; or the same command without `--task-regex`.",
+)
 _PLAN = "`kafka-offsets plan`, with the DAG's parameters, shows what the next run would read. It writes nothing."
 
 
@@ -358,9 +364,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "rows are not the batch's records. Nothing was committed, so no record is lost.",
         (_VERIFY, "The Spark driver's log says how its job ended."),
         (
-            "Clear the run from its Spark task on: Spark writes the batch again, into the same place. In "
-            "Airflow: the Spark task, *Clear*, with *Downstream*; or `airflow tasks clear DAG --task-regex "
-            "spark --downstream --start-date 2026-11-22 --end-date 2026-11-23`. Cost: Spark reads the batch again.",
+            "Clear the run from its Spark task on: Spark writes the batch again, into the same place. Cost: Spark "
+            "reads the batch again.",
             "If rows are missing or doubled each time: the job drops or multiplies records, by a filter or a "
             "join. Persist what was read and return `batch.scanned`, or correct the job. Cost: a report of the "
             "scan does not say what was written.",
@@ -501,4 +506,6 @@ def page_of(kind: type[KafkaOffsetsError]) -> str:
         "## Ways out",
         "\n".join(f"- {line}" for line in page.ways),
     ]
+    if any(re.search(r"\bclear (the|its)\b", way, re.IGNORECASE) for way in page.ways):
+        parts += ["## How to clear", "\n".join(f"- {line}" for line in _HOW_TO_CLEAR)]
     return "\n\n".join(parts) + "\n"

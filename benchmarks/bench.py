@@ -102,7 +102,7 @@ def _of(size: int, network: str, servers: str, java: Java, rounds: int, *, every
         ours.commit(GROUP)
         batch = ours.committed_batch(f"{GROUP}-{network.split()[0]}-mirror", folder)
         confluent = Confluent(servers, sorted(leaders))
-        loops = rounds if size <= 100 else 1
+        loops = rounds if size <= 100 else 3 if size < SEVERAL_BROKERS_FROM else 1
         ways = [
             Way(DISCOVERY, FLOOR, floor.metadata, rounds),
             Way(DISCOVERY, OURS, ours.discover, rounds),

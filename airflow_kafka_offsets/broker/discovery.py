@@ -18,8 +18,10 @@ from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.errors import NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.progress import Progress
 
 DESCRIBE_CHUNK = 500  # partitions
+_WHAT = "describe the topics"
 INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
@@ -92,10 +94,12 @@ def _describe_topics(connection: Connection, sizes: Mapping[str, int]) -> dict[s
     :param sizes: about how many partitions each has.
     """
     answers: dict[str, TopicDescription | None] = {}
+    progress = Progress(_WHAT, len(sizes), "topics")
 
     def look(client: AdminClient) -> None:
-        refusals = Refusals("describe the topics", connection, "Describe")
+        refusals = Refusals(_WHAT, connection, "Describe")
         for chunk in _in_chunks({name: sizes[name] for name in sorted(sizes) if name not in answers}):
+            before = len(answers)
             futures = client.describe_topics(TopicCollection(chunk), request_timeout=connection.attempt_s)
             for name in chunk:
                 try:
@@ -107,12 +111,13 @@ def _describe_topics(connection: Connection, sizes: Mapping[str, int]) -> dict[s
                         answers[name] = None
                     else:
                         refusals.add(name, error.args[0])
+            progress.add(len(answers) - before)
             if refusals.waiting:
                 break  # nobody would answer the others
         refusals.settle()
 
     if sizes:
-        connection.ask("describe the topics", look)
+        connection.ask(_WHAT, look)
     return {name: topic for name, topic in answers.items() if topic is not None}
 
 

@@ -1,4 +1,4 @@
-"""The commit of a batch: verified reads → the log → the group (STATE, rules 4 and 5).
+"""The commit of a batch: verified reads → the log → the group (docs/log.md, rules 4 and 5).
 
 To create the next entry of the batch's log *is* the commit. Everything before can be given up without a trace; the
 group follows afterwards, and who dies in between leaves that to the retry or to the next run.

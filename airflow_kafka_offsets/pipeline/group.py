@@ -1,7 +1,7 @@
 """A pipeline's consumer group: whose offsets it holds, signing them, and making it equal to the position.
 
 The group only mirrors the log: it is never ahead of it, and what somebody else wrote there is never overwritten unasked
-(STATE, rule 5). Kafka has no compare-and-set: a reset by a person between a look and the write is overwritten.
+(docs/log.md, rule 5). Kafka has no compare-and-set: a reset by a person between a look and the write is overwritten.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _send(
 def refuse_live_group(cluster: OffsetCommitter, group_id: str) -> None:
     """:raises GroupActive: the group has live members."""
     group = cluster.describe_group(group_id)
-    # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members (PEERS, section 3).
+    # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members.
     if group.members or group.state not in ("Empty", "Dead"):
         raise GroupActive(group_id, group.state, group.members)
 

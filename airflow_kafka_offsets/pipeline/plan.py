@@ -1,4 +1,4 @@
-"""What a run does: the batch that is unfinished, its own once more, or a new one (STATE, rules 1 to 3).
+"""What a run does: the batch that is unfinished, its own once more, or a new one (docs/log.md, rules 1 to 3).
 
 ::
 
@@ -193,7 +193,7 @@ def foresee(asker: Asker) -> OffsetPlan:
 
 
 def _look(asker: Asker) -> Seen:
-    """Topics, group, log, in this order; and whether log and group agree (STATE, "When log and group disagree")."""
+    """Topics, group, log, in this order. They agree, or it raises (docs/log.md, "When log and group disagree")."""
     request, pipeline, signature = asker.request, asker.pipeline, asker.signature
     description = asker.cluster.describe(request.scope.subscription)
     held, warnings = look_at_group(request, asker.cluster, description.partitions())

@@ -1,7 +1,7 @@
 """A person does a committed batch again: a ``taken`` in its log, as every redo appends, and the arguments for Spark.
 
 Nothing else is needed: the batch keeps its key, its ranges and its place, Spark replaces its rows there, and its
-commit stands. From the ``taken`` on, what was written before does not verify the redo any more (STATE, rule 4).
+commit stands. From the ``taken`` on, what was written before does not verify the redo any more (docs/log.md, rule 4).
 """
 
 from __future__ import annotations

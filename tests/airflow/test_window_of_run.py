@@ -98,7 +98,7 @@ def test_a_partitioned_run_reads_its_partition_a_day_of_its_own_zone(
 
 
 def test_the_context_of_a_run_says_which_times_it_has() -> None:
-    """What is absent from a context is no key of it (AIRFLOW.md, T4)."""
+    """What is absent from a context is no key of it."""
     assert (occasion_of({}).interval, occasion_of({}).partition, occasion_of({}).run_type) == (None, None, "manual")
     assert occasion_of({"partition_key": None, "partition_date": None}).partition is None
     assert occasion_of({"data_interval_start": TEN, "data_interval_end": TEN}).interval == (TEN_MS, TEN_MS)

@@ -1,4 +1,4 @@
-"""One unfinished batch at a time, and a batch is frozen (STATE, rules 1 and 2). Over both clusters."""
+"""One unfinished batch at a time, and a batch is frozen (docs/log.md, rules 1 and 2). Over both clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit: verified, and the next object of the batch's log (STATE, rule 4). Over both clusters."""
+"""The commit: verified, and the next object of the batch's log (docs/log.md, rule 4). Over both clusters."""
 
 from __future__ import annotations
 

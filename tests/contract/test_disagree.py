@@ -1,4 +1,4 @@
-"""When log, group, Airflow and cluster disagree (STATE, "When log and group disagree"): each row, and what ends it."""
+"""Log, group, Airflow and cluster disagree (docs/log.md, "When log and group disagree"): each row, and what ends it."""
 
 from __future__ import annotations
 

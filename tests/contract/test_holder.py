@@ -1,4 +1,4 @@
-"""Who goes to work on a batch, and who waits for it (STATE, rule 3). The work store alone decides it: in memory."""
+"""Who goes to work on a batch, and who waits for it (docs/log.md, rule 3). The store alone decides it: in memory."""
 
 from __future__ import annotations
 

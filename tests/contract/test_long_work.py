@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.discovery import DESCRIBE_CHUNK
 from airflow_kafka_offsets.broker.group import GROUP_CHUNK
+from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
@@ -40,6 +42,19 @@ def test_a_group_is_read_and_written_in_chunks_of_partitions(
     for what in ("commit to", "read the offsets of"):
         assert f"{what} group {group!r}: {GROUP_CHUNK} of {many} partitions" in said.messages
         assert any(line.startswith(f"{what} group {group!r}: {many} of {many} partitions, ") for line in said.messages)
+
+
+def test_topics_and_offsets_are_looked_up_in_chunks(
+    broker: KafkaBroker, topic: Callable[..., str], said: pytest.LogCaptureFixture
+) -> None:
+    names = topic(DESCRIBE_CHUNK), topic(LOOK_UP_CHUNK)
+    with KafkaCluster(broker.client_config) as cluster:
+        partitions = cluster.describe(TopicList(names)).partitions()
+        assert len(cluster.end_offsets(partitions, "read_uncommitted")) == len(partitions)
+    assert "describe the topics: 1 of 2 topics" in said.messages
+    assert any(line.startswith("describe the topics: 2 of 2 topics, ") for line in said.messages)
+    assert f"look up offsets: {LOOK_UP_CHUNK} of {len(partitions):,} partitions" in said.messages
+    assert any(line.startswith(f"look up offsets: {len(partitions):,} of ") for line in said.messages)
 
 
 def test_a_commit_reads_the_reports_split_by_split(in_memory: Pipeline, said: pytest.LogCaptureFixture) -> None:

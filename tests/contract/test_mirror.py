@@ -1,4 +1,4 @@
-"""The group only follows the log: whose it is, signing, and the write (STATE, rule 5). Over both clusters."""
+"""The group only follows the log: whose it is, signing, and the write (docs/log.md, rule 5). Over both clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An unfinished batch that cannot be done as it is gets a new plan in its place (STATE, "Planning anew in place")."""
+"""An unfinished batch that cannot be done as it is has its log planned anew (docs/log.md, "Planning anew in place")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A window is a batch whose name says its bounds (STATE, "Windows"). Over both clusters."""
+"""A window is a batch whose name says its bounds (docs/log.md, "Windows"). Over both clusters."""
 
 from __future__ import annotations
 

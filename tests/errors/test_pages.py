@@ -92,8 +92,14 @@ def test_every_page_says_what_it_means_how_to_look_each_way_out_and_what_it_cost
     assert [way for way in page.ways if not re.search(r"\. Cost: \S", way)] == [], 'each ends with "Cost: …."'
     assert all(line.endswith(".") for line in (page.meaning, *page.look, *page.ways))
     assert page_of(kind).startswith(f"# {kind.code} {kind.__name__}\n\n{page.meaning}")
-    for option in re.findall(r"`--([a-z-]+)", page_of(kind)):
+    for option in re.findall(r"`--([a-z-]+)", page_of(kind).partition("## How to clear")[0]):
         assert f"--{option}" in OPTIONS
+
+
+@every_error
+def test_a_page_that_says_to_clear_says_how(kind: type[KafkaOffsetsError]) -> None:
+    says = any("clear" in re.findall(r"\w+", way.lower()) for way in PAGES[kind].ways)
+    assert ("`airflow tasks clear DAG --task-regex TASK --downstream" in page_of(kind)) == says
 
 
 def test_the_pages_in_docs_are_current_and_no_other_is_there() -> None:

@@ -329,7 +329,7 @@ class Books:
             self.late |= dict.fromkeys((output, key, split) for split in self.world.lake.splits(output, key))
 
     def _require_whole(self, step: Step, plan: OffsetPlan) -> None:
-        """Each split's rows are just the plan's, unless a swap got into the gap that STATE.md admits."""
+        """Each split's rows are just the plan's, unless a swap got into the gap that docs/log.md admits."""
         assert plan.batch is not None
         if plan.batch.key in self.marked_as_done:
             return
@@ -410,7 +410,7 @@ class Books:
         return {log: self.epochs[pipeline, log] for p in plan.partitions if (log := log_of(plan, p.topic_partition))}
 
     def _rows(self, plan: OffsetPlan, key: str) -> Iterator[Row]:
-        """The rows of a batch, apart from what a late driver swapped in the gap that STATE.md admits."""
+        """The rows of a batch, apart from what a late driver swapped in the gap that docs/log.md admits."""
         output = plan.output or ""
         for split, rows in self.world.lake.splits(output, key).items():
             if (output, key, split) not in self.late:
@@ -666,7 +666,7 @@ class Books:
             assert older.number <= mark.number, f"a fenced write sets {tp} back from {older.batch} to {mark.batch}"
 
     def _require_unseen(self, step: Step, tp: TopicPartition, before: CommittedOffset | None) -> None:
-        """Nobody's offset is overwritten that was seen; what comes between look and write is, as STATE.md admits."""
+        """Nobody's offset is overwritten that was seen; what comes between look and write is, as docs/log.md admits."""
         pipeline = step.run.pipeline
         if before is None or step.seen_group.get(tp) is not before:
             return

@@ -1,4 +1,4 @@
-"""One-line patches of STATE.md's rules: batches, their log, windows, drivers, the store, the group, the command line."""
+"""One-line patches of docs/log.md's rules: batches, their log, windows, drivers, the store, the group, the command line."""
 
 # ruff: noqa: E501 - what is searched for is as long as the lines of the code are
 

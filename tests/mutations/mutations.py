@@ -1,6 +1,6 @@
 """One-line patches, each of which breaks one rule. A test that claims the rule must turn red.
 
-The rules A to N are those of docs/rules.toml, and their tests are found by the ids that they carry. Those of STATE.md
+The rules A to N are those of docs/rules.toml, and their tests are found by the ids that they carry. those of docs/log.md
 are in ``house``, and name their tests.
 """
 

@@ -353,7 +353,7 @@ def test_what_is_verified_once_all_drivers_are_over_is_whole_and_of_the_current_
     """Drivers that begin when they like, one of which dies half-way, and a plan made anew between any two questions.
 
     A driver that has looked writes at once. One that sleeps between its look and its write is what no look can find;
-    that is for the sink (STATE, "traps").
+    that is for the sink (docs/log.md, "traps").
     """
     log = PipelineLog(MemoryStore(), PIPELINE)
     first, lake = begin_batch(log, 1, rows=ROWS[:1], output=None), Lake()

@@ -170,7 +170,7 @@ Step = PlanNext | Do | DoAgain | Leave | Wait
 
 
 def next_step(me: Actor, log: BatchLog | None, *, own: bool, again: bool, is_running: Callable[[RunKey], bool]) -> Step:
-    """What ``me`` has to do with the batch whose log this is (STATE, rules 1 to 3).
+    """What ``me`` has to do with the batch whose log this is (docs/log.md, rules 1 to 3).
 
     :param log: of the run's own batch, where it has one, else of the newest; ``None`` where there is none.
     :param own: whether this run took the batch before.

@@ -93,7 +93,7 @@ class Signature:
     def foreign(
         self, held: Held, position: Position | None, recorded: Mapping[TopicPartition, int | None] | None = None
     ) -> Held:
-        """What is somebody's: not marked by this pipeline, and not equal to its position (STATE, rule 5).
+        """What is somebody's: not marked by this pipeline, and not equal to its position (docs/log.md, rule 5).
 
         :param recorded: what an unfinished plan has recorded of the group, and may not have signed yet.
         """

@@ -49,7 +49,7 @@ _COLUMNS = (
 
 
 def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
-    """The plan as DESIGN.md gives it ("The plan"): plain JSON values."""
+    """The plan as docs/formats.md gives it: plain JSON values."""
     columns = to_columns(
         _COLUMNS, {p.topic_partition: [getattr(p, name) for name in _COLUMNS] for p in plan.partitions}
     )

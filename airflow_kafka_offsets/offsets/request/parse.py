@@ -101,7 +101,7 @@ class PlanRequest:
 
     @property
     def window(self) -> bool:
-        """Whether the request alone gives both bounds, so that no position is read or moved (DESIGN, Position)."""
+        """Whether the request alone gives both bounds, so that no position is read or moved (docs/position.md)."""
         match self.startup, self.bounded:
             case FromTimestamp(), UntilTimestamp():
                 return True

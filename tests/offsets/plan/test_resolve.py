@@ -1,4 +1,4 @@
-"""CONFORMANCE.md's rules A-F, J and K as tables: request and facts in, one start and one end out, or a refusal.
+"""docs/conformance.md's rules A-F, J and K as tables: request and facts in, one start and one end out, or a refusal.
 
 Each row names the rule that it holds. The log of most rows is ``LOG``: offsets 0 to 3 are deleted, 4 to 9 are there.
 """
