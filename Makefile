@@ -127,10 +127,11 @@ fuzz: setup ## bad input everywhere that it is parsed: many examples
 mutate: setup ## break each rule in a copy of the code: does its test notice?
 	@$(BIN)/python -m tests.mutations
 
-docs: setup .venv-docs/.stamp ## the site in site/, and before it the pages that are made of the code and the tests
+docs: setup .venv-docs/.stamp ## the site in site/; its code is run before, and pages are made of the code and the tests
 	$(BIN)/python -m tests.conformance.document
 	$(BIN)/python -m tests.errors.document
 	$(BIN)/python -m tests.docs.command_line
+	$(BIN)/python -m pytest -q tests/docs tests/spark/sinks/test_pages.py
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	$(BIN)/python -m tests.docs.built site
 

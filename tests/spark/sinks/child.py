@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from airflow_kafka_offsets.spark import sinks
 from airflow_kafka_offsets.spark.hadoop import Folders
 from tests.spark.sinks import outputs
 from tests.spark.sinks.faults import Steps, kill_group
@@ -169,6 +170,17 @@ class Driver:
                 return found
             connection.run(statement)
             return []
+
+    def page(self, code: str, rows: Sequence[Sequence[Any]] = (), key: str = "", argv: Sequence[str] = ()) -> list[str]:
+        """Run what a page prints, with the names that it takes for granted; the keys that its sink's output holds."""
+        records = self._records(rows, {}).withColumns(
+            {"timestamp": f.to_timestamp("dt"), "customer_id": f.col("offset")}
+        )
+        granted = {"spark": self.spark, "records": records, "batch": Batch(key, 0, 1, self), "to_date": f.to_date}
+        names: dict[str, Any] = {**vars(sinks), **granted}
+        sys.argv[:] = argv
+        exec(compile(code, "page", "exec"), names)
+        return names["sink"].keys(self.spark) if "sink" in names else []
 
     def together(self, commands: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """All at the same time, each in a thread of its own."""
