@@ -71,7 +71,8 @@ def kafka_spark_batch(
     :param output: what the job writes, a path or a table: no other pipeline is given it. A ``sink`` says that itself.
     :param before_commit: tasks that must succeed, or be skipped, between Spark and the commit: a quality check, a
         merge. They run side by side unless you order them yourself.
-    :param require_report: see ``CommitOffsetsOperator``; ``asset``: likewise.
+    :param require_report: see ``CommitOffsetsOperator``.
+    :param asset: see ``CommitOffsetsOperator``.
     :param catch_up: whether the next run is triggered at once while a backlog is left that a cap or an older batch has
         left: see ``CommitOffsetsOperator``. Refused where a bound is the run's data interval, which such a run lacks.
     :param parameters: those of ``ResolveStartupOffsetsOperator``, by their names (``topics``, ``group_id``,

@@ -53,6 +53,7 @@ class CommitOffsetsOperator(BaseOperator):
         have more than 48 KiB, instead of ``topics``, ``stored_as`` and ``work_store``. There is one only where
         records were read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs
         it as an outlet too: ``partial(…, asset=asset, outlets=[asset])``.
+    :param trigger_rule: ``none_failed``, as said above.
     :param catch_up: whether the DAG's next run is triggered at once after a run that hit its cap (``max_records``,
         ``max_records_per_partition``) or did an earlier run's batch, until what was left then is read; as
         ``availableNow`` goes on through ``maxOffsetsPerTrigger``. That run has this one's conf without

@@ -51,9 +51,11 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
 
     :param application: the PySpark job; default: the one that is in this package, which writes to the sink that the
         resolve task was told.
+    :param conf: Spark settings, as of ``SparkSubmitOperator``.
     :param packages: Maven coordinates. Default: Spark's Kafka source, and what the sink needs, for the Spark whose
         ``spark-submit`` is found here, as far as nothing else configures it. Give a list of your own, or ``""`` where
         the cluster has all of it.
+    :param spark_binary: as of ``SparkSubmitOperator``.
     :param kafka: the Kafka credentials of Spark. Default: the Kafka connection of the resolve task, which the driver
         is handed in a file, in client mode. The id of another Kafka connection: that one is handed over, for a
         principal of Spark's own. ``{"file": "/mnt/kafka/client.properties"}`` or ``{"credential": "alias"}``: a file in

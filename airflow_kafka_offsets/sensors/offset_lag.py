@@ -41,6 +41,7 @@ class OffsetLagSensor(WaitingSensor):
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
     :param topic_pattern: a regular expression for whole names.
+    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.

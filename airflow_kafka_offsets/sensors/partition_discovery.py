@@ -30,6 +30,7 @@ class PartitionDiscoverySensor(WaitingSensor):
     :param topics: topic names that must all exist; or
     :param topic_pattern: a regular expression for whole names, of which at least one topic must match; or
     :param partitions: ``{"topic": [0, 2]}``, which must all exist.
+    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param min_partitions: how many partitions every topic must have.
     :param resolve_task_id: the resolve task whose position "new" is measured by; ``kafka_spark_batch`` names its own.
     :param group_id: of that task; default: the connection's ``group.id``.

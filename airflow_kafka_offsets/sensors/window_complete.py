@@ -34,6 +34,7 @@ class WindowCompleteSensor(WaitingSensor):
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
     :param topic_pattern: regular expression, matched against the whole name.
+    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param end: the window's end, exclusive, as the resolve task's ``bounded_timestamp``; default: the end of the run's
         window, as there.

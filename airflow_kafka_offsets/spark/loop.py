@@ -32,6 +32,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     If ``write`` raises, nothing is reported: the split counts as half written until an attempt has reported it.
     What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.progress`).
 
+    :param spark: the session of the job.
     :param write: ``write(records, batch)``; a sink of ``spark.sinks``, or a function like Structured Streaming's
         ``foreachBatch`` one. It returns the frame that reads back what it wrote, with the source's columns ``topic``,
         ``partition`` and ``offset``; several for several sinks; ``batch.scanned`` or nothing where the result has no

@@ -40,6 +40,7 @@ _Counts = dict[TopicPartition, _Counted]
 def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
     """Count what was written and put it on record. Call it once, when the sink has succeeded.
 
+    :param batch: of :func:`planned_batch`.
     :param written: what reads the output back, with the columns ``topic``, ``partition`` and ``offset`` of the source;
         one frame for each sink. ``None``, or ``batch.scanned``: the sink cannot be read back, and what Spark scanned is
         counted; persist that frame before its first use, or Kafka is read a second time.

@@ -55,6 +55,8 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     Without ``minPartitions`` and ``maxRecordsPerPartition`` the plan decides how many tasks there are: one a partition,
     and more where a partition has more records than an even share of the cores (:func:`records_of_a_task`).
 
+    :param spark: the session of the job.
+    :param batch: of :func:`planned_batch`.
     :param options: further options of the source, such as ``minPartitions`` or ``includeHeaders``.
     :raises InvalidRequest: no bootstrap servers are known, an option would change what is read, or Spark has no Kafka
         source.

@@ -35,7 +35,11 @@ class KafkaWindowEventTrigger(WatchingTrigger):
     and ``bounded_timestamp`` likewise, from ``window_end_ms`` by ``max``.
 
     :param width: seconds or an ISO 8601 duration.
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param topic_pattern: a regular expression for whole names.
+    :param partitions: ``{"topic": [0, 2]}``.
+    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param isolation_level: default: the connection's. ``read_committed`` also waits for open transactions.
     :param idle_timeout: how long after a window's end a partition is waited for at most; default: five minutes.
     :param clock_skew: how far the brokers' clocks may be behind, for LogAppendTime; default: ten seconds.

@@ -93,9 +93,11 @@ def jdbc(
     role may create tables in its schema.
 
     :param url: ``jdbc:postgresql://host:5432/database``, without user and password.
+    :param table: its name, also ``schema.table``.
     :param properties: where user, password and other properties of the driver come from, when they are needed: a prefix
         of Spark settings, so that ``spark.kafka_offsets.jdbc.password`` is the password (Spark hides its value); or a
         function of the session.
+    :param dialect: the database; only ``postgresql`` is known.
     :param options: of Spark's JDBC source, such as ``batchsize``.
     :param wait_s: how long to wait for another attempt's transaction on the same key and split.
     :raises InvalidRequest: another dialect, or a user or a password in the URL.
