@@ -45,7 +45,7 @@ Parts = dict[tuple[str, str], float]
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=200, help="new ones in each round")
+    parser.add_argument("--records", type=int, default=100_000, help="new ones in each round")
     options = parser.parse_args()
     rounds = options.rounds
     java = find_java(say)

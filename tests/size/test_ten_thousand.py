@@ -1,11 +1,13 @@
 """10,000 partitions from resolve to commit: a real broker, a Spark cluster of two workers, work store and output on S3.
 
-What goes through Airflow's database, and what is on a command line, is as small as at six partitions.
+What goes through Airflow's database, and the arguments, variables and settings of a Spark driver, are as small as at
+six partitions.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,3 +138,7 @@ def test_ten_thousand_partitions_go_from_resolve_to_commit(
     assert {"orders.resolve plan", "orders.resolve return_value", "orders.commit summary"} <= sizes.keys()
     assert {name: size for name, size in sizes.items() if size >= SMALL} == {}
     assert "orders.resolve starting_offsets" not in sizes
+
+    longest = re.findall(r"longest (argument|variable|setting): (\d+) characters", said)
+    assert sorted(what for what, _ in longest) == sorted(["argument", "variable", "setting"] * 2), "of both drivers"
+    assert [one for one in longest if int(one[1]) >= SMALL] == []

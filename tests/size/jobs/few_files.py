@@ -3,6 +3,7 @@
 Spark makes a task of each partition of Kafka. Without ``coalesce`` that would be 10,000 files of one row.
 """
 
+import os
 import sys
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,9 @@ def main() -> None:
         return sink(records.coalesce(TASKS), batch)
 
     for_each_batch(spark, write)
+    conf = [value for _, value in spark.sparkContext.getConf().getAll()]
+    for what, values in {"argument": sys.argv, "variable": os.environ.values(), "setting": conf}.items():
+        print(f"longest {what}: {max(map(len, values))} characters", flush=True)
     spark.stop()
 
 
