@@ -47,7 +47,12 @@ _CLUSTER = (
 _SUBSCRIPTION = tuple(OF_FIELD[name] for name in SUBSCRIPTION)
 _ISOLATION = OF_FIELD["isolation_level"]
 _WINDOWS = (
-    Option("windows", "many windows at once: hourly, daily, or ISO 8601 such as PT15M", {"metavar": "WIDTH"}, WINDOWS),
+    Option(
+        "windows",
+        "many windows at once: hourly, daily, weekly, or ISO 8601 such as PT15M",
+        {"metavar": "WIDTH"},
+        WINDOWS,
+    ),
     Option("from", "where the first window starts; with --windows", {"metavar": "TIME"}, WINDOWS),
     Option("to", "where the last window ends, exclusive; with --windows", {"metavar": "TIME"}, WINDOWS),
     Option(

@@ -74,7 +74,7 @@ def kafka_spark_batch(
     :param require_report: see ``CommitOffsetsOperator``.
     :param asset: see ``CommitOffsetsOperator``.
     :param catch_up: whether the next run is triggered at once while a backlog is left that a cap or an older batch has
-        left: see ``CommitOffsetsOperator``. Refused where a bound is the run's data interval, which such a run lacks.
+        left: see ``CommitOffsetsOperator``. Refused with an end by time, and with a start by the data interval.
     :param parameters: those of ``ResolveStartupOffsetsOperator``, by their names (``topics``, ``group_id``,
         ``startup_mode``, ``max_records``, …): the sensors and the commit task get what they share. Those of every task
         (``retries``, ``pool``, ``queue``, …), and those of ``TaskGroup`` (``default_args``, ``prefix_group_id``,

@@ -116,7 +116,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ``read_uncommitted``. Spark is told the same.
     :param output_name: what the Spark job writes, a path or a table: no other pipeline is then given it.
     :param commit_mode: ``on-success`` (default): the group follows the position. ``checkpoint-only`` (Flink's
-        DISABLED): the group is neither looked at nor written. A window moves no group.
+        DISABLED): the group is not written; it is read only by a mode that takes offsets from it. A window moves none.
     :param fencing: ``compare`` (default): a plain commit after a look at the group. ``transaction``: it also keeps a
         paused task from writing an old position late, for groups that others read from; it needs the right Write on
         the transactional id ``airflow-kafka-offsets.<group_id>``. One kind a group.

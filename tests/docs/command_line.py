@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -48,7 +49,10 @@ def _name(option: Option) -> str:
     value = option.arguments.get("metavar") or (
         "{" + ",".join(choices) + "}" if choices and not option.positional else ""
     )
-    return f"`{option.flag} {value}`".replace(" `", "`").replace("|", "\\|")
+    name = f"`{option.flag} {value}`".replace(" `", "`").replace("|", "\\|")
+    if option.arguments.get("action") is argparse.BooleanOptionalAction:
+        name += f", `--no-{option.flag.removeprefix('--')}`"
+    return name
 
 
 def _cell(text: str) -> str:
