@@ -51,23 +51,24 @@ class SparkKiller:
 
     def _watch(self) -> None:
         while not self._over.wait(POLL_S):
-            if not self._finished_files():
+            if not finished_files(self._output):
                 continue
             drivers = spark_drivers()
             for driver in drivers:
                 driver.send_signal(signal.SIGSTOP)
-            files = self._finished_files()
+            files = finished_files(self._output)
             if drivers and files:
                 self.kill = Kill(files[0], len(files), self._on_kill())
             for driver in drivers:
                 driver.kill()
             return
 
-    def _finished_files(self) -> list[str]:
-        """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/…/part-*`."""
-        with suppress(OSError):  # a folder went away while it was listed
-            return sorted(match[1] for name in names_below(self._output)[1] if (match := _FINISHED.fullmatch(name)))
-        return []
+
+def finished_files(output: Place) -> list[str]:
+    """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/…/part-*`."""
+    with suppress(OSError):  # a folder went away while it was listed
+        return sorted(match[1] for name in names_below(output)[1] if (match := _FINISHED.fullmatch(name)))
+    return []
 
 
 def spark_drivers() -> list[psutil.Process]:
