@@ -113,8 +113,8 @@ class ThreeBrokers(Topics):
         return found
 
     def controller(self) -> int:
-        """The id of the broker that is the active controller."""
-        return active_controller(next(iter(self.nodes.values())).bootstrap_servers)
+        """The id of the broker that is the active controller, as the first one that runs knows it."""
+        return active_controller(next(b for b in self.nodes.values() if b.is_running).bootstrap_servers)
 
     def coordinator(self, group: str) -> int:
         """The id of the broker that coordinates the group, which must have one by now."""
