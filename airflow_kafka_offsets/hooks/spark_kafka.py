@@ -28,6 +28,7 @@ from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.spark.client_properties import CREDENTIAL, HANDED_OVER, SETTING, SOURCE_PREFIX
 
 _PEM = ("ssl.ca", "ssl.certificate", "ssl.key", "https.ca")
+_PEM_BYTES = 4 * 1024 * 1024  # a machine's own authorities have some hundred KiB
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 
@@ -96,19 +97,21 @@ def _java_options(java: Mapping[str, str], configured: Mapping[str, str]) -> dic
 def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with each PEM file's text instead of its path: no executor needs the file.
 
-    :raises InvalidRequest: naming each file that cannot be read.
+    :raises InvalidRequest: naming each file that cannot be read, and each setting that is no text.
     """
-    found, problems = dict(settings), []
-    for name in _PEM:
-        path = found.pop(f"{name}.location", None)
+    found = dict(settings)
+    names = [name for stem in _PEM for name in (f"{stem}.location", f"{stem}.pem") if found.get(name) is not None]
+    problems = [f"{name} is no text." for name in names if not isinstance(found[name], str)]
+    for stem in _PEM if not problems else ():
+        path = found.pop(f"{stem}.location", None)
         if path == "probe":  # the machine's own authorities
-            found[f"{name}.location"] = path
+            found[f"{stem}.location"] = path
         elif path is not None:
             try:
-                found.setdefault(f"{name}.pem", Path(path).read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError) as error:
-                problems.append(f"{name}.location is {path}, which cannot be read here: {type(error).__name__}.")
-    if "ssl.key.pem" in found and not problems:
+                found.setdefault(f"{stem}.pem", _text_of(path))
+            except (OSError, ValueError) as error:
+                problems.append(f"{stem}.location is {path!r}, which cannot be read here: {type(error).__name__}.")
+    if found.get("ssl.key.pem") is not None and not problems:
         try:
             found["ssl.key.pem"] = _plain_key(found["ssl.key.pem"], found.pop("ssl.key.password", None))
         except (TypeError, ValueError):
@@ -118,7 +121,18 @@ def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _plain_key(pem: str, password: str | None) -> str:
+def _text_of(path: str) -> str:
+    """:raises OSError: it is no file, or has more than any PEM has. :raises ValueError: it is no text, or no path."""
+    if not Path(path).is_file():
+        raise FileNotFoundError
+    with open(path, "rb") as file:
+        text = file.read(_PEM_BYTES + 1)
+    if len(text) > _PEM_BYTES:
+        raise OSError
+    return text.decode()
+
+
+def _plain_key(pem: str, password: object) -> str:
     """As PKCS#8, which is all that Java takes, and opened, since librdkafka opens more kinds than Java does.
 
     The password would lie beside the key in the same file.
@@ -130,5 +144,5 @@ def _plain_key(pem: str, password: str | None) -> str:
         load_pem_private_key,
     )
 
-    key = load_pem_private_key(pem.encode(), password.encode() if password else None)
+    key = load_pem_private_key(pem.encode(), str(password).encode() if password else None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -45,6 +45,7 @@ from airflow_kafka_offsets.pipeline.plan import (
 )
 from airflow_kafka_offsets.pipeline.records import look_for_records
 from airflow_kafka_offsets.pipeline.said import does, does_once_more, leaves_for_good
+from airflow_kafka_offsets.stores.outputs import Kind
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.reads import has_begun, highest_attempts, is_read
 
@@ -156,7 +157,7 @@ def _do_again(asker: Asker, batch: StoredBatch, claim: Claim) -> Assignment | No
     taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits)))
     if taken is None:
         return None
-    asker.pipeline.bind(asker.run, taken)
+    put_on_record(asker, taken, _kind(claim))
     assert batch.log.committed is not None  # or it would not be done again
     said = does_once_more(f"the {claim}", batch.log.committed, asker.me, "each run of a window writes it anew")
     return Assignment(taken, tuple(splits), f"{said}{_found_now(asker, plan)}")
@@ -189,8 +190,13 @@ def _settle(
     others = [] if given_up else _in_the_way(asker, claim)
     if others:
         raise WindowOverlaps(str(claim), asker.pipeline.checkpoint_id, others, _withdraw(asker, batch))
-    put_on_record(asker, batch, "windows")
+    put_on_record(asker, batch, _kind(claim))
     return Assignment(batch, tuple(splits_to_start(batch.log.plan)) if splits is None else splits, said)
+
+
+def _kind(claim: Claim) -> Kind:
+    """Windows by time and by offsets do not see whether they overlap each other: each kind has outputs of its own."""
+    return "windows" if isinstance(claim, TimeClaim) else "windows by offsets"
 
 
 def _in_the_way(asker: Asker, claim: Claim) -> list[str]:

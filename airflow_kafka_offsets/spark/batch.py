@@ -7,7 +7,7 @@ to use one as a number raises, because whatever counts by it would take two wind
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -43,6 +43,7 @@ class Batch:
     output: str | None
     _attempt: SplitAttempt | None
     _source: DataFrame | None
+    _same_topics: Callable[[], None]
 
     @property
     def key(self) -> str:

@@ -49,7 +49,11 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
         refuse_unknown_output(spark, batch, write)
         records = read_batch(spark, batch, **options)
     with shown(spark, f"{name}: writes"):
-        written = write(records, batch)
+        try:
+            written = write(records, batch)
+        except Exception as error:
+            batch._begun.note_failure(error)
+            raise
     with shown(spark, f"{name}: counts what was written"):
         report_batch(batch, *_frames(written))
     return batch

@@ -7,7 +7,7 @@ Spark says in a stack trace of its tasks, and keeps a committed output away from
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
@@ -40,24 +40,51 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
     :raises ClusterUnavailable: the cluster does not answer within 15 s, or does not let this client in.
     :raises NotAuthorized: a topic may not be read.
     """
-    if not batch.partitions:
-        return
-    java = _java_classes(spark)
-    if java is None:
-        log.warning("Spark's Kafka client cannot be asked from here whether %s is still there.", batch.plan.batch)
-        return
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        lines = _gone(spark, java, batch, options)
-    except Py4JJavaError as error:
-        raise _refused(error.java_exception, options) from None
+    lines = _asked(spark, batch, options, _gone)
     if lines:
         raise DataLoss(
             lines,
             f"{batch.plan.batch} cannot be read any more. Nothing was written: its output stays as it is. If the batch "
             'is not committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it out.',
         )
+
+
+def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> None:
+    """Return if no topic was made anew since the plan. Spark knows no topic ids: it would have read the new log.
+
+    A topic that is deleted and not made anew was read while it was there.
+
+    :raises DataLoss: with a line for each topic.
+    :raises ClusterUnavailable: as of :func:`require_records`.
+    :raises NotAuthorized: as of :func:`require_records`.
+    """
+    lines = _asked(spark, batch, options, _recreated)
+    if lines:
+        raise DataLoss(
+            lines,
+            f"What Spark has read of {batch.plan.batch} may be of another log. It is not reported, so nothing is "
+            'committed, and the next plan overwrites it. on_recreated="earliest" goes on with the new topic.',
+        )
+
+
+def _asked(
+    spark: SparkSession,
+    batch: Batch,
+    options: Mapping[str, Any],
+    question: Callable[[SparkSession, Mapping[str, Any], Batch, Mapping[str, Any]], list[str]],
+) -> list[str]:
+    if not batch.partitions:
+        return []
+    java = _java_classes(spark)
+    if java is None:
+        log.warning("Spark's Kafka client cannot be asked from here whether %s is still there.", batch.plan.batch)
+        return []
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return question(spark, java, batch, options)
+    except Py4JJavaError as error:
+        raise _refused(error.java_exception, options) from None
 
 
 def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
@@ -102,21 +129,19 @@ def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
 
 
 def _gone(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]) -> list[str]:
+    recreated, absent = _another_log(spark, java, batch, options)
+    if recreated or absent:
+        return absent + recreated
     jvm: Any = spark._jvm
-    config = _client_config(jvm, java, options)
-    soon = jvm.java.time.Duration.ofSeconds(1)
-    admin = java[_ADMIN].create(config)
-    try:
-        another_log = _another_log(jvm, java, admin, batch, options)
-    finally:
-        admin.close(soon)
-    if another_log:
-        return another_log
-    consumer = java[_CONSUMER](config)
+    consumer = java[_CONSUMER](_client_config(jvm, java, options))
     try:
         return _outside(jvm, java, consumer, batch.partitions)
     finally:
-        consumer.close(soon)
+        consumer.close(jvm.java.time.Duration.ofSeconds(1))
+
+
+def _recreated(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]) -> list[str]:
+    return _another_log(spark, java, batch, options)[0]
 
 
 def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -140,8 +165,24 @@ def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]
     return java[_UPDATER]("source", as_scala).setAuthenticationConfigIfNeeded().build()
 
 
-def _another_log(jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, options: Mapping[str, Any]) -> list[str]:
-    """:raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun."""
+def _another_log(
+    spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """A line for each topic that is another one than the plan was made for, and for each that is absent.
+
+    :raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun.
+    """
+    jvm: Any = spark._jvm
+    admin = java[_ADMIN].create(_client_config(jvm, java, options))
+    try:
+        return _look_at_topics(jvm, java, admin, batch, options)
+    finally:
+        admin.close(jvm.java.time.Duration.ofSeconds(1))
+
+
+def _look_at_topics(
+    jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, options: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
     from py4j.protocol import Py4JJavaError
 
     topics = sorted({p.topic_partition.topic for p in batch.partitions})
@@ -150,7 +191,7 @@ def _another_log(jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, op
         names.add(topic)
     with_rights = java[_DESCRIBE]().includeAuthorizedOperations(True)
     futures = admin.describeTopics(names, with_rights).topicNameValues()
-    lines, denied = [], []
+    recreated, absent, denied = [], [], []
     for topic in topics:
         planned = _as_java_writes_it(batch.plan.topic_ids.get(topic))
         try:
@@ -160,7 +201,7 @@ def _another_log(jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, op
             if "TopicAuthorizationException" in cause:
                 denied.append(topic)
             elif "UnknownTopicOrPartition" in cause:
-                lines.append(f"{topic}: it does not exist any more")
+                absent.append(f"{topic}: it does not exist any more")
             else:
                 raise
             continue
@@ -169,14 +210,14 @@ def _another_log(jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, op
             denied.append(topic)
         found = description.topicId().toString()
         if planned is not None and found != planned:
-            lines.append(f"{topic}: its id is {found}, the plan was made for {planned}")
+            recreated.append(f"{topic}: its id is {found}, the plan was made for {planned}")
     if denied:
         raise NotAuthorized(
             f"Spark may not read {', '.join(denied)} {_address(options)}",
             "the topic's ACLs do not give Read to Spark's principal",
             "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
         )
-    return lines
+    return recreated, absent
 
 
 def _as_java_writes_it(topic_id: str | None) -> str | None:

@@ -45,11 +45,13 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
         one frame for each sink. ``None``, or ``batch.scanned``: the sink cannot be read back, and what Spark scanned is
         counted; persist that frame before its first use, or Kafka is read a second time.
     :raises InvalidRequest: there was no :func:`read_batch`, or a frame proves nothing.
+    :raises DataLoss: a topic was made anew meanwhile: the records may be the new one's. Nothing was reported.
     :raises LateAttempt: another job has begun to write the same split meanwhile; nothing was reported.
     """
     source, attempt = batch.scanned, batch._begun
     reports = [_report(batch, frame, source) for frame in written or (None,)]
     report = min(reports, key=lambda r: (_is_whole(batch, r), r.proof == "rows"))  # that of the sink that shows least
+    batch._same_topics()
     attempt.report(report)
     return report
 
@@ -134,18 +136,24 @@ def _proof(batch: Batch, counts: _Counts, source: DataFrame, is_read_back: bool)
     """``rows`` where the output has each offset once; ``scan`` where just what was scanned was written or handed on."""
     if _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()}):
         return "rows" if is_read_back else "scan"
-    persisted = _is_persisted(source)
-    if persisted and batch.partitions and _collect(_count_by_partition(source)) == counts:
-        return "scan"
+    rows = sum(counted.read.row_count for counted in counts.values())
+    offsets = sum(p.range.size for p in batch.partitions)
+    if batch.partitions:
+        if not _is_persisted(source):
+            log.warning(
+                "%d rows were written for %d offsets: Kafka is read a second time, to compare. Where the topic is "
+                "compacted or transactional, records.persist() before the write saves that.",
+                rows,
+                offsets,
+            )
+        if _collect(_count_by_partition(source)) == counts:
+            return "scan"
     log.warning(
-        "%s: %d rows were written for %d offsets, so the commit will refuse this read. %s",
+        "%s: %d rows were written for %d offsets, and Spark scans other records than these, so the commit will refuse "
+        "this read.",
         batch._begun,
-        sum(counted.read.row_count for counted in counts.values()),
-        sum(p.range.size for p in batch.partitions),
-        "The persisted records are others than were written."
-        if persisted
-        else "If records are missing because the topic is compacted or transactional, call records.persist() before "
-        "the write: then the report compares with what Spark scanned.",
+        rows,
+        offsets,
     )
     return "rows"
 

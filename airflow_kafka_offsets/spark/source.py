@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -15,7 +16,7 @@ from airflow_kafka_offsets.spark.client_properties import (
     client_options,
     keep_secrets_out_of_the_log,
 )
-from airflow_kafka_offsets.spark.records import require_records
+from airflow_kafka_offsets.spark.records import require_records, require_same_topics
 from airflow_kafka_offsets.stores.attempts import begin, require_current
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names)
     attempt.look()
     batch._attempt, batch._source = attempt, frame
+    batch._same_topics = partial(require_same_topics, spark, batch, all_options)
     log.info(
         "%s: up to %d records of %d partitions",
         attempt,

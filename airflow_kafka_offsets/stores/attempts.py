@@ -6,8 +6,8 @@
 
 A driver cannot be stopped from outside: it may be given up for dead and wake up hours later. So it looks. Before it has
 written, whoever has overtaken it makes it stop and report *nothing written*, which takes nothing from a finished split.
-After it has written, it puts a higher attempt on record that never reports: what both may have written is then verified
-by nobody, until the split is written anew.
+After it has written, or failed in its write, it puts a higher attempt on record that never reports: what both may have
+written is then verified by nobody, until the split is written anew.
 """
 
 from __future__ import annotations
@@ -75,6 +75,19 @@ class SplitAttempt:
                 "One attempt makes one report: call report_batch once.",
             )
         store_report(self.store, self._folder, self.random, report)
+
+    def note_failure(self, error: Exception) -> None:
+        """The write failed and may have changed the output: if somebody has taken this one's place, it is written anew.
+
+        :param error: what the write raised; a ``LateAttempt`` says whether anything was written.
+        """
+        names = self.store.list(self._folder)
+        if has_reported(names, self.split, self.number, self.random):  # that nothing was written
+            return
+        if isinstance(error, LateAttempt) and not error.wrote:
+            self.report_nothing_written()
+        elif self._overtaken(names) != (None, None):
+            begin(self.store, self.plan_object, self.plan, self.split, self.output)
 
     def report_nothing_written(self) -> None:
         report = ReadReport(self.plan.plan_id, self.split, self.number, "rows", {}, self.output, wrote=False)

@@ -1,6 +1,7 @@
 """Whose an output is: ``outputs/<path>/<k>.json``, a claim by a pipeline and a kind of its batches, or its release.
 
-Windows and the log of one pipeline never share an output: every record would be there under two keys.
+The log of a pipeline, its windows by time and its windows by offsets never share an output: a record could be there
+under two keys.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from airflow_kafka_offsets.offsets.columns import require_version, text_or_none
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store
 
-Kind = Literal["log", "windows"]
+Kind = Literal["log", "windows", "windows by offsets"]
 _ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
 
 
@@ -26,11 +27,7 @@ class Owner:
     kind: str | None
 
     def __str__(self) -> str:
-        return (
-            f"the {self.kind} of pipeline {self.pipeline!r}"
-            if self.kind == "windows"
-            else f"pipeline {self.pipeline!r}"
-        )
+        return f"the {self.kind} of pipeline {self.pipeline!r}" if self.kind != "log" else f"pipeline {self.pipeline!r}"
 
 
 def claim_output(store: Store, output: str, pipeline: str, kind: Kind) -> None:

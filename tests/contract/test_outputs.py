@@ -50,15 +50,19 @@ def test_an_output_that_is_written_otherwise_is_the_same(in_memory: Pipeline, ot
         other.resolve("two", output_name=same)
 
 
-@pytest.mark.parametrize("first", ["the log", "a window"])
-def test_the_log_and_the_windows_of_one_pipeline_are_two(in_memory: Pipeline, first: str) -> None:
-    """Every record would be there under two keys."""
-    kinds: dict[str, dict[str, Any]] = {"the log": {}, "a window": WINDOW}
+@pytest.mark.parametrize("first", ["the log", "a window", "a window by offsets"])
+def test_the_log_and_each_kind_of_window_of_one_pipeline_have_outputs_of_their_own(
+    in_memory: Pipeline, first: str
+) -> None:
+    """Records could be there under two keys."""
+    ends = {str(number): 1 for number in range(3)}
+    offsets = {"specific_offsets": {in_memory.topic: dict.fromkeys(ends, 0)}, "bounded_offsets": {in_memory.topic: ends}}
+    modes = {"startup_mode": "specific-offsets", "bounded_mode": "specific-offsets", "run_type": "manual"}
+    kinds: dict[str, dict[str, Any]] = {"the log": {}, "a window": WINDOW, "a window by offsets": modes | offsets}
     in_memory.run("one", output_name=LAKE, **kinds.pop(first))
-    [second] = kinds.values()
-    with pytest.raises(OutputTaken):
-        in_memory.resolve("two", output_name=LAKE, **second)
-    in_memory.run("two", output_name="lake/elsewhere", **second)
+    for name, second in kinds.items():
+        with pytest.raises(OutputTaken):
+            in_memory.resolve(name, output_name=LAKE, **second)
 
 
 def test_a_released_output_is_free(in_memory: Pipeline, other: Pipeline) -> None:
@@ -99,6 +103,14 @@ def test_a_redo_claims_what_its_plan_names(in_memory: Pipeline, other: Pipeline)
     claim_output(in_memory.store, LAKE, "other", "log")
     with pytest.raises(OutputTaken):
         in_memory.resolve("one", output_name=LAKE)
+
+
+def test_a_window_that_is_written_again_claims_what_its_plan_names(in_memory: Pipeline) -> None:
+    in_memory.run("one", output_name=LAKE, **WINDOW)
+    release_output(in_memory.store, LAKE)
+    claim_output(in_memory.store, LAKE, "other", "log")
+    with pytest.raises(OutputTaken):
+        in_memory.resolve("one", output_name=LAKE, **WINDOW)
 
 
 def test_without_a_name_nothing_is_claimed(in_memory: Pipeline) -> None:

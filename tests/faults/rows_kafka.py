@@ -422,7 +422,6 @@ def offsets_expired(s: Scene) -> str:
 )
 def open_transaction(s: Scene) -> str:
     s.produce()
-    s.deploy("persists.py")
     producer = Producer({**s.broker.client_config, "transactional.id": s.topic}, logger=quiet)
     producer.init_transactions(30)
     producer.begin_transaction()

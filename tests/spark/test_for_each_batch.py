@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, UnknownOutput
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, ReadNotVerified, UnknownOutput
 from airflow_kafka_offsets.offsets.batch.key import new_key
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
@@ -163,6 +163,44 @@ def test_a_write_that_fails_leaves_the_old_rows_and_the_split_unverified(
     assert seen(spark, out) == list(range(10))
     with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
         require_read(batch)
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_is_not_reported(
+    spark: SparkSession, broker: KafkaBroker, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    """Spark's source knows no topic ids: the new topic has the same offsets, of other records."""
+    batch = plans.batch({(topic := filled(10), 0): (0, 10)})
+
+    def write(records: DataFrame, batch: Batch) -> DataFrame:
+        broker.delete_topic(topic)
+        broker.create_topic(topic, 1)
+        broker.produce_many(topic, 20, value=lambda number: b"of another log")
+        return files(str(out))(records, batch)
+
+    with pytest.raises(DataLoss, match=r"its id is .*\n.*may be of another log"):
+        do(batch, write)
+    with pytest.raises(ReadNotVerified, match="attempt 1 began and has not reported"):
+        require_read(batch)
+
+
+@pytest.mark.parametrize("wrote", [None, True, False], ids=["an error", "it wrote", "it did not"])
+def test_a_late_job_that_fails_in_its_write_leaves_no_split_verified_that_it_may_have_changed(
+    plans: Plans, filled: Filled, out: Path, do: Any, wrote: bool | None
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+
+    def write(records: DataFrame, late: Batch) -> None:
+        do(batch, files(str(out)))  # a newer attempt, which ends well
+        require_read(batch)
+        raise OSError("a folder is gone") if wrote is None else LateAttempt("It", "attempt 2", str(out), wrote)
+
+    with pytest.raises((OSError, LateAttempt)):
+        do(batch, write)
+    if wrote is False:
+        require_read(batch)
+    else:
+        with pytest.raises(ReadNotVerified, match="attempt 3 began and has not reported"):
+            require_read(batch)
 
 
 # Windows

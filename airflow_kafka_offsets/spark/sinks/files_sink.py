@@ -152,18 +152,22 @@ class FilesSink:
                 folders.remove(staging)
 
     def _swap(self, folders: Folders, staging: str, batch: SinkBatch) -> None:
-        """Put the new folders in their place, and the old ones away. It may have been begun already."""
-        new = folders.read_lines(f"{staging}/{JOURNAL}")
+        """Put the new folders in their place, and the old ones away. It may have been begun already.
+
+        Where a rename is a copy, a swap that was killed may have left a part of a folder at both ends. So what lies in
+        a place is put away to a name that nobody has begun to fill, and the new folder is moved whole.
+        """
+        new, old = folders.read_lines(f"{staging}/{JOURNAL}"), f"{staging}/old/{secrets.token_hex(4)}"
         for place in new:
             if folders.exists(f"{staging}/new/{place}"):
                 if folders.exists(f"{self.path}/{place}"):
-                    folders.move(f"{self.path}/{place}", f"{staging}/old/{place}")
+                    folders.move(f"{self.path}/{place}", f"{old}/{place}")
                 folders.move(f"{staging}/new/{place}", f"{self.path}/{place}")
         for folder in folders.found(f"{self.path}/{self._own_folders(batch)}"):
             if (place := self._place(folder)) not in new:
                 if not folders.exists(f"{staging}/{JOURNAL}"):  # then it may be a newer attempt's folder
                     raise overtaken(batch, self.output, "a newer attempt, which has ended this swap,", wrote=True)
-                folders.move(folder, f"{staging}/old/{place}")
+                folders.move(folder, f"{old}/{place}")
         folders.remove(staging)
 
     def _place(self, folder: str) -> str:

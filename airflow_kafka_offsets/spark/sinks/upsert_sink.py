@@ -1,8 +1,9 @@
 """The newest record of each business key, in Delta or PostgreSQL.
 
 A batch that is done again after later ones must not put its old values over theirs. So the row of a key holds topic,
-partition and offset of the record that it comes from, and is updated only by a higher offset of the same partition.
-With that, doing a batch again, in any order, by any number of drivers at once, changes nothing.
+partition and offset of the record that it comes from, and is updated only by a higher offset of the same partition, or
+by a later batch of the log. With that, doing a batch again, in any order, by any number of drivers at once, changes
+nothing. A later batch counts although its offset is lower: where a topic was re-created, offsets begin anew.
 
 What it is not:
 
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
@@ -138,7 +140,7 @@ def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: Sink
         spark.sql(
             f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "
             f"WHEN MATCHED AND {elsewhere} THEN UPDATE SET offset = CAST(raise_error('{TWO_PARTITIONS}') AS BIGINT) "
-            "WHEN MATCHED AND s.offset > t.offset THEN UPDATE SET * "
+            f"WHEN MATCHED AND (s.offset > t.offset OR {_is_of_before(batch)}) THEN UPDATE SET * "
             "WHEN NOT MATCHED THEN INSERT *"
         )
 
@@ -146,6 +148,12 @@ def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: Sink
         commit(write, batch, into.output)
     finally:
         spark.catalog.dropTempView(view)
+
+
+def _is_of_before(batch: SinkBatch) -> str:
+    """SQL: whether the row ``t`` is of an earlier batch of the log. A window is neither earlier nor later."""
+    number = number_of(batch.key)
+    return f"left(t.{BATCH_COLUMN}, 10) < '{number:010}'" if number else "false"
 
 
 def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
@@ -178,5 +186,6 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 f"INSERT INTO {target} AS t ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM {rows} AS s "
                 f'ORDER BY {key}, "offset" DESC '
                 f"ON CONFLICT ({key}) DO UPDATE SET {update} "
-                'WHERE t.topic = excluded.topic AND t.partition = excluded.partition AND excluded."offset" > t."offset"'
+                "WHERE t.topic = excluded.topic AND t.partition = excluded.partition "
+                f'AND (excluded."offset" > t."offset" OR {_is_of_before(batch)})'
             )

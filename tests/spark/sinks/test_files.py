@@ -114,6 +114,26 @@ def test_a_swap_that_was_cut_off_is_finished_before_the_next_attempt_reads(
     assert output.view()[f"{A}/0"] == seen(new)
 
 
+@pytest.mark.parametrize("half", ["old", "new"])
+def test_a_swap_that_was_killed_in_a_copy_is_finished(half: str, output_of: Callable[[str], Output]) -> None:
+    """On an object store a rename copies each file, and then deletes it: a kill leaves a part at the target."""
+    output = output_of("files")
+    old, new = rows(0, 1, 2, 3), rows(4, 5, 6, 7)
+    output.write(A, old)
+    steps = output.write(B, new)["steps"]["files"]  # those of a write that replaces nothing
+    swap = next(number for number, step in enumerate(steps) if step.endswith("/folders")) + 1
+    output.write(A, new, attempt=2, fault={"on": "files", "at": swap + (half == "new"), "how": "dead"})
+    (staging,) = (folder(output) / "_kafka_staging").glob(f"{A}--*")
+    place = f"kafka_batch={A}/kafka_split=0"
+    source, target = (folder(output), staging / "old") if half == "old" else (staging / "new", folder(output))
+    (target / place).mkdir(parents=True)
+    first = min((source / place).glob("part-*"))
+    (target / place / first.name).write_bytes(first.read_bytes())
+    with pytest.raises(Failed, match="records are gone"):
+        output.write(A, rows(0), attempt=3, fault={"on": "row", "at": 0, "how": "raise"})
+    assert output.view()[f"{A}/0"] == seen(new)
+
+
 def test_what_killed_attempts_have_staged_goes_with_the_next_one(output_of: Callable[[str], Output]) -> None:
     output = output_of("files")
     output.write(A, rows(0))

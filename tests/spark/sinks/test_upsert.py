@@ -36,6 +36,15 @@ def test_a_batch_that_is_done_again_after_later_ones_puts_no_old_value_back(
     assert output.ask("written", key=A) is None
 
 
+def test_a_topic_that_was_re_created_is_newer_although_its_offsets_are_lower(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output = output_of(kind)
+    output.write(A, [record(1, 900, "of the old topic"), record(2, 901, "of the old topic")])
+    output.write(B, [record(1, 3, "of the new one")])
+    assert newest(output) == {1: (3, "of the new one"), 2: (901, "of the old topic")}
+
+
 def test_a_key_in_two_partitions_and_a_record_without_key_are_refused_and_nothing_is_written(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:
