@@ -71,6 +71,11 @@ def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
     reason = ": ".join(
         [*(line for line, inner in zip(lines, [*lines[1:], last], strict=True) if inner not in line), last]
     )
+    if "retrieving token from callback handler" in reason:  # OAuthBearerLoginModule logs the cause, and drops it
+        reason += (
+            "; the driver's log has its cause above this. It may be the token server's address, the token server's "
+            "certificate authority (https.ca.location), or the client's secret"
+        )
     kinds = {cause.getClass().getSimpleName() for cause in causes}
     is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
     unfit = None if is_known else misfit(_java_settings(options), certificate=False, timeout_s=_LOOK_S)

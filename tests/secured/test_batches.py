@@ -60,9 +60,9 @@ WRONG = [
         lambda _: {"ssl.ca.location": "probe"},
         "SSL handshake failed: unable to find valid certification path",
     ),
-    ("mtls", of_another_authority, "SSL handshake failed: Received fatal alert: certificate_unknown"),
+    ("mtls", of_another_authority, "Received fatal alert: certificate_unknown"),
     ("oauth", lambda _: {"sasl.oauthbearer.client.secret": "not it"}, "The response code 401"),
-    ("oauth", lambda _: {"https.ca.location": "probe"}, "unable to find valid certification path"),
+    ("oauth", lambda _: {"https.ca.location": "probe"}, "certificate authority (https.ca.location)"),
 ]
 
 
@@ -114,9 +114,9 @@ def seconds_between(first: str, second: str, log: str) -> float:
 
 
 SPARK = {
-    "scram": "Spark's principal, User:spark.",
-    "mtls": "Spark's principal, User:CN=spark.",
-    "oauth": "Spark's principal (OAUTHBEARER, client id spark).",
+    "scram": "Spark's principal, User:spark Give it Read",
+    "mtls": "Spark's principal, User:CN=spark Give it Read",
+    "oauth": "Spark's principal (OAUTHBEARER, client id spark) Give it Read",
 }
 
 
