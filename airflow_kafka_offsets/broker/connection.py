@@ -28,11 +28,11 @@ from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from airflow_kafka_offsets.broker.config import address, admin_settings
-from airflow_kafka_offsets.broker.listener import misfit
 from airflow_kafka_offsets.broker.principal import principal_of
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
+from airflow_kafka_offsets.listener import misfit
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.broker.tokens import Token, mechanism_of, uses_sasl, uses_tls
+from airflow_kafka_offsets.broker.tokens import Token
+from airflow_kafka_offsets.listener import mechanism_of, uses_sasl, uses_tls
 
 
 def principal_of(config: Mapping[str, Any], token: Token | None) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.listener import mechanism_of, uses_sasl
 
 Token = tuple[Any, ...]
 """What ``oauth_cb`` returns: the token, when it expires (seconds since the epoch), perhaps a principal, extensions."""
@@ -111,15 +112,3 @@ def token_source(config: Mapping[str, Any]) -> TokenSource | None:
             )
         )
     return None
-
-
-def uses_sasl(config: Mapping[str, Any]) -> bool:
-    return str(config.get("security.protocol", "")).lower().startswith("sasl")
-
-
-def uses_tls(config: Mapping[str, Any]) -> bool:
-    return str(config.get("security.protocol", "")).lower().endswith("ssl")
-
-
-def mechanism_of(config: Mapping[str, Any]) -> str:
-    return str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI").upper()

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
+from airflow_kafka_offsets.listener import misfit
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.principal import principal_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TIMEOUT_MS = 15_000
+_LOOK_S = 3.0  # for each of two looks at the listener, after that
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
@@ -95,14 +98,20 @@ def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
     reason = ": ".join(
         [*(line for line, inner in zip(lines, [*lines[1:], last], strict=True) if inner not in line), last]
     )
+    if "retrieving token from callback handler" in reason:  # OAuthBearerLoginModule logs the cause, and drops it
+        reason += (
+            "; the driver's log has its cause above this. It may be the token server's address, the token server's "
+            "certificate authority (https.ca.location), or the client's secret"
+        )
     kinds = {cause.getClass().getSimpleName() for cause in causes}
     is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
+    unfit = None if is_known else misfit(_java_settings(options), certificate=False, timeout_s=_LOOK_S)
     return ClusterUnavailable(
         f"Spark cannot ask the Kafka cluster {_address(options)}",
-        reason,
+        f"{unfit} ({reason})" if unfit else reason,
         "Check the Kafka settings that Spark was given: address, security.protocol, credentials and CA. They are those "
         "of the Kafka connection, or of what kafka= names.",
-        retriable=not is_known,
+        retriable=not is_known and not unfit,
     )
 
 
@@ -146,7 +155,7 @@ def _recreated(spark: SparkSession, java: Mapping[str, Any], batch: Batch, optio
 
 def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """What Spark's source gives to its own client: the options that begin with ``kafka.``, and its delegation token."""
-    given = {name.removeprefix("kafka."): str(value) for name, value in options.items() if name.startswith("kafka.")}
+    given = _java_settings(options)
     request_ms = int(given.get("request.timeout.ms", _TIMEOUT_MS))
     config = {
         "default.api.timeout.ms": str(max(_TIMEOUT_MS, request_ms)),  # Kafka refuses one that is below the other
@@ -163,6 +172,10 @@ def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]
         as_map.put(name, value)
     as_scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(as_map)
     return java[_UPDATER]("source", as_scala).setAuthenticationConfigIfNeeded().build()
+
+
+def _java_settings(options: Mapping[str, Any]) -> dict[str, str]:
+    return {name.removeprefix("kafka."): str(value) for name, value in options.items() if name.startswith("kafka.")}
 
 
 def _another_log(
@@ -214,7 +227,7 @@ def _look_at_topics(
     if denied:
         raise NotAuthorized(
             f"Spark may not read {', '.join(denied)} {_address(options)}",
-            "the topic's ACLs do not give Read to Spark's principal",
+            f"the topic's ACLs do not give Read to {principal_of_spark(jvm, options)}",
             "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
         )
     return recreated, absent

@@ -56,7 +56,10 @@ def test_the_log_and_each_kind_of_window_of_one_pipeline_have_outputs_of_their_o
 ) -> None:
     """Records could be there under two keys."""
     ends = {str(number): 1 for number in range(3)}
-    offsets = {"specific_offsets": {in_memory.topic: dict.fromkeys(ends, 0)}, "bounded_offsets": {in_memory.topic: ends}}
+    offsets = {
+        "specific_offsets": {in_memory.topic: dict.fromkeys(ends, 0)},
+        "bounded_offsets": {in_memory.topic: ends},
+    }
     modes = {"startup_mode": "specific-offsets", "bounded_mode": "specific-offsets", "run_type": "manual"}
     kinds: dict[str, dict[str, Any]] = {"the log": {}, "a window": WINDOW, "a window by offsets": modes | offsets}
     in_memory.run("one", output_name=LAKE, **kinds.pop(first))

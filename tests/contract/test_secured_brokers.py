@@ -19,8 +19,8 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
-from airflow_kafka_offsets.broker.listener import addresses, misfit
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
+from airflow_kafka_offsets.listener import addresses, misfit
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.request.scope import TopicList
 from testbed.broker import KafkaBroker

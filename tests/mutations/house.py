@@ -43,7 +43,7 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
     "spark/batch.py",
 )
 OFFSETS, FENCE, LOOKUPS, ANSWERS = "broker/group.py", "broker/fence.py", "broker/lookups.py", "broker/answers.py"
-CONNECTION, LISTENER, TOKENS = "broker/connection.py", "broker/listener.py", "broker/tokens.py"
+CONNECTION, LISTENER, TOKENS = "broker/connection.py", "listener.py", "broker/tokens.py"
 BACKLOG, CATCH_UP = "offsets/plan/backlog.py", "pipeline/catch_up.py"
 ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
 SAID, REQUEST = "pipeline/said.py", "pipeline/request.py"
@@ -450,6 +450,8 @@ HOUSE = (
     Mutation("driver: looks", SOURCE, "    attempt.look()\n", "", "tests/spark/test_read_batch.py"),
     Mutation("driver: deleted", RECORDS_OF_SPARK, "        if start > p.start_offset:\n", "        if False:\n", "tests/spark/test_read_batch.py"),
     Mutation("driver: another log", RECORDS_OF_SPARK, "        if planned is not None and found != planned:\n", "        if False:\n", "tests/spark/test_read_batch.py"),
+    Mutation("driver: its principal", RECORDS_OF_SPARK, "{principal_of_spark(jvm, options)}", "Spark's principal", "tests/secured/test_batches.py"),
+    Mutation("driver: without TLS", RECORDS_OF_SPARK, "unfit = None if is_known else misfit(", "unfit = None if True else misfit(", "tests/secured/test_batches.py"),
     Mutation("driver: tasks by the plan", SOURCE, "        **_tasks(spark, batch, given),\n", "", "tests/spark/test_read_batch.py"),
     Mutation("driver: a fetch does not wait", SOURCE, "        **_wait(given),\n", "", "tests/spark/test_read_batch.py"),
     Mutation("report: a bit for each offset", REPORT, "offset.bitwiseAND(63)", "offset.bitwiseAND(31)", "tests/spark/test_report_batch.py"),

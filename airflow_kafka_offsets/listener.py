@@ -4,6 +4,9 @@ Where a client and a listener do not fit, librdkafka says no more than "1/1 brok
 listener, without SASL to a SASL listener), and "certificate verify failed" for each of an unknown authority, another
 host's name and a date that has passed. So the listener is looked at once more, by a connection of its own. Only what it
 has answered counts: whoever does not answer gives no finding.
+
+Kafka's Java client in Spark says less still: that it timed out. The settings that are read here have one name in both
+clients, so the Spark driver asks here, too; it has no librdkafka.
 """
 
 from __future__ import annotations
@@ -16,8 +19,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from airflow_kafka_offsets.broker.tokens import mechanism_of, uses_sasl, uses_tls
 
 _ADDRESS = re.compile(r"(?:\w+://)?\[?([^\[\],]+?)\]?(?::(\d+))?")
 _SASL_HANDSHAKE, _VERSION = 17, 1
@@ -45,6 +46,18 @@ def addresses(servers: str) -> list[tuple[str, int]]:
     """``host:port,host`` → pairs; 9092 is librdkafka's default."""
     found = [_ADDRESS.fullmatch(server.strip()) for server in servers.split(",")]
     return [(match[1], int(match[2] or 9092)) for match in found if match]
+
+
+def uses_sasl(config: Mapping[str, Any]) -> bool:
+    return str(config.get("security.protocol", "")).lower().startswith("sasl")
+
+
+def uses_tls(config: Mapping[str, Any]) -> bool:
+    return str(config.get("security.protocol", "")).lower().endswith("ssl")
+
+
+def mechanism_of(config: Mapping[str, Any]) -> str:
+    return str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI").upper()
 
 
 def _misfit(config: Mapping[str, Any], host: str, port: int, certificate: bool, timeout_s: float) -> str | None:
