@@ -24,6 +24,7 @@ try:
     from airflow.sdk import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
     from airflow.sdk.configuration import conf
     from airflow.sdk.exceptions import (
+        AirflowException,
         AirflowFailException,
         AirflowNotFoundException,
         AirflowSensorTimeout,
@@ -35,6 +36,7 @@ try:
 except ImportError:  # Airflow 3.0 and 3.1
     from airflow.configuration import conf
     from airflow.exceptions import (
+        AirflowException,
         AirflowFailException,
         AirflowNotFoundException,
         AirflowSensorTimeout,
@@ -46,6 +48,7 @@ except ImportError:  # Airflow 3.0 and 3.1
     from airflow.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
 
 __all__ = [
+    "AirflowException",
     "AirflowFailException",
     "AirflowNotFoundException",
     "AirflowSensorTimeout",

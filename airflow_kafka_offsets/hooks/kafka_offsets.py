@@ -10,7 +10,7 @@ from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, conf
+from airflow_kafka_offsets.hooks.airflow_versions import AirflowException, AirflowNotFoundException, conf
 
 
 class KafkaOffsetsHook(KafkaBaseHook):
@@ -49,6 +49,8 @@ class KafkaOffsetsHook(KafkaBaseHook):
                     'type \'kafka\' whose extra holds at least {"bootstrap.servers": "host:9092"}, or name another.',
                 )
             ) from None
+        except AirflowException as error:  # a part of the Kafka provider is not installed
+            raise InvalidRequest((f"kafka_config_id {self.kafka_config_id!r} cannot be used: {error}.",)) from None
         return config
 
     def _get_client(self, config: dict[str, Any]) -> Any:

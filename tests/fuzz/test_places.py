@@ -123,11 +123,3 @@ def test_an_object_that_is_too_large_is_neither_read_nor_written(
     with pytest.raises(StoreUnavailable, match="100 are the most"):
         create_object(store, "new.json", {"version": 1, "x": "x" * 100})
     assert not (store.root / "new.json").exists()
-
-
-def test_a_folder_with_too_many_names_is_refused(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_NAMES", 2)
-    for number in range(3):
-        store.create(f"many/{number}", b"")
-    with pytest.raises(StoreUnavailable, match="more than 2 names"):
-        store.list("many")

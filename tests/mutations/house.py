@@ -361,7 +361,7 @@ HOUSE = (
     Mutation("window: replayed", WINDOW, "own=True, again=True,", "own=True, again=False,", "test_windows"),
     Mutation("window: found now", WINDOW, 'records now (re_plan takes them)" if more else ""', 'records now (re_plan takes them)" if False else ""', "test_windows"),
     Mutation("window: late", WINDOW, "        if before is not None and before.end_ms == claim.start_ms:\n", "        if before is not None:\n", "contract/test_complete"),
-    Mutation("window: output", WINDOW, '    put_on_record(asker, batch, "windows")\n', "", "test_windows|contract/test_outputs"),
+    Mutation("window: output", WINDOW, '    put_on_record(asker, batch, _kind(claim))\n', "", "test_windows|contract/test_outputs"),
     Mutation("window: attempts of before", WINDOW, "highest_attempts(batch, splits)", "{}", "test_windows"),
     # the commit
     Mutation("rule 4: the plan", COMMIT, "        if batch.log.plan.plan_id != handed.plan_id:\n", "        if False:\n", "contract/test_commit"),
@@ -471,6 +471,9 @@ HOUSE = (
     Mutation("broker: error of a look-up", LOOKUPS, "if answer.error is not None:", "if False:", "tests/conformance/test_errors.py"),
     Mutation("broker: metadata of others", OFFSETS, "    except UnicodeDecodeError:\n", "    except KeyError:\n", "tests/contract/test_group_faults.py"),
     Mutation("files: others' rows", "spark/sinks/files_sink.py", "            if others:\n", "            if False:\n", "tests/spark/sinks/test_files.py"),
+    Mutation("store: an object cut", "stores/object_store.py", "end = self._path(name), LARGEST_OBJECT + 1", "end = self._path(name), None", "tests/stores/test_contract.py"),
+    Mutation("store: an object cut, Hadoop", "spark/hadoop_store.py", "stream.readNBytes(LARGEST_OBJECT + 1)", "stream.readAllBytes()", "tests/spark/test_hadoop_store.py"),
+    Mutation("handed over: text alone", "hooks/spark_kafka.py", "for name in names if not isinstance(found[name], str)]", "for name in names if False]", "tests/fuzz/test_connections.py"),
     Mutation("upsert: a later batch", "spark/sinks/upsert_sink.py", "if number else \"false\"", "if False else \"false\"", "tests/spark/sinks/test_upsert.py"),
     Mutation("report: the same topics", "spark/report.py", "    batch._same_topics()\n", "", "tests/spark/test_for_each_batch.py"),
     Mutation("report: gaps compared", "spark/report.py", "if _collect(_count_by_partition(source)) == counts:", "if True:", "tests/spark/test_report_batch.py"),

@@ -94,7 +94,7 @@ def test_after_a_soak_the_output_is_exact_and_nothing_has_grown(
         assert committed_offsets(kafka.plain, GROUP, TOPIC) == ends
         assert faults.kinds == 8 or MINUTES < 10, "each kind of fault was done"
         parts = {part for part, *_ in usage.table(least=_samples() // 2)}
-        assert {"triggerer", "scheduler", "dag-processor", "api-server"} <= parts
+        assert {"triggerer", "scheduler", "worker of scheduler", "dag-processor", "api-server"} <= parts
         assert usage.growing(least=_samples() // 2) == []
 
 

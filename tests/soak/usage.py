@@ -36,7 +36,8 @@ class Usage:
             for process in _lasting(pid):
                 with suppress(psutil.Error):
                     sample = Sample(process.memory_info().rss / 2**20, process.num_fds(), process.num_threads())
-                    self.samples.setdefault((part, process.pid), []).append(sample)
+                    name = part if process.pid == pid else f"worker of {part}"
+                    self.samples.setdefault((name, process.pid), []).append(sample)
 
     def table(self, least: int) -> list[tuple[str, int, Sample, Sample]]:
         """Part, process, the medians of the second and of the last quarter: of those with ``least`` samples."""

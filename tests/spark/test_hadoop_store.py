@@ -49,6 +49,26 @@ def both(s3: SparkSession, tmp_path: Path) -> tuple[HadoopStore, Store]:
     return HadoopStore(s3, location_of(uri)), open_store(uri)
 
 
+def test_a_driver_reads_no_more_of_an_object_than_shows_that_it_is_too_large(
+    both: tuple[HadoopStore, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_kafka_offsets.spark.hadoop_store.LARGEST_OBJECT", 1_000)
+    driver, airflow = both
+    assert airflow.create("a/1.json", b"x" * 100_000)
+    assert driver.get("a/1.json") == b"x" * 1_001
+
+
+def test_a_driver_refuses_a_folder_with_too_many_names(
+    both: tuple[HadoopStore, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_kafka_offsets.stores.limits.MOST_NAMES", 2)
+    driver, airflow = both
+    for number in range(3):
+        airflow.create(f"many/{number}", b"")
+    with pytest.raises(StoreUnavailable, match="more than 2 names"):
+        driver.list("many")
+
+
 def test_what_airflow_writes_the_driver_reads_and_the_other_way_round(both: tuple[HadoopStore, Store]) -> None:
     driver, airflow = both
     name = f"pipelines/{safe_name('g/dag@x/é ?#%')}/1.json"

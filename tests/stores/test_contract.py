@@ -12,12 +12,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.store import Store
 from tests.stores import processes
 from tests.stores.kinds import KINDS, SHARED, Kind
 
 Open = Callable[[], Store]
+LIMITED = ("airflow_kafka_offsets.stores.local", "airflow_kafka_offsets.stores.object_store")
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
@@ -55,6 +57,25 @@ def test_an_object_is_read_back_as_it_was_created(store: Store) -> None:
 def test_any_bytes_are_an_object(store: Store, data: bytes) -> None:
     assert store.create("a/1.json", data)
     assert store.get("a/1.json") == data
+
+
+def test_of_an_object_that_is_too_large_no_more_is_read_than_shows_it(
+    shared: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in LIMITED:
+        monkeypatch.setattr(f"{module}.LARGEST_OBJECT", 1_000)
+    store = shared()
+    assert store.create("a/1.json", b"x" * 100_000)
+    assert store.get("a/1.json") == b"x" * 1_001
+
+
+def test_a_folder_with_too_many_names_is_refused(shared: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_offsets.stores.limits.MOST_NAMES", 2)
+    store = shared()
+    for number in range(3):
+        store.create(f"many/{number}", b"")
+    with pytest.raises(StoreUnavailable, match="more than 2 names"):
+        store.list("many")
 
 
 def test_a_name_is_created_once_and_keeps_what_the_first_wrote(store: Store) -> None:
