@@ -19,7 +19,7 @@ from testbed.checks import committed_offsets, duplicated_or_missing
 from testbed.dag_runs import clear_tasks, continue_run, load_dag, retry_lost_tasks, run_dag
 from testbed.java import Java
 from testbed.leash import Leashed
-from testbed.spark_cluster import SparkCluster, cluster_conf
+from testbed.spark_cluster import SparkCluster, cluster_conf, python_application
 from testbed.topics import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,6 +88,35 @@ def pipeline(
     broker: KafkaBroker, cluster: SparkCluster, topic: Callable[..., str], group: str, tmp_path: Path
 ) -> Pipeline:
     return Pipeline(broker, cluster, topic(1), group, tmp_path)
+
+
+def test_the_page_s_dag_runs_and_is_cleared(airflow: Path, pipeline: Pipeline) -> None:
+    """docs/submitting.md, with this machine's names."""
+    jar, _, program = python_application(ROOT / "tests/airflow/jobs/waits_before_it_writes.py", ROOT)
+    names = {
+        "/opt/spark/jars/spark-launcher_2.13-4.0.0.jar": jar,
+        '"/opt/jobs/orders.py", "/opt/jobs"': ", ".join(map(json.dumps, program)),
+        "s3a://my-bucket/lake/orders": str(pipeline.output),
+        '["orders"]': json.dumps([pipeline.topic]),
+        "orders-to-lake": pipeline.group,
+    }
+    section = (ROOT / "docs" / "submitting.md").read_text().split("\n## Standalone, cluster mode\n")[1]
+    code = section.split("```python\n")[1].split("```")[0]
+    for name, here in names.items():
+        assert name in code
+        code = code.replace(name, here)
+    file = airflow / "dags" / "orders_on_standalone.py"
+    file.write_text(code)
+    dag = load_dag(file, "orders_on_standalone")
+    pipeline.produce(100)
+    first = run_dag(dag)
+    assert first.state == "success"
+    assert pipeline.missing_and_duplicated() == (0, 0)
+    clear_tasks(dag, first.run_id, "orders.spark")
+    assert continue_run(dag, first.run_id).state == "success"
+    assert pipeline.driver_states() == ["FINISHED"] * 2
+    assert pipeline.missing_and_duplicated() == (0, 0)
+    assert pipeline.committed() == {0: 100}
 
 
 RE_PLAN = {"kafka_offsets": {"re_plan": True}, "hold": False}
