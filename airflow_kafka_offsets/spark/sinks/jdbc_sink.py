@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CONF_PREFIX = "spark.kafka_offsets.jdbc."
-OWN_OPTIONS = ("url", "dbtable", "query", "driver", "user", "password", "truncate")
+OWN_OPTIONS = ("url", "dbtable", "query", "driver", "user", "password", "truncate", "isolationLevel")
 
 
 @dataclass(frozen=True, slots=True)

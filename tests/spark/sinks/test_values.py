@@ -54,6 +54,7 @@ def test_a_password_is_in_no_name_no_value_and_no_message() -> None:
         lambda: jdbc("jdbc:postgresql://db/x?user=me&password=hush", "t"),
         lambda: jdbc("jdbc:postgresql://me:hush@db/x", "t"),
         lambda: jdbc(URL, "t", options={"password": "hush"}),
+        lambda: jdbc(URL, "t", options={"isolationLevel": "NONE"}),
     ):
         with pytest.raises(InvalidRequest) as refused:
             make()
