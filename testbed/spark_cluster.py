@@ -26,7 +26,6 @@ from testbed.ports import free_ports
 from testbed.spark import spark_conf, spark_env
 from testbed.topics import wait_for
 
-WORKERS = 2
 ATTEMPTS = 3
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of JVMs that live for seconds
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
@@ -44,20 +43,29 @@ class Driver:
     state: str
 
 
+@dataclass(frozen=True)
+class Worker:
+    """What a worker has for drivers and executors.
+
+    :ivar user: whose its processes are, if this process is root; by default its own.
+    """
+
+    cores: int = 2
+    memory: str = "2g"
+    user: str | None = None
+
+
 class SparkCluster:
     """A cluster that runs in a `with` block.
 
     :param python_path: put before PYTHONPATH of the drivers.
-    :param users: whose the workers' processes are, if this process is root; by default its own.
     """
 
-    def __init__(
-        self, java: Java, *, python_path: Path, cores: int = 2, memory: str = "2g", users: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, java: Java, *, python_path: Path, workers: Sequence[Worker] = (Worker(), Worker())) -> None:
         self._env = {**os.environ, **spark_env(java), "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(python_path)}
         self._env["SPARK_DAEMON_JAVA_OPTS"] = QUICK
         self._env.pop("SPARK_CONF_DIR", None)  # of those who submit
-        self._cores, self._memory, self._users = cores, memory, users
+        self._workers = workers
         self.folder = Path(tempfile.mkdtemp(prefix="spark-cluster-"))
         self._processes: list[Leashed] = []
         self.rest_port = self._rpc_port = self._web_port = 0
@@ -113,6 +121,10 @@ class SparkCluster:
         files = sorted(self.folder.glob(f"worker-*/{driver_id}/std*"))
         return "\n".join(file.read_text(errors="replace") for file in files)
 
+    def work_folder(self, number: int) -> Path:
+        """Where a worker has its drivers (`driver-…`) and executors (`app-…/<number>`), and what they print."""
+        return self.folder / f"worker-{number}"
+
     def _start(self) -> None:
         self._rpc_port, self._web_port, self.rest_port = free_ports(3)
         # Another process may be faster at a port: then fail, rather than be found on the next.
@@ -120,22 +132,21 @@ class SparkCluster:
         java_options = " ".join(f"-Dspark.master.{name}={value}" for name, value in options.items())
         ports = ["--host", "127.0.0.1", "--port", str(self._rpc_port), "--webui-port", str(self._web_port)]
         self._launch("master", "master.Master", ports, SPARK_MASTER_OPTS=f"{java_options} -Dspark.port.maxRetries=0")
-        for number in range(WORKERS):
-            self._start_worker(number)
+        for number, worker in enumerate(self._workers):
+            self._start_worker(number, worker)
         wait_for("the workers are registered", self._is_up)
 
-    def _start_worker(self, number: int) -> None:
-        folder, user, env = self.folder / f"worker-{number}", None, {}
-        if self._users:
-            user = self._users[number]
+    def _start_worker(self, number: int, worker: Worker) -> None:
+        folder, env = self.work_folder(number), {}
+        if worker.user:
             self.folder.chmod(0o755)
             folder.mkdir(exist_ok=True)
-            give_to(user, folder)
+            give_to(worker.user, folder)
             env["SPARK_LOCAL_DIRS"] = str(folder)
         own = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(folder)]
-        size = ["--cores", str(self._cores), "--memory", self._memory]
+        size = ["--cores", str(worker.cores), "--memory", worker.memory]
         arguments = [*own, *size, f"spark://127.0.0.1:{self._rpc_port}"]
-        self._launch(f"worker-{number}.log", "worker.Worker", arguments, user, **env)
+        self._launch(f"worker-{number}.log", "worker.Worker", arguments, worker.user, **env)
 
     def _launch(self, name: str, class_name: str, arguments: list[str], user: str | None = None, **env: str) -> None:
         command = as_user(user) if user else []
@@ -147,7 +158,7 @@ class SparkCluster:
         if any(process.returncode is not None for process in self._processes):
             raise SparkClusterFailed(f"Spark's cluster did not start; its master's log ends:\n{self._log('master')}")
         try:
-            return int(self._state()["aliveworkers"]) == WORKERS
+            return int(self._state()["aliveworkers"]) == len(self._workers)
         except OSError:
             return False
 

@@ -18,7 +18,7 @@ from testbed.postgres import Postgres
 from testbed.redis_server import RedisServer
 from testbed.s3_server import S3Server
 from testbed.spark import s3a_conf, spark_conf, spark_env
-from testbed.spark_cluster import QUICK, SparkCluster
+from testbed.spark_cluster import QUICK, SparkCluster, Worker
 from tests.machines import page
 from tests.machines.site import HOUR, LAST, START, Site
 
@@ -44,7 +44,7 @@ def machines(
         Postgres(java, say) as postgres,
         RedisServer(page.redis_options(), say) as redis,
         S3Server(say) as s3,
-        SparkCluster(java, python_path=ROOT, users=OTHER_USERS) as spark,
+        SparkCluster(java, python_path=ROOT, workers=[Worker(user=user) for user in OTHER_USERS]) as spark,
     ):
         s3.create_bucket(BUCKET)
         settings = page.settings(

@@ -21,7 +21,7 @@ from testbed.checks import duplicated_or_missing, names_below
 from testbed.dag_runs import RunResult, load_dag, run_dag
 from testbed.java import Java
 from testbed.spark import s3a_conf
-from testbed.spark_cluster import SparkCluster, cluster_conf
+from testbed.spark_cluster import SparkCluster, Worker, cluster_conf
 from tests.stores.kinds import BUCKET, s3_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def large() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="module")
 def cluster(java: Java) -> Iterator[SparkCluster]:
-    with SparkCluster(java, python_path=ROOT, cores=4) as running:
+    with SparkCluster(java, python_path=ROOT, workers=[Worker(cores=4)] * 2) as running:
         yield running
 
 
