@@ -43,26 +43,31 @@ def kubernetes(service: SparkService) -> dict[str, str]:
     return {"AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(connection)}
 
 
+AS_PRINTED: dict[str, str] = {}
+DEFERRED = {r'namespace="spark"': 'namespace="spark", deferrable=True, poll_interval=1'}
 SERVICES = [
-    ("EMR", Emr, aws),
-    ("EMR Serverless", EmrServerless, aws),
-    ("Dataproc", Dataproc, google),
-    ("Databricks", Databricks, databricks),
-    ("Kubernetes", Kubernetes, kubernetes),
+    ("EMR", Emr, aws, AS_PRINTED),
+    ("EMR Serverless", EmrServerless, aws, AS_PRINTED),
+    ("Dataproc", Dataproc, google, AS_PRINTED),
+    ("Databricks", Databricks, databricks, AS_PRINTED),
+    ("Kubernetes", Kubernetes, kubernetes, AS_PRINTED),
+    ("Kubernetes", Kubernetes, kubernetes, DEFERRED),
 ]
+IDS = [title + ", deferred" * (more is DEFERRED) for title, *_, more in SERVICES]
 
 
-@pytest.mark.parametrize(("title", "kind", "connection"), SERVICES, ids=[title for title, *_ in SERVICES])
+@pytest.mark.parametrize(("title", "kind", "connection", "more"), SERVICES, ids=IDS)
 def test_the_pages_example_reads_writes_and_commits_and_a_clear_submits_again(
     title: str,
     kind: type[SparkService],
     connection: Any,
+    more: Mapping[str, str],
     providers: ProvidersAirflow,
     orders: Orders,
     spark_process: Mapping[str, str],
 ) -> None:
     with kind(spark_process) as service:
-        first, cleared = providers.run(orders.code(title), "clear:orders.spark", env=connection(service))
+        first, cleared = providers.run(orders.code(title, more), "clear:orders.spark", env=connection(service))
         assert first["run_id"] == cleared["run_id"]
         assert [job.application for job in service.jobs] == [str(PACKAGED_JOB)] * 2
         one, again = (job.arguments for job in service.jobs)
