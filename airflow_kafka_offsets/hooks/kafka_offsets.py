@@ -29,7 +29,8 @@ class KafkaOffsetsHook(KafkaBaseHook):
     def client_config(self) -> Mapping[str, Any]:
         """The librdkafka settings, with secrets: never log them.
 
-        :raises InvalidRequest: there is no such connection, or it has no ``bootstrap.servers``.
+        :raises InvalidRequest: there is no such connection, it has no ``bootstrap.servers``, or it names a function
+            that is not allowed or cannot be imported.
         """
         try:
             config: Mapping[str, Any] = self.get_conn
@@ -47,6 +48,13 @@ class KafkaOffsetsHook(KafkaBaseHook):
                 (
                     f"kafka_config_id is {self.kafka_config_id!r}, and there is no such connection: create one of "
                     'type \'kafka\' whose extra holds at least {"bootstrap.servers": "host:9092"}, or name another.',
+                )
+            ) from None
+        except ImportError as error:
+            raise InvalidRequest(
+                (
+                    f"kafka_config_id {self.kafka_config_id!r} names a function, such as its oauth_cb, that cannot be "
+                    f"imported here: {error}. Correct its path, or install its package where Airflow's tasks run.",
                 )
             ) from None
         except AirflowException as error:  # a part of the Kafka provider is not installed

@@ -7,9 +7,11 @@ read it, and the task when the driver has ended.
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -99,9 +101,9 @@ def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises InvalidRequest: naming each file that cannot be read, and each setting that is no text.
     """
-    found = dict(settings)
-    names = [name for stem in _PEM for name in (f"{stem}.location", f"{stem}.pem") if found.get(name) is not None]
-    problems = [f"{name} is no text." for name in names if not isinstance(found[name], str)]
+    found = {name: value for name, value in settings.items() if value is not None}
+    texts = {name for stem in _PEM for name in (f"{stem}.location", f"{stem}.pem")}
+    problems = [f"{name} is no text." for name in sorted(found) if not _is_setting(found[name], name in texts)]
     for stem in _PEM if not problems else ():
         path = found.pop(f"{stem}.location", None)
         if path == "probe":  # the machine's own authorities
@@ -110,8 +112,9 @@ def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 found.setdefault(f"{stem}.pem", _text_of(path))
             except (OSError, ValueError) as error:
-                problems.append(f"{stem}.location is {path!r}, which cannot be read here: {type(error).__name__}.")
-    if found.get("ssl.key.pem") is not None and not problems:
+                why = getattr(error, "strerror", None) or type(error).__name__  # never what is in the file
+                problems.append(f"{stem}.location is {path!r}, which cannot be read here: {why}.")
+    if "ssl.key.pem" in found and not problems:
         try:
             found["ssl.key.pem"] = _plain_key(found["ssl.key.pem"], found.pop("ssl.key.password", None))
         except (TypeError, ValueError):
@@ -121,14 +124,19 @@ def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _is_setting(value: object, of_text: bool) -> bool:
+    """Whether it is of a kind that a setting may have; a list's Python text would be a password that nobody chose."""
+    return isinstance(value, str) if of_text else not isinstance(value, list | dict)
+
+
 def _text_of(path: str) -> str:
     """:raises OSError: it is no file, or has more than any PEM has. :raises ValueError: it is no text, or no path."""
-    if not Path(path).is_file():
-        raise FileNotFoundError
+    if not stat.S_ISREG(os.stat(path).st_mode):  # what is read from a device or a pipe may have no end
+        raise OSError(errno.EINVAL, "it is no regular file")
     with open(path, "rb") as file:
         text = file.read(_PEM_BYTES + 1)
     if len(text) > _PEM_BYTES:
-        raise OSError
+        raise OSError(errno.EFBIG, f"it has more than {_PEM_BYTES} bytes")
     return text.decode()
 
 
@@ -136,7 +144,10 @@ def _plain_key(pem: str, password: object) -> str:
     """As PKCS#8, which is all that Java takes, and opened, since librdkafka opens more kinds than Java does.
 
     The password would lie beside the key in the same file.
+
+    :raises ValueError, TypeError: it is no key that this worker can open.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -144,5 +155,8 @@ def _plain_key(pem: str, password: object) -> str:
         load_pem_private_key,
     )
 
-    key = load_pem_private_key(pem.encode(), str(password).encode() if password else None)
+    try:
+        key = load_pem_private_key(pem.encode(), str(password).encode() if password else None)
+    except UnsupportedAlgorithm:
+        raise ValueError from None
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -26,6 +26,7 @@ SCRAM = {
     "sasl.username": "airflow",
     "sasl.password": SECRET,
 }
+OF_AN_UNKNOWN_KIND = "-----BEGIN PRIVATE KEY-----\nMAwCAQAwBQYDKgMEBAF4\n-----END PRIVATE KEY-----\n"  # PKCS#8: 1.2.3.4
 Connect = Callable[..., None]
 
 
@@ -89,15 +90,36 @@ def test_files_go_along_as_text_and_the_key_is_opened(connect: Connect, tmp_path
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"ssl.ca.location": "/nowhere", "https.ca.location": "/"}, "ssl.ca.location is /nowhere"),
-        ({"ssl.ca.location": "/nowhere", "https.ca.location": "/"}, "https.ca.location is /, .*IsADirectoryError"),
+        ({"ssl.ca.location": "/nowhere", "https.ca.location": "/"}, "ssl.ca.location is '/nowhere', .*No such file"),
+        ({"ssl.ca.location": "/nowhere", "https.ca.location": "/"}, "https.ca.location is '/', .*no regular file"),
+        ({"ssl.ca.location": "/dev/zero"}, "ssl.ca.location is '/dev/zero', .*no regular file"),
+        ({"ssl.ca.location": "a\0b"}, "ssl.ca.location is .*, which cannot be read here: ValueError"),
         ({"ssl.key.pem": "-----BEGIN PRIVATE KEY-----"}, "ssl.key.pem .* is no private key"),
+        ({"ssl.key.pem": OF_AN_UNKNOWN_KIND}, "ssl.key.pem .* is no private key"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(connect: Connect, changed: dict[str, str], problem: str) -> None:
     connect(**SCRAM, **changed)
     with pytest.raises(InvalidRequest, match=problem), handed_over("kafka", {}, cluster_mode=False):
         pass
+
+
+def test_a_file_of_more_than_any_pem_has_is_refused(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_kafka_offsets.hooks.spark_kafka._PEM_BYTES", 10)
+    (tmp_path / "ca.pem").write_text("x" * 11)
+    connect(**SCRAM, **{"ssl.ca.location": str(tmp_path / "ca.pem")})
+    with pytest.raises(InvalidRequest, match="more than 10 bytes"), handed_over("kafka", {}, cluster_mode=False):
+        pass
+
+
+def test_what_is_no_text_is_refused_by_name_all_at_once(connect: Connect) -> None:
+    connect(**{**SCRAM, "sasl.password": [SECRET], "ssl.ca.location": 5, "ssl.key.pem": {SECRET: 1}})
+    with pytest.raises(InvalidRequest) as error, handed_over("kafka", {}, cluster_mode=False):
+        pass
+    named = ("sasl.password", "ssl.ca.location", "ssl.key.pem")
+    assert error.value.problems == tuple(f"{name} is no text." for name in named)
 
 
 def test_java_s_own_options_are_kept_beside_the_token_server_s(connect: Connect) -> None:

@@ -98,6 +98,7 @@ def test_an_extra_makes_a_client_or_is_refused(extra: str) -> None:
 @example({**OF_JAVA[2], "ssl.key.location": 5})
 @example({**OF_JAVA[4], "ssl.key.pem": ["x"]})
 @example({**OF_JAVA[4], "ssl.key.password": 5})
+@example({**OF_JAVA[3], "sasl.oauthbearer.client.secret": [SECRET]})
 @example({**OF_JAVA[4], "ssl.key.pem": "\ud800"})
 def test_an_extra_is_handed_over_to_spark_or_is_refused(extra: Any) -> None:
     refused, settings = "", {}

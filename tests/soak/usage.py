@@ -36,7 +36,7 @@ class Usage:
             for process in _lasting(pid):
                 with suppress(psutil.Error):
                     sample = Sample(process.memory_info().rss / 2**20, process.num_fds(), process.num_threads())
-                    name = part if process.pid == pid else f"worker of {part}"
+                    name = part if process.pid == pid else f"{_kind(process)} of {part}"
                     self.samples.setdefault((name, process.pid), []).append(sample)
 
     def table(self, least: int) -> list[tuple[str, int, Sample, Sample]]:
@@ -64,6 +64,11 @@ def _lasting(pid: int) -> Iterator[psutil.Process]:
         own = psutil.Process(pid)
         yield own
         yield from own.children()
+
+
+def _kind(process: psutil.Process) -> str:
+    """The scheduler has another child, which serves logs; it measures no worker. The title is LocalExecutor's own."""
+    return "worker" if "LocalExecutor" in " ".join(process.cmdline()) else "child"
 
 
 def _median(samples: list[Sample]) -> Sample:
