@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from airflow_kafka_offsets import collector
 from airflow_kafka_offsets.collector import only_new_garbage
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever another test of this process has left: a thread that hangs in a plan keeps the lock."""
+    monkeypatch.setattr(collector, "_in_use", threading.Lock())
     gc.unfreeze()
     yield
     gc.unfreeze()
