@@ -48,7 +48,7 @@ def with_connection(client_config: Mapping[str, Any], asked: T) -> T:
 
 
 def _named_as_in_connection(error: InvalidRequest, asked: ScopeParameters) -> InvalidRequest:
-    """What no parameter says is the connection's setting, and is called by its name there."""
+    """Take the connection's setting where no parameter is given; an error then names that setting."""
     given = asked.auto_offset_reset if isinstance(asked, RequestParameters) else None
     of_connection = {
         "group_id": asked.group_id is None,

@@ -16,21 +16,25 @@ from airflow_kafka_offsets.offsets.request.policies import Skip
 
 
 def planned_anew(before: OffsetPlan, fresh: OffsetPlan, reason: str) -> OffsetPlan:
-    """``fresh`` as the plan of ``before``'s batch."""
+    """The plan that takes the place of ``before``: the ranges of ``fresh``, under the key of the batch."""
     widened = replace(fresh, batch=before.batch, splits=max(before.splits, fresh.splits), reason=reason)
     left = set(splits_to_start(before)) - splits_with_records(widened)
     return replace(widened, overwrites=tuple(sorted(left)))
 
 
 def emptied(before: OffsetPlan, fresh: OffsetPlan, reason: str) -> OffsetPlan:
-    """The batch without a record; ``fresh`` is ``before`` as whoever empties it writes it."""
+    """The plan that takes the place of ``before`` and reads nothing.
+
+    :param fresh: ``before``, signed by the run that empties the batch.
+    """
     nothing = tuple(replace(p, range=OffsetRange(p.end_offset, p.end_offset)) for p in fresh.partitions)
     return planned_anew(before, replace(fresh, partitions=nothing), reason)
 
 
 def skipped(before: OffsetPlan, by: OffsetPlan, skip: Skip) -> OffsetPlan:
-    """The batch without what a person gives up; ``by`` is ``before`` as that person's run writes it.
+    """The plan that takes the place of ``before``, without what a person gives up.
 
+    :param by: ``before``, signed by that person's run.
     :raises InvalidRequest: ``past`` names what the batch does not read.
     """
     past = dict(skip.past)
