@@ -48,7 +48,7 @@ def with_connection(client_config: Mapping[str, Any], asked: T) -> T:
 
 
 def _named_as_in_connection(error: InvalidRequest, asked: ScopeParameters) -> InvalidRequest:
-    """Take the connection's setting where no parameter is given; an error then names that setting."""
+    """The error; where no parameter was given, it names the connection's setting instead."""
     given = asked.auto_offset_reset if isinstance(asked, RequestParameters) else None
     of_connection = {
         "group_id": asked.group_id is None,
