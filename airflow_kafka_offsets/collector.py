@@ -17,7 +17,7 @@ _in_use = threading.Lock()
 
 @contextmanager
 def only_new_garbage() -> Iterator[None]:
-    """Also a decorator. Whoever has frozen objects already keeps them so. Within another one, it does nothing.
+    """Also a decorator. Objects that somebody froze before stay frozen. Inside of another one it does nothing.
 
     The search itself goes on: one that is switched off would stay so in a process where a thread hangs in here.
     """

@@ -1,4 +1,4 @@
-"""Everything that this package raises on purpose, split by who can act.
+"""All errors that this package raises on purpose, grouped by who can act.
 
 ::
 

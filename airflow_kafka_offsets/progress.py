@@ -1,6 +1,6 @@
-"""Long work shows itself: what takes longer than two seconds logs how far it is, once a second.
+"""Progress lines: work that takes longer than two seconds logs how far it is, once a second.
 
-Every layer may use it: nothing of this package is imported here. What is quick logs nothing::
+Every layer may use it: nothing of this package is imported here. Quick work logs nothing::
 
     progress = Progress("look up ends", total=10_000)
     for chunk in chunks:

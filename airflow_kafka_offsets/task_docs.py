@@ -1,4 +1,4 @@
-"""What each task says of itself in Airflow's UI (``doc_md``), where its DAG's author says nothing else."""
+"""Each task's text in Airflow's UI (``doc_md``), unless the DAG's author gives another one."""
 
 from __future__ import annotations
 

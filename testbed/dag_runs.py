@@ -6,13 +6,18 @@ Airflow is imported when the first run starts, because its settings must be in t
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+from testbed.leash import Leashed
+from testbed.topics import wait_for
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,31 @@ def retry_lost_tasks(dag: Any, run_id: str) -> list[str]:
         for ti in lost:
             ti.state, ti.end_date = "up_for_retry", datetime.now(UTC)
         return [ti.task_id for ti in lost]
+
+
+def newest_run(dag_id: str) -> str:
+    """The id of the run that was made last."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return max(DagRun.find(dag_id=dag_id, session=session), key=lambda run: run.id).run_id
+
+
+def run_and_lose_the_worker(
+    file: Path, dag: Any, met: Callable[[], bool], log: Path, conf: Mapping[str, Any] | None = None
+) -> str:
+    """A run in a process of its own, which is killed as soon as `met()` is true. Its id.
+
+    :param log: what the process prints.
+    """
+    command = [sys.executable, "-m", "testbed.dag_runs", str(file), dag.dag_id, json.dumps(dict(conf or {}))]
+    worker = Leashed.start(command, env=dict(os.environ), log=log, cwd=ROOT)
+    try:
+        wait_for("the moment at which the worker is killed", met, deadline_s=300)
+    finally:
+        worker.kill()
+    return newest_run(dag.dag_id)
 
 
 def continue_run(dag: Any, run_id: str) -> RunResult:

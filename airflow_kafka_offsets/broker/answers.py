@@ -1,4 +1,4 @@
-"""What one attempt said of each partition, sorted by who can mend it: time, whoever grants rights, or nobody.
+"""The brokers' answers of one attempt, by partition. An error either heals with time, or needs a right, or is final.
 
 confluent-kafka gives an error beside each partition and a call that succeeded. All partitions are looked at before one
 error is raised, so that it names every one of them.
@@ -53,7 +53,7 @@ class Refusals:
             self.add(tp, error)
 
     def raise_final(self) -> None:
-        """Raise if there is one that time does not mend.
+        """Raise the errors that waiting does not heal.
 
         :raises NotAuthorized: all of those are a missing right.
         :raises ClusterUnavailable: with every partition that has no answer.
@@ -73,7 +73,7 @@ class Refusals:
         )
 
     def settle(self) -> None:
-        """Raise if there are any at all.
+        """Raise if any partition has no answer.
 
         :raises NotYet: time may mend them.
         """
@@ -101,5 +101,5 @@ def to_kafka(tp: TopicPartition, commit: CommittedOffset | None = None) -> Kafka
 
 
 def epoch_of(value: int | None) -> int | None:
-    """Absent where the broker does not tell (-1)."""
+    """``None`` where the broker gives none (-1)."""
     return value if value is not None and value >= 0 else None

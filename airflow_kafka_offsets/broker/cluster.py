@@ -57,12 +57,12 @@ class KafkaCluster:
         self._connection.close()
 
     def discover(self, subscription: Subscription) -> ClusterDescription:
-        """What there is of the subscription, by one metadata call, without topic ids. What is missing is absent."""
+        """The topics and partitions of the subscription that exist, without topic ids. One metadata call."""
         (found,) = self.discover_each([subscription])
         return found
 
     def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
-        """The same of each, by one metadata call for all of them."""
+        """The same for several subscriptions, with one metadata call for all of them."""
         return discover(self._look_ups, subscriptions)
 
     def cluster_id(self) -> str:
@@ -98,7 +98,7 @@ class KafkaCluster:
         return read_committed_offsets(self._connection, group_id, partitions, stable=stable)
 
     def all_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """Everything that the group holds, of all topics that this client may describe."""
+        """All offsets that the group holds, for the topics that this client may describe."""
         return read_group(self._connection, group_id)
 
     def describe_group(self, group_id: str) -> GroupDescription:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Client(Protocol):
-    """What is the same of all clients here."""
+    """What this package needs of any Kafka client."""
 
     def poll(self, timeout: float, /) -> Any: ...
 
@@ -149,7 +149,7 @@ class Connection:
 
     @property
     def principal(self) -> str:
-        """Whom the brokers take this client for, as the object of a sentence."""
+        """The client's principal, worded as the object of a sentence."""
         name = principal_of(self._config, self._tokens.current if self._tokens else None)
         return f"this client's principal, {name}," if name else "this client's principal"
 
@@ -161,7 +161,7 @@ class Connection:
         self._admin.drop()
 
     def make(self, kind: Callable[..., C], settings: Mapping[str, Any], *more: logging.Handler) -> C:
-        """A client of that kind.
+        """A new client.
 
         :param more: who else gets the lines that it logs, and alone gets those of ``debug``.
         :raises InvalidRequest: librdkafka does not take the settings.
@@ -185,14 +185,14 @@ class Connection:
         return self.ask_with(self._admin, what, question)
 
     def admin(self) -> AdminClient:
-        """The admin client, for what another client's question has left open."""
+        """The admin client, to ask what another client's answer left open."""
         return self._admin.current()
 
     def cluster_id(self) -> str:
         return self.ask("ask for the cluster's id", lambda client: _cluster_id(client, self.attempt_s))
 
     def ask_with(self, clients: Clients[C], what: str, question: Callable[[C], T]) -> T:
-        """The same, of other clients than the admin's."""
+        """The same with clients that are not admin clients."""
         self.contact()
         attempts = Retrying(
             stop=stop_after_delay(self.deadline_s),

@@ -28,7 +28,7 @@ _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
 def discover(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
-    """What there is of each subscription, without topic ids, by one call for all. What is missing is absent."""
+    """Each subscription's topics and partitions that exist, without topic ids. One metadata call for all."""
     metadata = look_ups.list_topics()
     topics = {
         name: TopicDescription(
@@ -43,7 +43,7 @@ def discover(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[C
 
 
 def describe(connection: Connection, look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
-    """What there is of the subscription, with topic ids.
+    """The topics and partitions of the subscription, with topic ids.
 
     :raises NothingToDiscover: something that it names is missing, or nothing matches it.
     """
@@ -89,7 +89,7 @@ def _require(address: str, subscription: Subscription, named: set[str], topics: 
 
 
 def _describe_topics(connection: Connection, sizes: Mapping[str, int]) -> dict[str, TopicDescription]:
-    """Those that exist. One that was deleted since it was listed is absent.
+    """The topics that exist. A topic that was deleted since it was listed is left out.
 
     :param sizes: about how many partitions each has.
     """

@@ -103,7 +103,7 @@ def read_committed_offsets(
 
 
 def read_group(connection: Connection, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-    """Everything that the group holds, of all topics that this client may describe.
+    """All offsets that the group holds, for the topics that this client may describe.
 
     To ask a group for "all that it holds" is possible for the admin client alone. A topic that was deleted is in no
     group any more (``GroupCoordinator.onPartitionsDeleted``), so the topics that there are make up everything.
@@ -162,7 +162,7 @@ def _committed(found: Any) -> CommittedOffset | None:
 
 
 def _metadata_of(found: Any) -> str:
-    """What this package wrote, as it wrote it. Of other clients', what is no text is nothing.
+    """Commit metadata as text. Metadata of other clients that is no text counts as empty.
 
     confluent-kafka writes a NUL behind the metadata, and reads up to the first one; other clients read it, too. Where
     one wrote none, librdkafka's copy has no end (``rd_kafka_topic_partition_copy``), and whatever comes after it in

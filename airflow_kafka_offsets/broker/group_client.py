@@ -67,7 +67,7 @@ class Reasons(logging.Handler):
             self.answer = found[1]
 
     def refused(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-        """Those of them whose last answer was an error, by its name."""
+        """The partitions whose last answer was an error, with the error's name."""
         codes = {tp: self._codes.get(tp, "NO_ERROR") for tp in partitions}
         return {tp: code for tp, code in codes.items() if code != "NO_ERROR"}
 

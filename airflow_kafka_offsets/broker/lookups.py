@@ -36,7 +36,7 @@ _WHAT, _RIGHT = "look up offsets", "Describe"
 
 
 class LookUpClient(Consumer):
-    """One that weak references can be made to; see ``connection.Clients``.
+    """A consumer that weak references can point to; see ``connection.Clients``.
 
     :ivar is_connected: a new one that is asked for offsets at once stops for 0.7 s, one time in twenty; a look at a
         topic does not, and none does after it.

@@ -1,4 +1,4 @@
-"""Whom the brokers take a client for: the name that an ACL is for, as far as the client's own settings tell.
+"""A client's principal, the name that ACLs use, as far as the client's own settings tell it.
 
 The brokers may map names (``ssl.principal.mapping.rules``, ``principal.builder.class``), which no client can see.
 """

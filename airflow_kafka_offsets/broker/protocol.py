@@ -1,4 +1,4 @@
-"""What the planner needs of a cluster: a few batch questions and one commit.
+"""What the planner needs from a cluster: a few batch questions and one commit.
 
 Each takes a collection, so that a call per partition cannot be written. Partitions that have no answer are absent from
 the result; a partition whose answer is an error is an error of the whole call, with all such partitions in it. The real

@@ -1,4 +1,4 @@
-"""What others say about a connection, without what they were told in confidence."""
+"""Removes secrets from what client libraries and brokers say about a connection."""
 
 from __future__ import annotations
 

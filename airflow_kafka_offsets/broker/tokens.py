@@ -1,4 +1,4 @@
-"""Tokens of SASL's OAUTHBEARER: who gives them, and what he says when he cannot.
+"""Tokens for SASL OAUTHBEARER: where they come from, and the error when there is none.
 
 librdkafka drops the text of an ``oauth_cb`` that raises, and fails ten seconds later with "OAuth token not set"
 (measured, confluent-kafka 2.16). Where there is no source of tokens at all it says nothing, and waits. So the source is
@@ -40,7 +40,7 @@ class TokenSource:
         self._renew_at = 0.0
 
     def __call__(self, _: Any = None) -> Token:
-        """A token that lives.
+        """A token that has not expired.
 
         :raises NoToken: with what the callback said.
         """
@@ -56,7 +56,7 @@ class TokenSource:
 
     @property
     def current(self) -> Token | None:
-        """The one that was taken last."""
+        """The token that was taken last."""
         return self._token
 
     def _take(self, token: Token) -> None:

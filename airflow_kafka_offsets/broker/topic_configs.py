@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.model import TopicSettings
 
 
 def topic_settings(connection: Connection, topics: Collection[str]) -> dict[str, TopicSettings]:
-    """What :class:`TopicSettings` has, of each topic; absent without the right to know."""
+    """:class:`TopicSettings` of each topic. A topic whose configuration this client may not read is left out."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
 
     def look(client: AdminClient) -> dict[str, TopicSettings]:

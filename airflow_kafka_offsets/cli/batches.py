@@ -20,7 +20,7 @@ def name_of(plan: OffsetPlan) -> str:
 
 
 def by_whom(log: BatchLog) -> str:
-    """Who has committed it; who has it, where nobody has."""
+    """Who committed the batch; if nobody has, who holds it."""
     return str(log.committed.by if log.committed else log.holder)
 
 
@@ -33,7 +33,7 @@ def since_when(log: BatchLog) -> int:
 
 
 def facts_of(batch: StoredBatch) -> dict[str, object]:
-    """What is true of the whole batch, for JSON."""
+    """The facts of the whole batch, for JSON."""
     log, plan = batch.log, batch.log.plan
     return {
         "key": plan.batch.key if plan.batch else None,

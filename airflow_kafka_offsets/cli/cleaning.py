@@ -1,4 +1,4 @@
-"""``clean`` and ``release-output``: what is old, or no longer somebody's, goes from the work store."""
+"""``clean`` removes old batches from the work store; ``release-output`` removes an output's owner."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _configured_days() -> str | None:
 
 
 def release_output(options: Options) -> int:
-    """Whose the output is; with ``--execute`` it is nobody's any more."""
+    """Which pipeline owns the output; with ``--execute`` none does any more."""
     required(options, "output_name")
     if not options["output_name"].strip():
         raise InvalidRequest(("--output-name is empty.",))

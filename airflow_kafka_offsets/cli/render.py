@@ -125,7 +125,7 @@ def _draw(page: Page) -> None:
 
 
 def _cells(table: Table) -> Cells:
-    """What people see of it."""
+    """A table's cells as text for people."""
     shown = [number for number, column in enumerate(table.columns) if column not in table.hidden]
     words = [table.absent.get(column, "-") for column in table.columns]
     rows = [[words[n] if row[n] is None else harmless(str(_yes_or_no(row[n]))) for n in shown] for row in table.rows]

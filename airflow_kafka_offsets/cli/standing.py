@@ -1,4 +1,4 @@
-"""``partitions`` and ``lag``: how things stand on a cluster. Both ask, and change nothing."""
+"""``partitions`` and ``lag``: the state of a cluster's partitions and groups. Both only read."""
 
 from __future__ import annotations
 

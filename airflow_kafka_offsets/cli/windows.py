@@ -58,7 +58,7 @@ def plan_windows(options: Options) -> int:
 
 
 def _stray(options: Options) -> list[str]:
-    """What belongs to one plan, and would say nothing about windows."""
+    """Options that apply to one plan only, and have no effect on windows."""
     given = request_of(options)
     stray = [
         OF_FIELD[name].flag

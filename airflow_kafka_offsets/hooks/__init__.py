@@ -1,1 +1,1 @@
-"""Airflow's shape of the core; thin."""
+"""Airflow hooks: connections, settings and the state of other runs, for the operators."""

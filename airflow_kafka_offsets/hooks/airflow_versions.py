@@ -1,4 +1,4 @@
-"""What Airflow's versions keep in different places; nothing else here asks which version there is.
+"""Imports whose place depends on Airflow's version. No other file of this package asks for the version.
 
 Airflow 3.1 moved connections and trigger rules into its Task SDK, and 3.2 exceptions, settings and timetables. Before,
 they are where Airflow 2 had them.

@@ -30,12 +30,12 @@ def trigger_run(dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
 
 
 def target_of(conf: Mapping[str, Any] | None, pipeline: str) -> int | None:
-    """What the run was told for that pipeline; ``None`` where it is no such run."""
+    """How many offsets this catch-up run was asked to read; ``None`` if it is not a catch-up run."""
     told = (conf or {}).get(CATCH_UP)
     target = told.get(pipeline) if isinstance(told, Mapping) else None
     return target if isinstance(target, int) and not isinstance(target, bool) else None
 
 
 def conf_of_next(conf: Mapping[str, Any] | None, pipeline: str, target: int) -> dict[str, Any]:
-    """What templates of the DAG may ask for, and nothing that was said for one run alone."""
+    """The conf for the next run: all that templates of the DAG may use, without what holds for one run alone."""
     return {**{k: v for k, v in (conf or {}).items() if k != "kafka_offsets"}, CATCH_UP: {pipeline: target}}

@@ -12,7 +12,7 @@ _MARKS = ("{{", "{%", "{#")
 
 
 def is_settled(value: Any) -> bool:
-    """Whether no template and no other task can change the value any more.
+    """Whether the value is final: no template and no other task can change it.
 
     Text without Jinja's marks, numbers, times, and collections of these. Whatever else there is (an XComArg, a DAG's
     parameter) is resolved by Airflow when the task runs.
@@ -27,5 +27,5 @@ def is_settled(value: Any) -> bool:
 
 
 def unsettled(values: Mapping[str, Any]) -> frozenset[str]:
-    """The names of those values that are not settled."""
+    """The names of the values that are not final."""
     return frozenset(name for name, value in values.items() if not is_settled(value))

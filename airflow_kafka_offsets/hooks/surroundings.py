@@ -1,4 +1,4 @@
-"""What a task takes from its run: name, times, conf; and what Airflow knows of other runs."""
+"""What a task reads from its run (name, times, conf), and what Airflow knows of other runs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def run_conf(context: Any) -> Any:
 
 
 def occasion_of(context: Any) -> Occasion:
-    """What the run says about time."""
+    """The run's times: its data interval and its partition."""
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     interval = None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))
     run_type = context["dag_run"].run_type if "dag_run" in context else "manual"
@@ -116,5 +116,5 @@ def _zone_of_timetable(context: Any) -> tzinfo:
 
 
 def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
-    """What names a pipeline where its author names none: two pipelines on one group are two."""
+    """The default name of a pipeline. It has the DAG and the task, so two pipelines of one group have two names."""
     return "/".join([*([group_id] if group_id else []), dag_id, task_id])

@@ -1,4 +1,4 @@
-"""What may go through Airflow's metadata database: less than 64 KiB a value, however many partitions there are.
+"""Keeps each value in Airflow's metadata database below 64 KiB, however many partitions there are.
 
 A plan goes as the name of its object in the work store and its digest; whoever needs the partitions reads the object.
 What grows with partitions or topics goes as it is while it is small, and else not at all, or as counts.

@@ -27,7 +27,7 @@ def configured_work_store(uri: str | None) -> Store:
 
 
 def _of_one_machine(chosen: str, elsewhere: str) -> str:
-    """Two workers with a folder each would read records twice and skip others, and every run would be green."""
+    """Refused, because two workers with a folder each would read some records twice and skip others, in green runs."""
     what = f"work_store {chosen} is a folder" if chosen else "work_store is not set"
     default = "" if chosen else ": the default, a folder in AIRFLOW_HOME, is one machine's"
     return (

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """What is enough: so many unread records, or one older than this. The first that is passed counts."""
+    """When a lag is enough: at least so many unread records, or one that is older than this."""
 
     min_records: int | None
     max_age_ms: int | None
@@ -72,7 +72,7 @@ def parse_age_ms(value: float | str | timedelta) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Of one partition: how many records are unread, and whether one of them is older than allowed.
+    """One partition's lag: how many records are unread, and whether one of them is older than allowed.
 
     :ivar records: an upper bound; ``None`` where the partition has no leader that could tell.
     """
@@ -109,7 +109,7 @@ def _unread(log: PartitionSnapshot, position: int | None) -> OffsetRange:
 class Lag:
     """A pipeline's lag over its subscription at one moment.
 
-    :ivar position: what tells one position of the pipeline from another; says nothing else.
+    :ivar position: a text that differs between any two positions of the pipeline.
     :ivar missing: what of the subscription does not exist, or has no leader: a phrase each.
     """
 
@@ -172,7 +172,7 @@ def position_mark(offsets: Mapping[TopicPartition, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The backlog that was told last: from which position, and when."""
+    """The backlog that a trigger fired for last: from which position, and when."""
 
     position: str
     at_ms: int
@@ -190,7 +190,7 @@ class Announced:
 
 
 def is_new_backlog(lag: Lag, announced: Announced | None, remind_after_ms: int | None) -> bool:
-    """Whether this backlog is to be told: it is enough, and a run that was started before does not read it anyway.
+    """Whether to fire for this backlog: it is enough, and no run that was started before reads it anyway.
 
     A run reads all that is there when it plans, and moves the position when it commits, perhaps much later. Until then
     the position that was told stands still: whatever is unread is that run's, or the next one's, which the commit

@@ -16,7 +16,7 @@ TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Of a topic's configuration, what a plan says something about.
+    """The part of a topic's configuration that plans use.
 
     :ivar timestamp_type: who stamps the records: the producer, or the broker.
     :ivar retention_ms: how long a record stays at least; ``None`` where time deletes none.

@@ -1,4 +1,4 @@
-"""All that is wrong with a request, in sentences: one refusal names every problem."""
+"""Collects the problems of a request as sentences, so that one error names all of them."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class Problems(list[str]):
             self.extend(problem for problem in error.problems if problem not in self)
 
     def naming_none_of(self, parameters: Collection[str]) -> list[str]:
-        """The sentences that name none of them: what these are is not known yet."""
+        """The problems that name none of these parameters, whose values are not known yet."""
         return [problem for problem in self if not any(re.search(rf"\b{name}\b", problem) for name in parameters)]

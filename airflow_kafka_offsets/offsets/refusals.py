@@ -1,4 +1,4 @@
-"""What speaks against a partition, collected: one error names every bad partition, and each remedy once."""
+"""Collects the refusals of partitions: one error names every bad partition, and each remedy once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON of others → plain values; all that is read as JSON is read here.
+"""JSON from outside → plain values. All of this package reads its JSON here.
 
 Python's own reader takes the last of two members of one name in silence, takes ``NaN`` for a number, and ends in a
 ``RecursionError`` where brackets are nested too deep. Here each of them is a ``ValueError``.

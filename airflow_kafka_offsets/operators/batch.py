@@ -1,4 +1,4 @@
-"""The tasks of a batch, wired so that nobody has to know about trigger rules."""
+"""The task group of a batch, with all trigger rules set."""
 
 from __future__ import annotations
 
@@ -160,14 +160,14 @@ def _spark_task(
 
 
 def _group(name: str, parameters: Parameters) -> TaskGroup:
-    """What each task is told comes after the group's ``default_args`` and before the DAG's."""
+    """Makes the group. A task's own parameters win over the group's ``default_args``, and these over the DAG's."""
     about: dict[str, Any] = _those_of(GroupParameters, parameters)
     every_task: Any = {**(about.pop("default_args", None) or {}), **_those_of(TaskParameters, parameters)}
     return TaskGroup(name, default_args=every_task, **about)
 
 
 def _refuse_names(name: str, parameters: Parameters, sensor: Any, wait_for_window: Any) -> None:
-    """:raises TypeError: a name that nothing here has. What the tasks share is said once, for all of them."""
+    """:raises TypeError: a parameter that no task has, or one that has to be given once for all tasks."""
     window = {} if wait_for_window is None or isinstance(wait_for_window, bool) else wait_for_window
     for where, given, kind in (
         (f"kafka_spark_batch({name!r})", parameters, Parameters),

@@ -113,7 +113,7 @@ class GroupParameters(TypedDict, total=False):
 
 
 class Parameters(BatchParameters, TaskParameters, GroupParameters, total=False):
-    """All that goes to the tasks."""
+    """All parameters that go to the tasks."""
 
 
 class SensorParameters(TaskParameters, total=False):

@@ -166,7 +166,7 @@ class CommitOffsetsOperator(BaseOperator):
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
 
     def _follow(self, context: Any, pipeline: PipelineLog, me: Actor, outcome: CommitOutcome, left: int | None) -> str:
-        """Have the next run follow at once, where it is to; the batch is committed, whatever becomes of that."""
+        """Trigger the next run, if it is to follow at once. The batch stays committed if that fails."""
         run = context["dag_run"]
         if getattr(run.run_type, "value", run.run_type) == "backfill":
             self.log.info("No run follows at once: a backfill has its own runs")
@@ -188,7 +188,7 @@ class CommitOffsetsOperator(BaseOperator):
         return f" {said}"
 
     def _say(self, outcome: CommitOutcome, left: int | None) -> str:
-        """What became of the group, then in one sentence what was committed and what is left."""
+        """Log what happened to the group, then in one sentence what was committed and what is left."""
         plan, last = outcome.plan, committed_sentence(outcome, left)
         if outcome.group.left_alone:
             self.log.info("The group was left alone: %s", outcome.group.left_alone)
@@ -250,7 +250,7 @@ def _resolve_run(plan: Mapping[str, Any], context: Any) -> RunKey:
 
 
 def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict[str, Any]:
-    """What the resolve task has pushed, by the log's word which batch that run took.
+    """What the resolve task pushed, made from the log's record of the batch that the run took.
 
     Which plan Spark was given is not known then. The reports tell, or else that nobody has taken the batch since.
 

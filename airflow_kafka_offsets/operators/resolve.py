@@ -338,7 +338,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         return own
 
     def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
-        """What the run does; and what it was asked, for the lines after the first one."""
+        """What the run does, and the log lines that say what it was asked."""
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = with_conf(parameters_of(RequestParameters, self), conf)
@@ -381,7 +381,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             raise InvalidRequest((f"overlap_timeout {error}.",)) from None
 
     def _say(self, assignment: Assignment, about: Sequence[str]) -> str:
-        """What the run does and why; by which plan; what is read, lost and skipped. The first and the last of it."""
+        """Log what the run does and why, by which plan, and what is read, lost and skipped.
+
+        :returns: the first and the last sentence.
+        """
         plan, first = assignment.plan, first_sentence(assignment.said, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits))
         self.log.info(first)
@@ -398,7 +401,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.log.info(line)
 
     def _push(self, context: Any, assignment: Assignment, pipeline: PipelineLog) -> list[str]:
-        """All but the summary; what the log should say of it."""
+        """Push all XComs but the summary. Returns what the log should say about them."""
         ti, plan, batch = context["ti"], assignment.plan, assignment.batch
         run = run_key(context)
         ti.xcom_push(key=PIPELINE_XCOM, value=pipeline.checkpoint_id)

@@ -88,7 +88,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """As of any operator; what a mapped task shows comes from here and not from ``__init__``."""
+        """As ``BaseOperator.partial``. A mapped task's defaults have to be set here; ``__init__`` does not see them."""
         return super().partial(**{**_DEFAULTS, **kwargs})
 
     @property
@@ -107,7 +107,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             super().execute(context)
 
     def _kafka(self, configured: Mapping[str, str]) -> AbstractContextManager[dict[str, str]]:
-        """Spark's settings that lead the driver to its Kafka client's, where nobody has made them."""
+        """The Spark setting that names the driver's Kafka client settings, unless somebody has set it."""
         if isinstance(self.kafka, Mapping):
             return nullcontext(where_on_the_cluster(self.kafka))
         if self.kafka is not None:
@@ -128,7 +128,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             return None
 
     def _complete(self) -> dict[str, str]:
-        """Fill in what the Spark of this worker needs, and nobody has said; all settings that are then configured.
+        """Fill in what this worker's Spark needs and nobody has configured. Returns all settings.
 
         :raises InvalidRequest: no driver could be started here.
         """

@@ -1,4 +1,4 @@
-"""What has arrived before and past a window's end: the questions behind ``offsets/window/complete.py``.
+"""Asks Kafka what has arrived before and after a window's end; ``offsets/window/complete.py`` decides by it.
 
 One batch question for the newest timestamps answers nearly every look. Only for a ``read_committed`` reader, and only
 for partitions that it leaves open, is it asked whether a transaction is open there: the committed end first, so that

@@ -1,4 +1,4 @@
-"""What is old goes from the work store, from the oldest on.
+"""Removes old batches and windows from the work store, the oldest first.
 
 What must stay: the last two commits of each log and everything after them; which batch a run took (``runs/``), so that
 a cleared run whose batch is gone is told so; and of a window the last entry of its log, so that no number of that log
@@ -43,7 +43,7 @@ class Removal:
 
 
 def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
-    """What was committed before ``before_ms`` and is not needed any more, pipeline by pipeline."""
+    """The batches and windows of each pipeline that were committed before ``before_ms`` and are not needed any more."""
     for checkpoint_id in checkpoint_ids(store):
         pipeline = PipelineLog(store, checkpoint_id)
         yield from _old_batches(pipeline, before_ms)
@@ -51,7 +51,7 @@ def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
 
 
 def remove(removal: Removal) -> bool:
-    """Remove it; ``False``: somebody has gone to work on it since it was found, and it stays."""
+    """Remove it. ``False``: somebody started to work on it since it was found, so it stays."""
     names = removal.names
     if removal.batch is not None:
         log = removal.batch.log
@@ -114,7 +114,7 @@ def _last_ms(batch: StoredBatch) -> int:
 
 
 def _names(store: Store, folder: str, batch: StoredBatch | None) -> Iterator[str]:
-    """What its folder holds: what is not needed to read the log, then the current plan, then the entries after it."""
+    """The names in its folder: first those that the log can do without, then the current plan, then later entries."""
     log = batch.log if batch is not None else None
     needed = [f"{folder}/{number}.json" for number in range(log.plan_number, log.next_number)] if log else []
     yield from (found for name in store.list(folder) if (found := f"{folder}/{name}") not in needed)

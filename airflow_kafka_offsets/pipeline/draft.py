@@ -1,4 +1,4 @@
-"""Request + cluster + where the pipeline stands → the ranges of one plan, which is in no log yet.
+"""Request + cluster + the pipeline's position → the ranges of one plan, which is in no log yet.
 
 It decides the order of the questions, which is part of the rules: newest timestamps, log starts, then ends, then
 timestamps (B6, B12). A record that is produced meanwhile lies at or past an end, and belongs to the next run. What the

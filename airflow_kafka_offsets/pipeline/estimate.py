@@ -1,4 +1,4 @@
-"""Many windows at once, before anybody starts a backfill: how much each would read, and what retention has taken.
+"""Estimates many windows before a backfill: how much each would read, and what retention has deleted.
 
 Adjacent windows share a boundary, so n of them cost n + 1 look-ups a partition. Each look-up is a batch over all
 partitions, asked in the order of time; a partition that has no record any more at a boundary is not asked for the ones
@@ -30,7 +30,7 @@ MOST_WINDOWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class WindowsOutlook:
-    """The windows, in the order of time, and what is true of all of them.
+    """The estimates of all windows, in the order of time.
 
     :ivar timestamp_types: of every topic, whose clock stamped its records; ``None`` where the broker does not tell.
     """

@@ -35,12 +35,12 @@ _TRIES = 5  # at a group that other commits of this pipeline move on meanwhile
 
 
 class Cluster(OffsetReader, OffsetCommitter, Protocol):
-    """Both halves of a cluster: what is asked of it, and the one write."""
+    """A cluster that can be asked and committed to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """What became of the group.
+    """What a commit did to the group.
 
     :ivar written: before → after of every partition that is written, also where the two are equal: that renews the
         offset's expiry (a group's offsets expire one by one).
@@ -54,7 +54,7 @@ class Mirrored:
 def look_at_group(
     request: PlanRequest, cluster: OffsetReader, partitions: Collection[TopicPartition]
 ) -> tuple[Held | None, list[str]]:
-    """What the group holds, and what the plan should say of it; ``None`` where nobody needs to know.
+    """What the group holds, and what the plan should say about it. ``None`` if this plan does not need the group.
 
     Without the right to read the group, a plan that needs no commit of it is still made (L3).
     """
@@ -131,7 +131,7 @@ def sign(
     kept: Mapping[TopicPartition, KeptOffset],
     last: str | None,
 ) -> None:
-    """Mark as this pipeline's what the group holds under another mark or none.
+    """Put this pipeline's mark on all offsets of the group that have another mark or none.
 
     So live members are found before Spark works, and whatever is not marked later is somebody's. A mark with a batch
     says that the pipeline goes on from just there, should the log be lost; so such an offset is set to the position.

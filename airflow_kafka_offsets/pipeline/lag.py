@@ -36,7 +36,7 @@ Committed = Mapping[TopicPartition, CommittedOffset]
 
 @dataclass(frozen=True, slots=True)
 class LagQuestion:
-    """What one watch wants to know, and what its log says already.
+    """One watch's question, with what the pipeline's log answers already.
 
     :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
     :ivar position: by the log.
@@ -52,7 +52,7 @@ class LagQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What the cluster says, for all watches.
+    """The cluster's answers for all watches.
 
     :ivar held: by group; an error where that group could not be read.
     :ivar logs: of the partitions that have a leader; one whose log was cut meanwhile is absent.

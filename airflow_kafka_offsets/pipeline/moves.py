@@ -1,4 +1,4 @@
-"""Which partitions a reset moves, and where each goes: the person's words held against the position and the cluster."""
+"""Which partitions a reset moves, and where to, by what the person asked, the position and the cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the pipeline goes on, and those of its topics that exist."""
+    """The pipeline's position, and its topics that exist."""
 
     position: Position
     description: ClusterDescription

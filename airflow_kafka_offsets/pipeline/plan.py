@@ -79,7 +79,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a run is to do.
+    """What a run has to do.
 
     :ivar batch: ``None``: there is nothing to do.
     :ivar splits: the splits that Spark jobs are started for.
@@ -100,7 +100,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: the request, the run that it is for, and where its pipeline is kept.
+    """A request, the run that it is for, and the log of its pipeline.
 
     :ivar run: ``None`` for somebody who only wants to see what a run would do.
     """
@@ -126,7 +126,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found before anything is decided.
+    """The state of topics, group and log, before anything is decided.
 
     :ivar held: of the group; ``None`` where it was not asked.
     :ivar newest: the newest batch of the log.
@@ -160,7 +160,7 @@ class Seen:
 
 @only_new_garbage()
 def plan_batch(asker: Asker) -> Assignment:
-    """What the run does; on record before anything is read.
+    """Decide what the run does, and put it on record before anything is read.
 
     :raises OverlappingRun: another run that is running has the batch; waiting helps.
     :raises RefusedError: to go on would lose records or read them twice; nothing was written.
@@ -286,7 +286,7 @@ def _is_of_another_cluster(position: Position | None, description: ClusterDescri
 
 
 def _decide(asker: Asker, seen: Seen) -> Assignment | None:
-    """Carry out the next step; ``None`` where somebody was faster."""
+    """Do the next step. ``None``: another writer was faster; look again."""
     own = seen.own
     if own is not None and own.folder is None:
         return Assignment(None, (), NOTHING_AT_FIRST)
@@ -349,7 +349,7 @@ def _refuse_words(request: PlanRequest, batch: StoredBatch | None, step: Step) -
 
 
 def _plan_next(asker: Asker, seen: Seen) -> Assignment | None:
-    """A new batch from where the position is, or nothing, where nothing is new."""
+    """Plan a new batch from the position on; nothing if there are no new records."""
     request = asker.request
     if request.occasion.run_type == "backfill":
         raise InvalidRequest(
@@ -461,7 +461,7 @@ def _why_anew(asker: Asker, seen: Seen) -> str | None:
 def goes_elsewhere(asker: Asker, batch: StoredBatch) -> bool:
     """Whether the DAG names another output by now, and no Spark job has begun to write the one of the plan.
 
-    So that who was refused an output can name another one.
+    This lets somebody whose output was refused name another one.
     """
     output = asker.request.output
     return output not in (None, batch.log.plan.output) and not has_begun(batch)
@@ -515,7 +515,7 @@ def _do_again(asker: Asker, seen: Seen, batch: StoredBatch) -> Assignment | None
 
 
 def leave(asker: Asker, batch: StoredBatch, said: str) -> Assignment | None:
-    """A committed batch as it is; on record where its log tells otherwise: who has it, and that it is done again."""
+    """Leave a committed batch as it is; append ``taken`` if its log says that somebody has it, or does it again."""
     again = batch.log.redone
     mine_again = again is not None and bool(again.attempts) and again.by.run == asker.run
     left: StoredBatch | None = batch

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.pipeline.present import describe_present
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What became of a plan's records.
+    """The state of a plan's records in Kafka.
 
     :ivar gone: a line for each partition whose offsets are gone: deleted, or cut off.
     :ivar another_log: a line for each topic that is another log by now; the cluster itself may be another one.

@@ -118,7 +118,7 @@ def reset_position(
 
 
 def _look(pipeline: PipelineLog, cluster: Cluster, me: Actor) -> _Seen | None:
-    """The pipeline as a commit would find it; ``None`` where its log went on while the group was looked at.
+    """The pipeline's state as a commit would see it. ``None``: its log changed while the group was read.
 
     The log is looked at once more after the group: a mark of a batch that the log does not know then means that the
     log is old.

@@ -1,4 +1,4 @@
-"""What a run does and why, and what it has done: the first and the last line of a task's log.
+"""The sentences of a task's log: what the run does and why, and at the end what it did.
 
 Only what is known is said: that another run failed, and in which task, where Airflow says so; else that it did not
 commit the batch.

@@ -1,6 +1,6 @@
 """A person leaves out an unfinished batch, or a window: the plan that takes its place, made at a terminal.
 
-Nobody's run holds it then: the next run does the batch as it is now, and so overwrites what was half written.
+No run holds the batch then. The next run does the new plan, and so overwrites what was half written.
 """
 
 from __future__ import annotations

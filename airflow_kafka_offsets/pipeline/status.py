@@ -1,4 +1,4 @@
-"""How things stand: the partitions of topics, and a pipeline's position. It asks, and changes nothing.
+"""The state of topics' partitions, and a pipeline's position. Read only.
 
 Unknown is ``None``, never 0: a partition without a leader has no ends that anybody could name, and a group without a
 commit has no lag.

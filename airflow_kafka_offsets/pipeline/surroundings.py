@@ -1,4 +1,4 @@
-"""What a use case knows of the Airflow that it runs in; a script or a test has none."""
+"""What a use case knows about the Airflow that it runs in. A script has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of a window does: a window by time, or by explicit offsets, is a batch whose name says its bounds.
+"""Plans a window. A window by time, or by explicit offsets, is a batch that is named after its bounds.
 
 Its plan belongs to the window and not to the run, so whoever plans it again replays it into the same output. Windows do
 not stand on each other and touch neither position nor group; that is why one may be planned anew after its commit.
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def plan_window(asker: Asker) -> Assignment:
-    """What the run does; on record before anything is read.
+    """Decide what the run does, and put it on record before anything is read.
 
     :raises OverlappingRun: another run that is running has the window; waiting helps.
     :raises WindowOverlaps: another window of the pipeline has records of this one.
@@ -181,7 +181,7 @@ def _replan(asker: Asker, batch: StoredBatch, claim: Claim, plan: OffsetPlan) ->
 def _settle(
     asker: Asker, batch: StoredBatch, claim: Claim, said: str, splits: tuple[int, ...] | None = None
 ) -> Assignment | None:
-    """Once the plan is on record: claim the window, make room for whoever is there, write down what this run does.
+    """After the plan is on record: claim the window, give way to one that was there first, record the run's batch.
 
     :raises WindowOverlaps: another window is in the way.
     """

@@ -1,1 +1,1 @@
-"""Airflow's shape of the core; thin."""
+"""Airflow sensors. They call the use cases in ``pipeline/``."""

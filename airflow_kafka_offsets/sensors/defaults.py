@@ -1,4 +1,4 @@
-"""What a sensor does where its author says nothing: it waits deferred, for ten minutes.
+"""A sensor's defaults: it waits deferred, for ten minutes.
 
 Airflow's own defaults are a worker's slot and seven days: that is what a typing mistake in a topic's name then costs.
 What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as elsewhere. A

@@ -1,4 +1,4 @@
-"""What is wrong with a sensor's parameters when its DAG is parsed, before there is a run to wait for.
+"""Checks a sensor's parameters when its DAG is parsed, before there is a run to wait for.
 
 What a template still decides is left to the run: it has its default meanwhile, and no problem that names it is told.
 """

@@ -1,4 +1,4 @@
-"""What the sensors have in common: look once, then wait in a worker or in the triggerer; errors and when to give up.
+"""The base of the sensors: look once, then wait in a worker or in the triggerer; errors and the timeout.
 
 Airflow's base class waits in a worker only. What it does there with errors and a timeout (``soft_fail``,
 ``never_fail``, ``silent_fail``) is done here around a deferral too, so that a sensor fails alike wherever it waits.
@@ -115,7 +115,7 @@ class WaitingSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=False)
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Called with what the trigger found, why it cannot go on, what is missing still, or that this has to look."""
+        """Called with the trigger's event: what it found, an error, what is missing, or that this has to look again."""
         with self._failing_as_while_poking():
             if "timeout" in event:
                 raise self._timed_out(event["timeout"])
@@ -129,7 +129,7 @@ class WaitingSensor(BaseSensorOperator):
                 raise AirflowFailException(str(error)) from None
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """As of every sensor, and with what it means that the trigger itself has not ended the wait."""
+        """As ``BaseSensorOperator``; also if the scheduler, not the trigger, ended the wait."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except AirflowSensorTimeout as error:

@@ -57,7 +57,7 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
 
 
 def keep_secrets_out_of_the_log(spark: SparkSession | None = None) -> None:
-    """Keep at INFO who at DEBUG writes secrets down: Py4J in Python; Spark's Kafka and JDBC sources in the driver.
+    """Keep loggers at INFO that write secrets at DEBUG: Py4J in Python; Spark's Kafka and JDBC sources in the driver.
 
     Py4J writes all that goes between Python and Java: settings, options. ``org.apache.spark.sql.kafka010`` hides the
     password of a JAAS line, and neither a client's secret nor a key; the JDBC source hides nothing.

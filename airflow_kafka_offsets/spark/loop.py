@@ -74,7 +74,7 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
 
 
 def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None:
-    """Refuse an output, where the sink can tell what it holds, that has batches which nobody knows.
+    """Refuse an output that holds batches which the log does not know, if the sink can tell what it holds.
 
     What a lost log had written and not committed would stay beside its re-read.
 

@@ -1,4 +1,4 @@
-"""What was written, counted in Spark and put on record: one row a partition comes to the driver, and nothing else.
+"""Counts in Spark what was written, and puts it on record. One row for each partition comes to the driver, no more.
 
 Count, first and last offset are not enough: a join that doubles one record and drops another passes all three. So the
 different offsets are counted too, as the bits of a long, 64 at a time, in the same aggregation: a range without gaps is

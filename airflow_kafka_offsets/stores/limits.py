@@ -1,6 +1,6 @@
-"""What a work store can do to its readers, whatever somebody has put there: nothing beyond its folder and these sizes.
+"""Limits for what is read from a work store, whatever somebody has put there: its own folder, and these sizes.
 
-Whoever writes is held to the same, so that nothing is put on record that nobody could read.
+They hold for writers too, so that nothing is put on record that nobody could read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose an output is: ``outputs/<path>/<k>.json``, a claim by a pipeline and a kind of its batches, or its release.
+"""Owners of outputs: ``outputs/<path>/<k>.json``, a claim by a pipeline and a kind of its batches, or its release.
 
 The log of a pipeline, its windows by time and its windows by offsets never share an output: a record could be there
 under two keys.
@@ -47,7 +47,7 @@ def claim_output(store: Store, output: str, pipeline: str, kind: Kind) -> None:
 
 
 def owner_of(store: Store, output: str) -> Owner | None:
-    """Who has the output; ``None`` where nobody has."""
+    """The owner of the output; ``None`` if there is none."""
     owner = _newest(store, output)[1]
     return owner if owner is not None and owner.pipeline is not None else None
 

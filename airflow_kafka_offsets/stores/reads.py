@@ -1,4 +1,4 @@
-"""What the work store keeps of a batch's reads: each split's attempts, and their reports.
+"""A batch's reads in the work store: each split's attempts, and their reports.
 
 ``<split>-<n>-<random>.begun.json`` before a split is read, ``….report.json`` at the end, beside the entries of the
 batch's log: so one listing shows the current plan and every attempt. An attempt takes the number above the highest that

@@ -1,4 +1,4 @@
-"""What a work store has to do: four verbs on names. Nothing else is asked of it.
+"""The four verbs of a work store. Nothing else is asked of it.
 
 One mechanism carries everything: a name is created once and never changed. So of two writers of one name exactly one
 wins, whatever runs twice, wherever.

@@ -1,1 +1,1 @@
-"""Airflow's shape of the core; thin."""
+"""Airflow triggers: the waits of deferred sensors and of asset watchers."""

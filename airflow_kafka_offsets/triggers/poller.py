@@ -45,7 +45,7 @@ CLIENT_AGE_S = 600.0  # a new client reads certificates and tokens anew
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the settings of the cluster that it is for, with secrets.
+    """A question, and the settings of its cluster, with secrets.
 
     :ivar question: how far is a pipeline behind, or what is there of a subscription.
     """
@@ -87,7 +87,7 @@ class Poller:
         return answer
 
     async def discover(self, prepare: Callable[[], Asked]) -> ClusterDescription:
-        """The same of a subscription."""
+        """As :meth:`lag`, for a subscription: what there is of it."""
         answer = await self._ask(prepare)
         assert isinstance(answer, ClusterDescription)
         return answer

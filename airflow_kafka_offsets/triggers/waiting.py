@@ -22,7 +22,7 @@ from airflow_kafka_offsets.triggers.threads import in_thread
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """What a look has not found, in words: ``topic orders does not exist``."""
+    """What is still missing, in words: ``topic orders does not exist``."""
 
     missing: str
 
@@ -61,7 +61,7 @@ class WaitingTrigger(BaseTrigger):
 
     @property
     def pace(self) -> dict[str, Any]:
-        """How it waits, as keyword arguments: a trigger is stored as such."""
+        """Interval and deadline as keyword arguments, as a trigger is stored."""
         return {name: getattr(self, name) for name in ("poke_interval", "until_ms", "silent_fail")}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

@@ -1,4 +1,4 @@
-"""How an ``AssetWatcher``'s trigger looks for ever, and remembers what it has told.
+"""The base of the ``AssetWatcher`` triggers: they look for ever, and remember what they have fired for.
 
 What was told is kept in the asset's state store, where Airflow gives one, and written at the next look and not before:
 by then Airflow has stored the event. So a triggerer that dies may tell something twice, and loses nothing.
@@ -83,7 +83,7 @@ class WatchingTrigger(BaseEventTrigger):
 
 
 def refuse_to_watch(kind: str, problems: Sequence[str]) -> None:
-    """Where there are any: so that a DAG with a wrong watcher is not imported.
+    """Raise if there are any, so that a DAG with a wrong watcher is not imported.
 
     :raises TypeError: with every problem. It is the one kind of error that a triggerer survives, too.
     """

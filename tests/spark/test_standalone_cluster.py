@@ -2,10 +2,8 @@
 task's work? Never because it had finished once; always while it still runs this plan."""
 
 import json
-import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +14,9 @@ import pytest
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets, duplicated_or_missing
-from testbed.dag_runs import clear_tasks, continue_run, load_dag, retry_lost_tasks, run_dag
+from testbed.dag_runs import clear_tasks, continue_run, load_dag, retry_lost_tasks, run_and_lose_the_worker, run_dag
 from testbed.java import Java
-from testbed.leash import Leashed
 from testbed.spark_cluster import SparkCluster, cluster_conf, python_application
-from testbed.topics import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 DAGS = ROOT / "tests" / "airflow" / "dags" / "standalone.py"
@@ -176,13 +172,9 @@ def test_a_retry_attaches_to_the_driver_that_still_runs_this_plan(
     dag = load_dag(DAGS, "standalone_batch")
     pipeline.produce(100)
     pipeline.go.unlink()
-    command = [sys.executable, "-m", "testbed.dag_runs", str(DAGS), dag.dag_id, json.dumps(pipeline.conf)]
-    worker = Leashed.start(command, env=dict(os.environ), log=tmp_path / "worker.log", cwd=ROOT)
-    try:
-        wait_for("the driver runs, and Airflow knows it", lambda: running_and_known(pipeline), deadline_s=120)
-    finally:
-        worker.kill()
-    run_id = newest_run(dag.dag_id)
+    run_id = run_and_lose_the_worker(
+        DAGS, dag, lambda: running_and_known(pipeline), tmp_path / "worker.log", pipeline.conf
+    )
     assert retry_lost_tasks(dag, run_id) == ["orders.spark"]
 
     pipeline.go.touch()
@@ -203,11 +195,3 @@ def running_and_known(pipeline: Pipeline) -> bool:
     with create_session() as session:
         known = [row.value for row in session.query(TaskStateStoreModel) if row.key.startswith("spark_job_id:")]
     return [driver.state for driver in drivers] == ["RUNNING"] and any(drivers[0].id in value for value in known)
-
-
-def newest_run(dag_id: str) -> str:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        return max(DagRun.find(dag_id=dag_id, session=session), key=lambda run: run.id).run_id

@@ -9,37 +9,15 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from testbed.dag_runs import clear_tasks, continue_run, load_dag, retry_lost_tasks, run_dag
-
-
-def newest_run(dag_id: str) -> str:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        return max(DagRun.find(dag_id=dag_id, session=session), key=lambda run: run.id).run_id
-
-
-def lead_dataproc_to(endpoint: str) -> None:
-    """The hook's own clients speak gRPC to Google's addresses, which no setting changes: REST, to this one."""
-    from airflow.providers.google.cloud.hooks.dataproc import DataprocHook
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud.dataproc_v1 import JobControllerClient
-    from google.cloud.dataproc_v1.services.job_controller.transports import JobControllerRestTransport
-
-    def client(self: Any, region: str | None = None) -> JobControllerClient:
-        host = endpoint.removeprefix("http://")
-        transport = JobControllerRestTransport(host=host, credentials=AnonymousCredentials(), url_scheme="http")
-        return JobControllerClient(transport=transport)
-
-    DataprocHook.get_job_client = client
+from testbed.dag_runs import clear_tasks, continue_run, load_dag, newest_run, retry_lost_tasks, run_dag
 
 
 def main(file: Path, dag_id: str, *orders: str) -> None:
     if "DATAPROC_ENDPOINT" in os.environ:
-        lead_dataproc_to(os.environ["DATAPROC_ENDPOINT"])
+        from tests.submitting import dataproc
+
+        dataproc.lead_to(os.environ["DATAPROC_ENDPOINT"])
     dag = load_dag(file, dag_id)
     ended = []
     if "retry-lost" in orders:

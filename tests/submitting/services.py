@@ -1,7 +1,8 @@
 """The APIs of the services that cannot be had here, as far as Airflow's operators ask for them.
 
 Paths, fields and states are those of the services' public API references: EMR's and EMR Serverless' (AWS), Dataproc's
-`v1` (REST), Databricks' Jobs 2.2, and Kubernetes' with the Spark operator's `v1beta2`.
+`v1` (REST; `dataproc.py` puts gRPC in front of it), Databricks' Jobs 2.2, and Kubernetes' with the Spark operator's
+`v1beta2`.
 """
 
 from __future__ import annotations

@@ -44,16 +44,18 @@ def kubernetes(service: SparkService) -> dict[str, str]:
 
 
 AS_PRINTED: dict[str, str] = {}
-DEFERRED = {r'namespace="spark"': 'namespace="spark", deferrable=True, poll_interval=1'}
+DEFERRED_POD = {r'namespace="spark"': 'namespace="spark", deferrable=True, poll_interval=1'}
+DEFERRED_JOB = {r'region="europe-west1"': 'region="europe-west1", deferrable=True, polling_interval_seconds=1'}
 SERVICES = [
     ("EMR", Emr, aws, AS_PRINTED),
     ("EMR Serverless", EmrServerless, aws, AS_PRINTED),
     ("Dataproc", Dataproc, google, AS_PRINTED),
+    ("Dataproc", Dataproc, google, DEFERRED_JOB),
     ("Databricks", Databricks, databricks, AS_PRINTED),
     ("Kubernetes", Kubernetes, kubernetes, AS_PRINTED),
-    ("Kubernetes", Kubernetes, kubernetes, DEFERRED),
+    ("Kubernetes", Kubernetes, kubernetes, DEFERRED_POD),
 ]
-IDS = [title + ", deferred" * (more is DEFERRED) for title, *_, more in SERVICES]
+IDS = [title + ", deferred" * bool(more) for title, *_, more in SERVICES]
 
 
 @pytest.mark.parametrize(("title", "kind", "connection", "more"), SERVICES, ids=IDS)

@@ -28,7 +28,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who writes into a log: a task instance, or a person (no run), of an Airflow.
+    """Who writes into a log: a task instance of an Airflow, or a person (then there is no run).
 
     :ivar instance: ``None`` for a person at a terminal without Airflow.
     """
@@ -58,7 +58,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Somebody goes to work on the batch.
+    """A run, or a person, starts to work on the batch.
 
     :ivar attempts: of each split the highest attempt so far, where a committed batch is done again: newer ones count.
     """
@@ -111,7 +111,7 @@ class BatchLog:
 
     @property
     def holder(self) -> Actor:
-        """Who goes to work on it, by the last plan or ``taken``."""
+        """Who holds the batch: the writer of the last plan or ``taken``."""
         taken = [entry.by for entry in self.later if isinstance(entry, Taken)]
         return taken[-1] if taken else self.planned.by
 
@@ -137,7 +137,7 @@ class BatchLog:
 
 @dataclass(frozen=True, slots=True)
 class PlanNext:
-    """There is nothing unfinished: plan what comes next."""
+    """No batch is unfinished: plan the next one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The mark: what this package writes beside an offset in the group, and what the group tells by it.
+"""The mark: the commit metadata that this package writes beside each offset of the group.
 
 ``{"by": "airflow-kafka-offsets", "pipeline", "instance", "batch"}``: which pipeline, of which Airflow, and up to which
 batch. Anything may stand there that others wrote, so types are checked, and what is not exactly this is somebody's.
@@ -40,7 +40,7 @@ class Mark:
 
     @classmethod
     def of(cls, committed: CommittedOffset) -> Mark | None:
-        """The mark of this package; ``None`` for everybody else's metadata."""
+        """The mark in this metadata; ``None`` for metadata of another writer."""
         if len(committed.metadata) > METADATA_LIMIT_BYTES:
             return None
         try:
@@ -68,7 +68,7 @@ Held = Mapping[TopicPartition, CommittedOffset]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who writes marks: a pipeline of an Airflow."""
+    """A writer of marks: one pipeline of one Airflow."""
 
     pipeline: str
     instance: str
@@ -86,14 +86,14 @@ class Signature:
         return {tp: mark for tp, mark in marks.items() if mark is not None and mark.pipeline == self.pipeline}
 
     def unsigned(self, held: Held) -> Held:
-        """What does not carry a mark of just this pipeline and Airflow."""
+        """The offsets without a mark of this pipeline and this Airflow."""
         own = self.own(held)
         return {tp: c for tp, c in held.items() if tp not in own or own[tp].instance != self.instance}
 
     def foreign(
         self, held: Held, position: Position | None, recorded: Mapping[TopicPartition, int | None] | None = None
     ) -> Held:
-        """What is somebody's: not marked by this pipeline, and not equal to its position (docs/log.md, rule 5).
+        """Offsets of somebody else: not marked by this pipeline, and not at its position (docs/log.md, rule 5).
 
         :param recorded: what an unfinished plan has recorded of the group, and may not have signed yet.
         """

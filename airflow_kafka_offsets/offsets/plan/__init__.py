@@ -1,1 +1,1 @@
-"""Request + what the cluster said + where the pipeline stands → the ranges of a batch, each with its reason."""
+"""Request + the cluster's answers + the pipeline's position → the ranges of a batch, each with its reason."""

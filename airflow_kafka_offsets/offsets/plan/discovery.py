@@ -1,4 +1,4 @@
-"""What a subscription finds, against what was asked for and against what was there before.
+"""Compares the topics that a subscription finds with those that were asked for, and with those found before.
 
 A sensor waits while something is missing; a plan refuses where a topic that the pipeline has read is gone.
 """

@@ -35,7 +35,7 @@ class ToLatest:
 
 @dataclass(frozen=True, slots=True)
 class ToCurrent:
-    """Where it is, brought into the log."""
+    """The present position, moved into the log if it is outside."""
 
     def __str__(self) -> str:
         return "to current"
@@ -53,7 +53,7 @@ class ToTime:
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """So many offsets on, or back."""
+    """Forward by so many offsets, or back if negative."""
 
     offsets: int
 

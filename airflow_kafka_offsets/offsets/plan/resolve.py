@@ -1,4 +1,4 @@
-"""Request + what the cluster said → one start and one end for every partition, each with its reason.
+"""Request + the cluster's answers → one start and one end for every partition, each with its reason.
 
 A start offset goes the way that it goes in Kafka's own consumer (SubscriptionState): it is *known* (given, committed,
 kept) or it needs a *reset*; a known one is *validated* against the log before it counts. Each partition is decided by
@@ -47,7 +47,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that the resolver may look at.
+    """The resolver's whole input besides the request.
 
     :ivar committed: of the group; a partition without a commit is absent. ``None``: the group was not asked.
     :ivar positions: ``None``: the startup mode decides; else where each partition that has a position goes on, and

@@ -1,4 +1,4 @@
-"""A plan, and the move of a group, as a person reads them in a log: a table of ten rows, and one sentence.
+"""Plans and group moves for the task log: a table of ten rows, and one sentence.
 
 A plan of 10,000 partitions is ten lines and a summary. The largest come first: they are what a run's time goes into.
 What is lost or skipped is never left to the table alone: the sentence has all of it, with the reasons.

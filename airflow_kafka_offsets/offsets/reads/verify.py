@@ -36,7 +36,7 @@ Proof = Literal["rows", "scan"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionRead:
-    """Of one partition: how many rows were written, of how many offsets, and the first and the last of these."""
+    """One partition's report: how many rows were written, of how many offsets, and the first and last offset."""
 
     row_count: int
     offset_count: int

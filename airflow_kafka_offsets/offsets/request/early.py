@@ -1,4 +1,4 @@
-"""What is wrong with a request before there is a run: found when a DAG is parsed, not after Spark has written.
+"""Checks a request when its DAG is parsed, so that mistakes are found before a run, not after Spark has written.
 
 The request is read as a run would read it, with what only a run can know assumed at its best: an interval that has a
 length, a group that the connection names, a time at which nothing lies in the future. A parameter that a template still

@@ -50,7 +50,7 @@ MOST_SPLITS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """When and for what a request is made; a run of Airflow gives it, or nobody does.
+    """The time and the run that a request is made for. It comes from the Airflow run, if there is one.
 
     :ivar now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
     :ivar interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
@@ -199,7 +199,7 @@ _END = "end (bounded_timestamp in kafka_spark_batch)"  # who writes a task group
 
 @dataclass(frozen=True, slots=True)
 class WindowEnd:
-    """Until when records of a window are waited for, and of which partitions."""
+    """A window's end, and the partitions to wait for."""
 
     scope: Scope
     until: UntilTimestamp

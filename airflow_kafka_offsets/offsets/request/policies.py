@@ -1,4 +1,4 @@
-"""What a run does where the cluster, the group and the log leave a choice, and what a person orders for one run."""
+"""Policies: what a run does where there is a choice. Words: what a person orders for one run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """One answer for each choice.
+    """The chosen answer for each policy.
 
     :ivar auto_offset_reset: ``None``: nobody has said what a partition without a commit means (A1).
     :ivar commit_mode: ``checkpoint-only``: the group is neither looked at nor written (Flink's DISABLED).

@@ -1,4 +1,4 @@
-"""What a question is about: topics, group, isolation level and pipeline. Sensors, lag and plans share it."""
+"""The scope of a question: topics, group, isolation level and pipeline. Sensors, lag and plans share it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Subscription = TopicList | TopicPattern | PartitionSet
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a question is about.
+    """The scope of a question.
 
     :ivar group_id: the consumer group; ``None`` where none is given.
     :ivar checkpoint_id: the pipeline, whose position is kept under this name; ``None``: it has none.
@@ -135,14 +135,14 @@ def _name(value: str | None, if_empty: str) -> str | None:
 
 
 def plain_text(value: str) -> str:
-    """:raises ValueError: it has what no text in UTF-8 has: no log, no store and no Kafka client takes it."""
+    """:raises ValueError: it cannot be written as UTF-8, so no log, no store and no Kafka client takes it."""
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError(f"is {value!r}, which is no text in UTF-8")
     return value
 
 
 def one_of(value: Any, allowed: tuple[Any, ...]) -> Any:
-    """:raises ValueError: it is none of them."""
+    """:raises ValueError: the value is not one of the allowed ones."""
     if value not in allowed:
         raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
     return value

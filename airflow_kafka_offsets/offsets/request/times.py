@@ -1,4 +1,4 @@
-"""What people write for a moment in time → milliseconds since the epoch, UTC.
+"""Parses the ways in which people write a time → milliseconds since the epoch, UTC.
 
 Kafka's record timestamps are milliseconds; a value in seconds is a day in January 1970, from which everything is read
 (FLINK-28454). Such a value is legal, so it is only warned of (:func:`looks_like_seconds`).

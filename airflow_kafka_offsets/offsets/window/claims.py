@@ -1,4 +1,4 @@
-"""What a window claims, how it is named, and when two windows are about the same records.
+"""A window's name, what it claims, and when two windows overlap.
 
 A window by time claims its stretch of time, a window by offsets its ranges: half-open, so that neighbours never touch.
 A window's name says its bounds, so the same window is the same batch whoever plans it. Two windows that overlap find
@@ -126,7 +126,7 @@ Claim = TimeClaim | OffsetClaim
 
 
 def claim_of(plan: OffsetPlan) -> Claim:
-    """What a window plan claims, by what was asked for: also where nothing was found."""
+    """What a window's plan claims: the bounds that were asked for, also if no record was found."""
     if plan.startup_mode == FromTimestamp.name and plan.window_bounds is not None:
         by_topic = tuple((topic, *bounds) for topic, bounds in sorted((plan.window_bounds_by_topic or {}).items()))
         return TimeClaim(*plan.window_bounds, by_topic)

@@ -32,7 +32,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What one look at the cluster says of a partition.
+    """What one look at the cluster shows of a partition.
 
     :ivar newest_ms: the newest timestamp, also of a record that was deleted since; ``None`` where there never was one,
         or where it is not decided yet.
@@ -51,7 +51,7 @@ def arrived_by(
     snapshots: Mapping[TopicPartition, PartitionSnapshot],
     end_times: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Arrived]:
-    """What has arrived, from what a plan has asked anyway.
+    """What has arrived, by the answers that a plan has asked for anyway.
 
     A record past the end counts only up to the end that the plan knows: what was written between the two look-ups is
     not in its range.
@@ -71,7 +71,7 @@ def arrived_by(
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """The verdict on a window, and what it was made from.
+    """Whether a window is complete, and why.
 
     :ivar waiting: the partitions that are waited for, sorted, each with the reason.
     :ivar idle: those that are not waited for because nothing comes.

@@ -1,4 +1,4 @@
-"""What came too late for the window before: offsets that lie between two adjacent windows, and are read by neither.
+"""Late records: offsets between two adjacent windows that neither of them reads.
 
 For one state of the log adjacent windows join. But the window before was planned earlier: where it found no record at
 or past the boundary, it ended with the log; records before the boundary that came after that, and in front of the first

@@ -1,4 +1,4 @@
-"""What a window would read, told from where its two ends lie in the logs, and what retention has taken of it.
+"""Estimates what a window would read, by where its two ends lie in the logs, and what retention has deleted of it.
 
 Retention leaves no trace of what it took, only a log start above 0. What can be told of a partition's window then:
 

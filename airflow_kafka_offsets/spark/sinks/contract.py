@@ -1,4 +1,4 @@
-"""What a sink promises, and what all of them need to keep it.
+"""The contract of a sink, and what all sinks need to keep it.
 
 A batch is written by its splits, each by a Spark driver of its own, and any of them may be done again: by a retry, by
 another run, by a driver that was given up and wakes up late. So after ``sink(records, batch)`` the rows of that batch
