@@ -68,6 +68,11 @@ class Pipeline:
         )
         self.produced += count
 
+    def driver_logs(self) -> str:
+        """What its drivers have printed, for a message."""
+        drivers = self.cluster.drivers()[self.drivers_before :]
+        return "\n".join(self.cluster.driver_log(driver.id)[-6000:] for driver in drivers)
+
     def driver_states(self) -> list[str]:
         """Of each driver that the master lists since the test began."""
         return [driver.state for driver in self.cluster.drivers()[self.drivers_before :]]
@@ -106,7 +111,7 @@ def test_the_page_s_dag_runs_and_is_cleared(airflow: Path, pipeline: Pipeline) -
     dag = load_dag(file, "orders_on_standalone")
     pipeline.produce(100)
     first = run_dag(dag)
-    assert first.state == "success"
+    assert first.state == "success", pipeline.driver_logs()
     assert pipeline.missing_and_duplicated() == (0, 0)
     clear_tasks(dag, first.run_id, "orders.spark")
     assert continue_run(dag, first.run_id).state == "success"
