@@ -6,12 +6,14 @@ Standalone clusters are in tests/spark/test_standalone_cluster.py.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -153,7 +155,8 @@ def connect(
     for name, value in s3_server().environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__WORK_STORE", f"s3://{BUCKET}/{orders.folder.name}")
-    with SparkConnectServer(java, spark_jars) as server:
+    # The client sets SPARK_CONNECT_MODE_ENABLED for its process, in which the next tests run.
+    with SparkConnectServer(java, spark_jars) as server, mock.patch.dict(os.environ):
         yield orders.code("Spark Connect", {r"sc://spark-connect:15002": server.remote})
 
 
