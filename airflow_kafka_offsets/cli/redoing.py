@@ -63,7 +63,7 @@ def _page(pipeline: PipelineLog, found: Redo, servers: str | None, dry_run: bool
         for split in found.splits
     ]
     arguments = {} if dry_run or not found.records.there else found.arguments(servers)
-    clear, again = _clear(found), found.batch.log.redone
+    clear, again = _clear(found) if found.records.there else None, found.batch.log.redone
     facts = {
         "checkpoint_id": pipeline.checkpoint_id,
         **facts_of(found.batch),

@@ -139,10 +139,9 @@ class CommitOffsetsOperator(BaseOperator):
     def _commit(self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor) -> tuple[CommitOutcome, int | None]:
         """What was committed, and how much is left in Kafka, as far as that is known."""
         self.log.info(
-            "Pipeline %s, %s, plan %s, work store %s",
+            "Pipeline %s, %s, work store %s",
             pipeline.checkpoint_id,
-            plan["stored_as"] or "nothing to do",
-            plan["plan_id"],
+            f"{plan['stored_as']}, plan {plan['plan_id']}" if plan["stored_as"] else "nothing to do",
             pipeline.store.uri,
         )
         handed = Handed(plan["stored_as"], plan["plan_id"])
