@@ -7,7 +7,9 @@ Only the first two prove each offset once, whatever was retried, attempted twice
 - bitmaps: the same with Spark's bitmap_construct_agg, which sorts all rows
 - count, first, last: a join that doubles one record and drops another passes
 - footers: the same, and of Parquet and ORC only
-- observe: what is handed to the writer, in the write itself, of all partitions together; not what is in the output
+- the sink's metrics: how many rows the last write counted of itself, as Spark's UI shows it
+- observe, an accumulator: what is handed to the writer, in the write itself; not what is in the output. Spark adds to an
+  accumulator in Python again for each task that it runs a second time
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import os
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from testbed.java import find_java
 from testbed.spark import spark_conf, spark_env
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS, ROUNDS = 100, 3
@@ -60,6 +63,19 @@ def ways(spark: SparkSession, folder: Path, rows: int) -> dict[str, Callable[[],
     def footers() -> int:
         return sum(parquet.read_metadata(path).num_rows for path in Path(output).glob("*.parquet"))
 
+    def metrics() -> str:
+        store = spark._jsparkSession.sharedState().statusStore()
+        found = str(store.executionMetrics(store.executionsList().last().executionId()))
+        assert f"{rows:,}" in found
+        return found
+
+    counter = spark.sparkContext.accumulator(0)
+
+    def counting(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        for batch in batches:
+            counter.add(batch.num_rows)
+            yield batch
+
     def write(frame: DataFrame) -> None:
         frame.write.mode("overwrite").parquet(str(folder / "again"))
 
@@ -74,6 +90,8 @@ def ways(spark: SparkSession, folder: Path, rows: int) -> dict[str, Callable[[],
         "write with observe": lambda: write(
             made.observe(Observation(), f.count("*").alias("n"), f.bit_xor(f.xxhash64(*read.columns[:3])).alias("h"))
         ),
+        "write with an accumulator": lambda: write(made.mapInArrow(counting, made.schema)),
+        "the sink's metrics": metrics,
     }
 
 

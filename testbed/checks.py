@@ -3,6 +3,7 @@
 An output is a folder, or `s3a://…` on the server that the environment names.
 """
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ Place = Path | str
 
 def names_below(place: Place) -> tuple[Any, list[str]]:
     """The file system, and the path of every file below `place`, sorted."""
-    system, root = fsspec.core.url_to_fs(str(place))
+    server = os.environ.get("AWS_ENDPOINT_URL")
+    # fsspec keeps a file system for the next one that is opened alike, which may be for another server by then.
+    alike = {"endpoint_url": server} if server and str(place).startswith("s3") else {}
+    system, root = fsspec.core.url_to_fs(str(place), **alike)
     system.invalidate_cache()
     return system, sorted(system.find(root))
 
