@@ -8,8 +8,8 @@ Only the first two prove each offset once, whatever was retried, attempted twice
 - count, first, last: a join that doubles one record and drops another passes
 - footers: the same, and of Parquet and ORC only
 - the sink's metrics: how many rows the last write counted of itself, as Spark's UI shows it
-- observe, an accumulator: what is handed to the writer, in the write itself; not what is in the output. Spark adds to an
-  accumulator in Python again for each task that it runs a second time
+- observe, an accumulator: what is handed to the writer, in the write itself; not what is in the output. An accumulator
+  also counts what a task wrote that is run a second time
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from airflow_kafka_offsets.spark.report import _count_by_partition
 from benchmarks.measured import say, title
-from benchmarks.read import jvm_of, processor_s
 from testbed.java import find_java
 from testbed.spark import spark_conf, spark_env
 
@@ -95,6 +96,12 @@ def ways(spark: SparkSession, folder: Path, rows: int) -> dict[str, Callable[[],
     }
 
 
+def used_s() -> float:
+    """Processor seconds of this process and all that it has started: Spark's JVM, and Spark's workers in Python."""
+    own = psutil.Process()
+    return sum(sum(process.cpu_times()[:4]) for process in (own, *own.children(recursive=True)))
+
+
 def measure(rows: int = 10_000_000) -> dict[str, float]:
     """Median processor seconds of each way; one round before those that count."""
     os.environ.update(spark_env(find_java(say)))
@@ -105,11 +112,10 @@ def measure(rows: int = 10_000_000) -> dict[str, float]:
     folder = Path(tempfile.mkdtemp(prefix="bench-report-"))
     try:
         seconds: dict[str, list[float]] = {}
-        pid = int(jvm_of(spark).java.lang.ProcessHandle.current().pid())
         for name, way in list(ways(spark, folder, rows).items()) * (ROUNDS + 1):
-            before = processor_s(pid) + processor_s(os.getpid())
+            before = used_s()
             way()
-            seconds.setdefault(name, []).append(processor_s(pid) + processor_s(os.getpid()) - before)
+            seconds.setdefault(name, []).append(used_s() - before)
         return {name: statistics.median(found[1:]) for name, found in seconds.items()}
     finally:
         spark.stop()
