@@ -21,9 +21,9 @@ Place = Path | str
 def names_below(place: Place) -> tuple[Any, list[str]]:
     """The file system, and the path of every file below `place`, sorted."""
     server = os.environ.get("AWS_ENDPOINT_URL")
-    # fsspec keeps a file system for the next one that is opened alike, which may be for another server by then.
-    alike = {"endpoint_url": server} if server and str(place).startswith("s3") else {}
-    system, root = fsspec.core.url_to_fs(str(place), **alike)
+    # fsspec gives the same file system for the same arguments, even if the environment names another server by now.
+    address = {"endpoint_url": server} if server and str(place).startswith("s3") else {}
+    system, root = fsspec.core.url_to_fs(str(place), **address)
     system.invalidate_cache()
     return system, sorted(system.find(root))
 
