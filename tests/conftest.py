@@ -21,6 +21,7 @@ from testbed.cache import Say
 from testbed.java import Java, find_java
 from testbed.kafka_proxy import KafkaProxy
 from testbed.ports import free_ports
+from testbed.postgres import Postgres
 from testbed.spark import spark_conf, spark_env
 
 pytest_plugins = ["tests.airflow.fixtures"]
@@ -90,6 +91,12 @@ def spark_environment(java: Java) -> dict[str, str]:
 def spark_settings(spark_jars: list[Path]) -> dict[str, str]:
     """`spark.*` settings of a local Spark that reads Kafka."""
     return spark_conf(spark_jars)
+
+
+@pytest.fixture(scope="session")
+def postgres(java: Java, say: Say) -> Iterator[Postgres]:
+    with Postgres(java, say) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

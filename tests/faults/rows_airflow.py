@@ -1,9 +1,8 @@
 """What Airflow does to a run, and what is done to Airflow: killed workers, clears, late tries, an old database."""
 
 import signal
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import psutil
@@ -601,21 +600,12 @@ def three_days_again(s: Scene) -> str:
 def older_database(s: Scene) -> str:
     s.produce()
     s.run()
-    database, backup = s.airflow.home / "airflow.db", s.folder / "airflow.db"
-    with closing(sqlite3.connect(database)) as now, closing(sqlite3.connect(backup)) as copy:
-        now.backup(copy)
+    postgres, database, backup = s.ground.postgres, s.airflow.database, s.ground.postgres.new_database()
+    s.airflow.change_while_down(lambda: postgres.copy_database(database, backup))
     s.produce(50)
     forgotten = s.run()
     before = s.rows()
-    parts = ("triggerer", "dag-processor", "scheduler", "api-server")
-    for part in parts:
-        s.airflow.kill_part(part)
-    for file in s.airflow.home.glob("airflow.db-*"):
-        file.unlink()
-    backup.rename(database)
-    for part in reversed(parts):
-        s.airflow.start_part(part)
-    s.airflow.wait_until_healthy()
+    s.airflow.change_while_down(lambda: postgres.copy_database(backup, database))
     if forgotten.run_id in s.airflow.runs(forgotten.dag_id):
         raise NotFired("Airflow still knows the run")
     s.runs.pop()

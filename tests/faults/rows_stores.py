@@ -261,7 +261,7 @@ def two_airflows(s: Scene) -> str:
     s.produce()
     s.run("fault_batch_once")
     s.produce(50)
-    with another_airflow(s.folder / "airflow", s.ground.environment) as other:
+    with another_airflow(s.folder / "airflow", s.ground.postgres, s.ground.environment) as other:
         run = s.start("fault_batch_once", airflow=other)
         s.refused(run, "resolve", "AnotherAirflow", "a work store and a group_id of its own", "take-over")
         s.run("fault_batch_once", airflow=other, orders={"on_another_airflow": "take-over"})

@@ -31,6 +31,7 @@ from testbed.http_proxy import HttpProxy
 from testbed.java import Java
 from testbed.kafka_proxy import Deed, KafkaProxy, Moment, NotFired, Rule
 from testbed.ports import free_ports
+from testbed.postgres import Postgres
 from testbed.raw_offsets import RawOffsets
 from testbed.s3_server import KEY, SECRET, S3Server
 from testbed.spark import s3a_conf, spark_conf, spark_env
@@ -84,11 +85,12 @@ class Ground:
     proxy: KafkaProxy
     s3: HttpProxy
     airflow: StandaloneAirflow
+    postgres: Postgres
     environment: Mapping[str, str]
 
 
 @contextmanager
-def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
+def ground(folder: Path, java: Java, postgres: Postgres, say: Say = silent) -> Iterator[Ground]:
     """A broker and an S3 server, each behind a proxy, and an Airflow that knows the proxies only. Half a minute."""
     port = free_ports(1)[0]
     with (
@@ -113,14 +115,15 @@ def ground(folder: Path, java: Java, say: Say = silent) -> Iterator[Ground]:
             **airflow_home.spark_defaults(folder / "spark", conf),
             "FAULTS_TODAY": datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat(),
         }
-        with another_airflow(folder / "airflow", environment) as airflow:
-            yield Ground(folder, broker, proxy, s3, airflow, environment)
+        with another_airflow(folder / "airflow", postgres, environment) as airflow:
+            yield Ground(folder, broker, proxy, s3, airflow, postgres, environment)
 
 
 @contextmanager
-def another_airflow(home: Path, environment: Mapping[str, str]) -> Iterator[StandaloneAirflow]:
+def another_airflow(home: Path, postgres: Postgres, environment: Mapping[str, str]) -> Iterator[StandaloneAirflow]:
     """An Airflow with the rows' DAGs, and a metadata database of its own."""
-    with StandaloneAirflow(home, [HERE / "dags"], environment, triggerer=True) as airflow:
+    database = postgres.new_database()
+    with StandaloneAirflow(home, [HERE / "dags"], database, environment, triggerer=True) as airflow:
         airflow.wait_for_dag("fault_batch")
         yield airflow
 

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.cache import Say
 from testbed.java import Java
+from testbed.postgres import Postgres
 from tests.faults.document import DOCUMENT, document, names_shown
 from tests.faults.matrix import MATRIX
 from tests.faults.rows import Played, Row, play
@@ -18,8 +19,10 @@ from tests.faults.scene import Ground, ground
 
 
 @pytest.fixture(scope="session")
-def shared_ground(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    with ground(tmp_path_factory.mktemp("faults"), java, say) as made:
+def shared_ground(
+    java: Java, postgres: Postgres, say: Say, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    with ground(tmp_path_factory.mktemp("faults"), java, postgres, say) as made:
         yield made
 
 

@@ -36,22 +36,23 @@ def machines(
     java: Java,
     spark_jars: list[Path],
     s3a_jars: list[Path],
+    postgres: Postgres,
     say: Say,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("machines")
     with (
-        Postgres(java, say) as postgres,
         RedisServer(page.redis_options(), say) as redis,
         S3Server(say) as s3,
         SparkCluster(java, python_path=ROOT, workers=[Worker(user=user) for user in OTHER_USERS]) as spark,
     ):
         s3.create_bucket(BUCKET)
+        database = postgres.new_database()
         settings = page.settings(
             {
                 "http://airflow.example.com:8080": "the api-server that the testbed starts",
-                "postgresql+psycopg2://airflow:password@postgres.example.com:5432/airflow": postgres.sqlalchemy_url,
-                "postgresql://airflow:password@postgres.example.com:5432/airflow": postgres.sqlalchemy_url,
+                "postgresql+psycopg2://airflow:password@postgres.example.com:5432/airflow": database,
+                "postgresql://airflow:password@postgres.example.com:5432/airflow": database,
                 "redis.example.com:6379": f"127.0.0.1:{redis.port}",
                 "kafka.example.com:9092": broker.bootstrap_servers,
                 "spark://spark.example.com:7077": spark.client_master,
@@ -88,7 +89,12 @@ def machines(
         commands = page.airflow_commands()
         bare = ["celery", "worker", "--celery-hostname", "bare", "--concurrency", "1", "--queues", "bare"]
         airflow = CeleryAirflow(
-            folder / "airflow", [DAGS], environment, commands={**commands, "bare": bare}, own_settings={"bare": BARE}
+            folder / "airflow",
+            [DAGS],
+            database,
+            environment,
+            commands={**commands, "bare": bare},
+            own_settings={"bare": BARE},
         )
         with pytest.MonkeyPatch.context() as patch, airflow:
             for name, value in s3.environment.items():

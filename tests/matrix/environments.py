@@ -57,8 +57,8 @@ def build_wheel(folder: Path) -> Path:
 def airflow_python(row: Row, wheel: Path) -> Path:
     """The interpreter of the row's Airflow."""
     python = find_python(row.python)
-    command = [*UV, "pip", "compile", "pyproject.toml", "--python", python, "--exclude-newer", row.as_of]
-    command += ["--no-header", "--no-annotate", "--resolution", row.resolution]
+    command = [*UV, "pip", "compile", "pyproject.toml", "--group", "postgres", "--python", python]
+    command += ["--exclude-newer", row.as_of, "--no-header", "--no-annotate", "--resolution", row.resolution]
     constraint = f"apache-airflow=={row.airflow}" if row.airflow else ""
     given = subprocess.run(
         [*command, "--constraints", "/dev/stdin"],

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from testbed.cache import Say
 from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
 from testbed.jars import spark_jars
 from testbed.java import Java
+from testbed.postgres import Postgres
 from testbed.spark import spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
@@ -101,7 +101,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ground(
-    row: Row, wheel: Path, java: Java, say: Say, seen: Seen, tmp_path_factory: pytest.TempPathFactory
+    row: Row,
+    wheel: Path,
+    java: Java,
+    postgres: Postgres,
+    say: Say,
+    seen: Seen,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Site]:
     """The row's environments, and its Airflow and broker while they run."""
     say(f"{row.name}: environments …")
@@ -118,13 +124,11 @@ def ground(
             **spark_env(java, spark),
             **airflow_home.spark_defaults(folder / "spark", spark_conf(spark_jars(java, say, row.spark))),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-            # Else a busy machine sees "database is locked", and a backfill that is created in part.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow/airflow.db?timeout=60",
             "PYTHONPATH": "",  # the wheel's package, and not this checkout's
         }
         dags = shutil.copytree(DAGS, folder / "dags")  # of this row, whatever becomes of the checkout meanwhile
-        running = StandaloneAirflow(folder / "airflow", [dags], environment, triggerer=True, python=str(airflow))
-        with running:
+        home, database = folder / "airflow", postgres.new_database()
+        with StandaloneAirflow(home, [dags], database, environment, triggerer=True, python=str(airflow)) as running:
             for dag_id in ("batch", "windows", "by_hand", "lag", "watched"):
                 running.wait_for_dag(dag_id)
             yield Site(row, running, broker, watched)
@@ -133,7 +137,6 @@ def ground(
 
 @pytest.fixture
 def site(ground: Site, tmp_path: Path) -> Site:
-    ground.airflow.revive()
     ground.topic, ground.group, ground.output = unique_name("topic"), unique_name("group"), tmp_path / "output"
     return ground
 
@@ -170,11 +173,9 @@ def test_backfill(site: Site) -> None:
     site.broker.create_topic(site.topic, 2, {"retention.ms": "-1"})
     start_ms = int(BEGIN.timestamp() * 1000)
     site.produce(120, timestamp_ms=lambda n: start_ms + n * 60_000)
-    # One window each: on SQLite, Airflow makes the first run of a backfill and then finds its database locked.
-    for hour in (BEGIN, BEGIN + HOUR):
-        backfill = site.airflow.create_backfill("windows", hour, hour, dag_run_conf=site.conf, max_active_runs=1)
-        over = partial(site.airflow.backfill_is_over, backfill)
-        wait_for("the backfill is over", over, DEADLINE_S)
+    hours = (BEGIN, BEGIN + HOUR)
+    backfill = site.airflow.create_backfill("windows", *hours, dag_run_conf=site.conf, max_active_runs=1)
+    wait_for("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), DEADLINE_S)
 
     runs = {run: state for run, state in site.airflow.runs("windows").items() if run.startswith("backfill__")}
     assert list(runs.values()) == ["success"] * 2, [site.told("windows", run) for run in runs]

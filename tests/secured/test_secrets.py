@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ import httpx
 import pytest
 
 from testbed import airflow_home, jars
-from testbed.cache import Say
 from testbed.java import Java
-from testbed.postgres import PASSWORD, Postgres
+from testbed.postgres import PASSWORD, Postgres, tables_of
 from testbed.process_watch import ProcessWatch
 from testbed.s3_server import SECRET
 from testbed.secured_broker import SecuredBroker
@@ -59,12 +58,6 @@ UI = [
     "/api/v1/applications/{app}/stages?details=true",
     "/api/v1/applications/{app}/allexecutors",
 ]
-
-
-@pytest.fixture
-def postgres(java: Java, say: Say) -> Iterator[Postgres]:
-    with Postgres(java, say) as server:
-        yield server
 
 
 @pytest.fixture
@@ -119,7 +112,8 @@ def test_runs_leave_no_secret_anywhere(
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "DEBUG",
         "AIRFLOW__KAFKA_OFFSETS__WORK_STORE": f"s3://lake@{store}",
     }
-    with StandaloneAirflow(home, [ROOT / "tests/secured/dags"], environment) as airflow:
+    database = postgres.new_database()
+    with StandaloneAirflow(home, [ROOT / "tests/secured/dags"], database, environment) as airflow:
         s3 = json.loads(airflow_home.s3_connection("lake", s3_server().endpoint)["AIRFLOW_CONN_LAKE"])
         airflow.set_connection("lake", **s3)
         airflow.set_connection("spark_default", conn_type="spark", host="local[2]")
@@ -141,6 +135,7 @@ def test_runs_leave_no_secret_anywhere(
         said = airflow.task_log(DAG_ID, failed, "orders.spark", map_index=0)
     leaves = {
         "Airflow's home": _files(home),
+        "the metadata database": tables_of(database),
         "the event log": _files(tmp_path / "events"),
         "temporary files": _files(temporary),
         "the work store": _objects(store),
@@ -159,7 +154,7 @@ def _require_that_it_was_all_looked_at(
     assert "AKO-501 ClusterUnavailable: Spark cannot ask the Kafka cluster" in said
     assert "invalid credentials" in said
     home = leaves["Airflow's home"]
-    assert topic.encode() in home["airflow.db"] + home.get("airflow.db-wal", b"")
+    assert all(topic.encode() in leaves["the metadata database"][table] for table in ("dag_run", "xcom"))
     assert any(name.endswith(".log") and b"AdminClientConfig values" in text for name, text in home.items())
     assert any(name.endswith(".log") and b'"level":"debug"' in text for name, text in home.items())
     assert any(b"SparkListenerSQLExecutionStart" in text for text in leaves["the event log"].values())

@@ -19,6 +19,7 @@ from testbed import airflow_home
 from testbed.cache import Say
 from testbed.checks import committed_offsets, duplicated_or_missing
 from testbed.java import Java
+from testbed.postgres import Postgres
 from testbed.secured_broker import SecuredBroker
 from testbed.spark import s3a_conf, spark_conf
 from testbed.standalone import StandaloneAirflow
@@ -44,6 +45,7 @@ def test_after_a_soak_the_output_is_exact_and_nothing_has_grown(
     spark_jars: list[Path],
     s3a_jars: list[Path],
     spark_environment: Mapping[str, str],
+    postgres: Postgres,
     tmp_path: Path,
 ) -> None:
     server, over = s3_server(), tmp_path / "over"
@@ -74,7 +76,8 @@ def test_after_a_soak_the_output_is_exact_and_nothing_has_grown(
             environment[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(value)
         environment["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps({"conn_type": "spark", "host": "local[2]"})
         home = tmp_path / "airflow"
-        with StandaloneAirflow(home, [ROOT / "tests/soak/dags"], environment, triggerer=True) as airflow:
+        dags, database = [ROOT / "tests/soak/dags"], postgres.new_database()
+        with StandaloneAirflow(home, dags, database, environment, triggerer=True) as airflow:
             airflow.wait_for_dag(DAG_ID)
             faults, usage = Faults(airflow, kafka, server.pid, random.Random(SEED)), Usage()
             with Steady(kafka.plain.client_config, TOPIC, PARTITIONS, EACH) as steady:
@@ -102,8 +105,6 @@ def _soak(airflow: StandaloneAirflow, faults: Faults, usage: Usage, steady: Stea
     begun = time.monotonic()
     end, strike, sample, told = begun + 60 * MINUTES, begun + 60.0, begun, begun
     while (now := time.monotonic()) < end:
-        for part in airflow.revive():
-            _say(f"{part} had ended by itself and was started again")
         if now >= strike:
             _say(faults.strike())
             strike = time.monotonic() + faults.draw.uniform(*BETWEEN_S)
@@ -121,7 +122,6 @@ def _read_the_rest(airflow: StandaloneAirflow, is_all_committed: Callable[[], bo
     """Runs until all that there are have ended, and the last has read everything."""
     end, told = time.monotonic() + END_S, 0.0
     while True:
-        airflow.revive()
         states = airflow.runs(DAG_ID)
         if time.monotonic() >= told + 60:
             _say(f"the rest is read; runs {_counted(states)}")

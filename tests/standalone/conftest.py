@@ -9,6 +9,7 @@ import pytest
 
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
+from testbed.postgres import Postgres
 from testbed.standalone import StandaloneAirflow
 from tests.standalone.site import DAY, START, Site
 
@@ -18,7 +19,7 @@ SECRET = "hunter2-password"
 
 
 @pytest.fixture(scope="module")
-def site(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(broker: KafkaBroker, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("standalone")
     output = folder / "output"
     environment = {
@@ -28,6 +29,6 @@ def site(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
         "BY_TIME_DAY": DAY.isoformat(),
         "BY_TIME_OUTPUT": str(output),
     }
-    with StandaloneAirflow(folder / "airflow", [DAGS], environment, triggerer=True) as airflow:
+    with StandaloneAirflow(folder / "airflow", [DAGS], postgres.new_database(), environment, triggerer=True) as airflow:
         airflow.wait_for_dag("waits_in_the_triggerer")
         yield Site(airflow, broker, output, folder / "airflow" / "kafka_offsets")

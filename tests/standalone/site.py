@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +14,7 @@ from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog
 from airflow_kafka_offsets.stores.reads import attempt_numbers
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
+from testbed.postgres import rows_of as rows_of_database
 from testbed.standalone import StandaloneAirflow
 from tests.airflow.reader import rows_of
 
@@ -37,14 +35,6 @@ class Site:
     broker: KafkaBroker
     output: Path
     store: Path
-
-    def wait_for(self, what: str, is_so: Callable[[], bool], deadline_s: float) -> None:
-        """Asks twice a second: the scheduler that is waited for needs the processors itself."""
-        end = time.monotonic() + deadline_s
-        while not is_so():
-            assert time.monotonic() < end, f"after {deadline_s:.0f} s still not so: {what}"
-            time.sleep(0.5)
-            self.airflow.revive()
 
     def hours(self, count: int, first: datetime) -> str:
         """A topic with records in each of ``count`` hours from ``first``; a value names its hour and is unique."""
@@ -99,8 +89,7 @@ class Site:
         both = " union all ".join(
             f"select {columns} from {table} where dag_id = :dag" for table in ("task_instance", "task_instance_history")
         )
-        with sqlite3.connect(f"file:{self.airflow.home / 'airflow.db'}?mode=ro", uri=True, timeout=30) as database:
-            return sorted(database.execute(both, {"dag": dag_id}))
+        return sorted(rows_of_database(self.airflow.database, both, dag=dag_id))
 
     def trigger_log(self, dag_id: str, run_id: str, task_id: str) -> str:
         """What a task's trigger has logged."""

@@ -11,13 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.postgres import tables_of
 from tests.standalone.conftest import SECRET
 from tests.standalone.site import DAY, HOUR, LAST, PARTITIONS, RECORDS, START, Site, of_hour
-
-
-@pytest.fixture(autouse=True)
-def revived(site: Site) -> None:
-    site.airflow.revive()
 
 
 def test_a_schedule_of_several_intervals_reads_each_record_once_and_late_ones_in_the_next_run(site: Site) -> None:
@@ -31,7 +27,7 @@ def test_a_schedule_of_several_intervals_reads_each_record_once_and_late_ones_in
     def states() -> list[str]:
         return [state for _, state in sorted(site.airflow.runs(dag_id).items())]
 
-    site.wait_for("four runs have succeeded", lambda: states().count("success") >= 4, 240)
+    site.airflow.wait_until("four runs have succeeded", lambda: states().count("success") >= 4, 240)
     site.airflow.pause(dag_id)
     runs = sorted(site.airflow.runs(dag_id))[:4]
     assert [site.read(dag_id, topic, run_id) for run_id in runs] == [of_hour(START + n * HOUR) for n in range(4)]
@@ -49,7 +45,7 @@ def test_days_of_a_live_schedule_are_done_again_by_a_backfill_that_reprocesses_t
     def states() -> list[str]:
         return [state for _, state in sorted(site.airflow.runs(dag_id).items())]
 
-    site.wait_for("two runs have succeeded", lambda: states().count("success") >= 2, 240)
+    site.airflow.wait_until("two runs have succeeded", lambda: states().count("success") >= 2, 240)
     runs = sorted(site.airflow.runs(dag_id))[:2]
     before = site.rows(dag_id, topic)
     assert [site.read(dag_id, topic, run) for run in runs] == [of_hour(LAST - 2 * HOUR), of_hour(LAST - HOUR)]
@@ -58,7 +54,7 @@ def test_days_of_a_live_schedule_are_done_again_by_a_backfill_that_reprocesses_t
 
     again = {"reprocess_behavior": "completed", "max_active_runs": 1}
     site.airflow.create_backfill(dag_id, LAST - 2 * HOUR, LAST - HOUR, **again)
-    site.wait_for(
+    site.airflow.wait_until(
         "both have been read twice", lambda: [site.attempts(dag_id, topic, run) for run in runs] == [2, 2], 240
     )
     assert [site.airflow.wait_for_run(dag_id, run) for run in runs] == ["success"] * 2
@@ -78,7 +74,7 @@ def test_a_backfill_that_would_plan_batches_of_the_log_is_refused(site: Site) ->
     def refused() -> dict[str, str]:
         return {run: state for run, state in site.airflow.runs(dag_id).items() if run.startswith("backfill__")}
 
-    site.wait_for("both runs are over", lambda: list(refused().values()) == ["failed"] * 2, 240)
+    site.airflow.wait_until("both runs are over", lambda: list(refused().values()) == ["failed"] * 2, 240)
     assert [site.airflow.task(dag_id, run, "resolve").tries for run in refused()] == [1, 1], "no retry can help"
     assert "A backfill run does its own batch again, or reads a window" in site.log_of_resolve(dag_id, min(refused()))
     assert site.log(dag_id, topic).newest() is None
@@ -118,8 +114,8 @@ def test_a_backfill_of_a_day_reads_each_window_once_into_its_own_output(site: Si
     def filled() -> dict[str, str]:
         return {run: state for run, state in sorted(site.airflow.runs(dag_id).items()) if run.startswith("backfill__")}
 
-    site.wait_for("24 windows have been read", lambda: list(filled().values()) == ["success"] * 24, 420)
-    site.wait_for("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), 60)
+    site.airflow.wait_until("24 windows have been read", lambda: list(filled().values()) == ["success"] * 24, 420)
+    site.airflow.wait_until("the backfill is over", lambda: site.airflow.backfill_is_over(backfill), 60)
     assert [site.read(dag_id, topic, run_id) for run_id in filled()] == [of_hour(DAY + n * HOUR) for n in range(24)]
     assert site.committed(dag_id, topic) == {}
     assert len(site.rows(dag_id, topic)) == 24
@@ -155,7 +151,9 @@ def test_a_run_after_an_asset_reads_from_its_position_and_a_window_says_what_is_
     def over(dag_id: str, count: int) -> bool:
         return sum(state in ("success", "failed") for state in site.airflow.runs(dag_id).values()) == count
 
-    site.wait_for("both runs are over", lambda: over("after_an_asset", 1) and over("windows_after_an_asset", 1), 120)
+    site.airflow.wait_until(
+        "both runs are over", lambda: over("after_an_asset", 1) and over("windows_after_an_asset", 1), 120
+    )
     [(run_id, state)] = site.airflow.runs("after_an_asset").items()
     assert (state, site.read("after_an_asset", topic, run_id)) == ("success", of_hour(START))
     [(run_id, state)] = site.airflow.runs("windows_after_an_asset").items()
@@ -169,7 +167,7 @@ def test_a_deferred_sensor_survives_a_restart_of_the_triggerer(site: Site) -> No
     run_id = site.airflow.trigger(dag_id, {"topic": topic})
     site.airflow.wait_for_task(dag_id, run_id, "wait", lambda task: task.state == "deferred")
     said = f"Waiting: topic {topic} does not exist"
-    site.wait_for(
+    site.airflow.wait_until(
         "the triggerer says what is missing, too, where the task's log is",
         lambda: (
             site.airflow.task_log(dag_id, run_id, "wait").count(said) == 1
@@ -191,5 +189,7 @@ def test_nothing_that_all_these_runs_have_left_holds_a_secret(site: Site) -> Non
     files = [file for folder in (site.airflow.home, site.output) for file in folder.rglob("*") if file.is_file()]
     holding = {file.suffix for file in files if topic.encode() in file.read_bytes() or topic in file.name}
     assert {".log", ".json"} <= holding, "the search looks where a topic's name is"
-    assert any(file.name.startswith("airflow.db") and topic.encode() in file.read_bytes() for file in files)
+    tables = tables_of(site.airflow.database)
+    assert all(topic.encode() in tables[table] for table in ("dag_run", "rendered_task_instance_fields", "xcom"))
+    assert [table for table, rows in tables.items() if SECRET.encode() in rows] == []
     assert [file for file in files if SECRET.encode() in file.read_bytes()] == []

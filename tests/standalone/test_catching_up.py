@@ -27,7 +27,7 @@ def test_runs_that_catch_up_wait_for_each_other_and_none_of_their_tasks_fails_or
         assert "failed" not in states, site.tries(dag_id)
         return states.count("success") == INTERVALS
 
-    site.wait_for("all intervals have been read", over, 1200)
+    site.airflow.wait_until("all intervals have been read", over, 1200)
     site.airflow.pause(dag_id)
 
     tries = site.tries(dag_id)
@@ -52,7 +52,7 @@ def test_one_run_by_hand_reads_a_backlog_of_several_caps_to_the_end(site: Site) 
         assert "failed" not in states, site.tries(dag_id)
         return states == ["success"] * 4
 
-    site.wait_for("three more runs have come", all_are_over, 240)
+    site.airflow.wait_until("three more runs have come", all_are_over, 240)
     rows = site.rows(dag_id, topic)
     assert [len(values) for _, values in sorted(rows.items())] == [20] * 4
     everything = sorted(value for hour in range(8) for value in of_hour(DAY + hour * HOUR))

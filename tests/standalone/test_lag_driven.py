@@ -12,6 +12,7 @@ import pytest
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
+from testbed.postgres import Postgres
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 
@@ -48,6 +49,7 @@ def pipeline(
     group: str,
     spark_environment: Mapping[str, str],
     spark_settings: Mapping[str, str],
+    postgres: Postgres,
     tmp_path: Path,
 ) -> Iterator[Pipeline]:
     """The DAG of `dags/` alone, in an Airflow with a triggerer; a hundred unread records are enough."""
@@ -71,7 +73,8 @@ def pipeline(
         "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
         "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
     }
-    with StandaloneAirflow(tmp_path / "airflow", [dags], environment, triggerer=True) as airflow:
+    database = postgres.new_database()
+    with StandaloneAirflow(tmp_path / "airflow", [dags], database, environment, triggerer=True) as airflow:
         airflow.wait_for_dag(DAG_ID)
         yield Pipeline(airflow, name, output)
 

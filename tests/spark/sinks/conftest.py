@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from testbed.cache import Say
 from testbed.java import Java
 from testbed.postgres import PASSWORD, Postgres
 from tests.spark.sinks.lab import Lab
@@ -17,12 +16,6 @@ Row = list[Any]
 A = "0000000007-20261122T022057-k3f9"
 B = "0000000008-20261122T032057-m2x7"
 WINDOW = "20261122T020000Z--20261122T030000Z-1a2b3c4d"
-
-
-@pytest.fixture(scope="session")
-def postgres(java: Java, say: Say) -> Iterator[Postgres]:
-    with Postgres(java, say) as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
