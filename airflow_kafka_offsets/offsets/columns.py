@@ -7,6 +7,8 @@ sorted. Absent is null. A column that is not known is passed over: a later versi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
@@ -15,13 +17,11 @@ from airflow_kafka_offsets.offsets.model import TopicPartition
 def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]]) -> dict[str, dict[str, Any]]:
     """The columns ``names`` of each topic, from a row of values for each partition."""
     topics: dict[str, dict[str, Any]] = {}
-    for tp in sorted(rows):
-        columns = topics.get(tp.topic)
-        if columns is None:
-            columns = topics[tp.topic] = {name: [] for name in ("partition", *names)}
-        columns["partition"].append(tp.partition)
-        for name, value in zip(names, rows[tp], strict=True):
-            columns[name].append(value)
+    for topic, of_topic in groupby(sorted(rows), key=attrgetter("topic")):
+        partitions = list(of_topic)
+        columns = map(list, zip(*(rows[tp] for tp in partitions), strict=True))
+        numbers = [tp.partition for tp in partitions]
+        topics[topic] = {"partition": numbers, **dict(zip(names, columns, strict=True))}
     return topics
 
 

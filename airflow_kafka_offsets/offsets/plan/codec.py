@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any, get_args
 
 from airflow_kafka_offsets.offsets.columns import (
@@ -50,9 +51,8 @@ _COLUMNS = (
 
 def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
     """The plan as docs/formats.md gives it: plain JSON values."""
-    columns = to_columns(
-        _COLUMNS, {p.topic_partition: [getattr(p, name) for name in _COLUMNS] for p in plan.partitions}
-    )
+    row_of = attrgetter(*_COLUMNS)
+    columns = to_columns(_COLUMNS, {p.topic_partition: row_of(p) for p in plan.partitions})
     batch = plan.batch
     return {
         "version": VERSION,

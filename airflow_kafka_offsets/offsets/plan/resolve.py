@@ -57,6 +57,7 @@ class Facts:
     :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
     :ivar end_times: the same for the bounded timestamp.
     :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
+    :ivar known_topics: of ``positions``.
     """
 
     snapshots: Mapping[TopicPartition, PartitionSnapshot]
@@ -67,6 +68,10 @@ class Facts:
     start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     newest_timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
+    known_topics: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known_topics", frozenset(tp.topic for tp in self.positions or ()))
 
 
 # ── the states of a start offset ──────────────────────────────────────────────────────────────────────────────────────
@@ -166,9 +171,9 @@ def _from_position(
     if tp.topic in facts.recreated:
         return Resolved(snapshot.log_start_offset, "topic re-created → log start")
     if position is None:  # Flink's F3 and F4: whatever the startup mode, nothing of a new partition is skipped
-        topic_is_new = all(known.topic != tp.topic for known in positions)
-        lost = 0 if topic_is_new else snapshot.log_start_offset
-        what = "new topic" if topic_is_new else "new partition"
+        grown = tp.topic in facts.known_topics
+        lost = snapshot.log_start_offset if grown else 0
+        what = "new partition" if grown else "new topic"
         return Resolved(snapshot.log_start_offset, f"{what} → log start" + (f", {lost} lost" if lost else ""), lost)
     return position
 
