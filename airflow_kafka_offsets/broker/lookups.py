@@ -26,7 +26,7 @@ from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of, to_
 from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
 from airflow_kafka_offsets.broker.protocol import EndOffset
-from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.progress import Progress
 
 LOOK_UP_CHUNK = 500
@@ -269,10 +269,10 @@ def _name_the_cause(connection: Connection, refusals: Refusals) -> None:
 def _ask_by_name(
     connection: Connection, client: AdminClient, partitions: list[TopicPartition], causes: Refusals
 ) -> None:
-    names = sorted({tp.topic for tp in partitions})
-    futures = client.describe_topics(TopicCollection(names), request_timeout=connection.attempt_s)
+    unseen = by_topic(partitions)
+    futures = client.describe_topics(TopicCollection(list(unseen)), request_timeout=connection.attempt_s)
     for name, future in futures.items():
         try:
             future.result(connection.attempt_s + 1)
         except KafkaException as error:
-            causes.add_all([tp for tp in partitions if tp.topic == name], error.args[0])
+            causes.add_all([TopicPartition(name, number) for number in unseen[name]], error.args[0])

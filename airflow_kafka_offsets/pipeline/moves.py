@@ -64,8 +64,8 @@ def decide(asked: Reset, standing: Standing, cluster: OffsetReader) -> Decided:
     """
     target = _of_group(asked.target, standing, cluster) if isinstance(asked.target, OfGroup) else asked.target
     meant = _meant(asked, standing, target)
-    stays = tuple(tp for tp in meant if isinstance(target, ToOffsets) and tp not in target.offsets)
-    partitions = [tp for tp in meant if tp not in stays]
+    partitions = [tp for tp in meant if not isinstance(target, ToOffsets) or tp in target.offsets]
+    stays = tuple(sorted(set(meant) - set(partitions)))
     logs = take_snapshots(cluster, partitions, standing.isolation_level)
     found: Mapping[TopicPartition, int] = {}
     if isinstance(target, ToTime):

@@ -124,7 +124,7 @@ def position_of_marks(
     if not told:
         return None
     base = before or Position(cluster_id, {})
-    ids = {topic: topic_id for topic, topic_id in topic_ids.items() if any(tp.topic == topic for tp in told)}
+    ids = {tp.topic: topic_ids[tp.topic] for tp in told if tp.topic in topic_ids}
     return Position(cluster_id, {**base.offsets, **told}, {**base.topic_ids, **ids}, base.startup, base.restarts)
 
 
