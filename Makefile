@@ -52,6 +52,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
+  tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/extras \
   tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
   tests/contract/test_group_of_new_broker.py tests/size

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -40,9 +41,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 LONGEST = {"test_demo.py", "test_dags.py", "test_model.py"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes are begun first, so that of several processes none is waited for at the end."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files that take minutes are begun first, so that of several processes none is waited for at the end.
+
+    With several processes, the others come in the order of their paths' digests: so those that compute (Spark) are
+    spread among those that wait (for a broker).
+    """
+    several = hasattr(config, "workerinput")
+    items.sort(
+        key=lambda item: (
+            item.path.name not in LONGEST,
+            zlib.crc32(str(item.path.relative_to(config.rootpath)).encode()) if several else 0,
+        )
+    )
 
 
 TopicFactory = Callable[..., str]
