@@ -19,6 +19,8 @@ clear or the next run bring the pipeline to its end.
   the log's end.
 - **refused**: nothing was written to the group or to the output of another batch. The task's log names the cause and
   the remedy. After the remedy the row ends like a healed one.
+- **known to be wrong**: the row fails today, and says what it should have ended as and what will mend it. Its test
+  fails if the row holds, or if it fails in another way.
 
 A row fails if its fault did not fire. It also fails if the group ever held an offset above what read reports had
 verified by then; a watcher reads the group all the time, on a connection of its own. `make test-faults` plays all rows
@@ -42,13 +44,16 @@ def document(before: str, played: Iterable[Played]) -> str:
     lines = [HEAD]
     for kind in dict.fromkeys(row.kind for row in MATRIX):
         lines += [f"## {kind}", "", "| fault | how it is made | ends | proof that it fired |", "|---|---|---|---|"]
-        lines += [_line(row, proofs.get(row.name, NOT_PLAYED)) for row in MATRIX if row.kind == kind]
+        lines += [line(row, proofs.get(row.name, NOT_PLAYED)) for row in MATRIX if row.kind == kind]
         lines.append("")
     return "\n".join(lines)
 
 
-def _line(row: Row, proof: str) -> str:
+def line(row: Row, proof: str) -> str:
+    """One row of the table."""
     end = f"refused: `{row.cause}`; {row.remedy}" if row.ends == "refused" else "healed"
+    if row.known_wrong:
+        end = f"known to be wrong: {row.known_wrong}. It should end {end}"
     return f"| {_cell(row.name)}{STAR * row.in_every_test_run} | {_cell(row.made)} | {_cell(end)} | {proof} |"
 
 

@@ -46,7 +46,10 @@ def test_no_record_is_lost_and_none_is_committed_unread(
         say(f"BROKEN   {row.kind}: {row.name} ({time.monotonic() - begin:.0f} s)\n{error!r:.2000}")
         raise
     played.append(Played(row, proof, end, time.monotonic() - begin))
-    say(f"{row.ends:8} {row.kind}: {row.name} ({played[-1].seconds:.0f} s)\n         {proof}\n         {end}")
+    ends = "KNOWN" if row.known_wrong else row.ends
+    say(f"{ends:8} {row.kind}: {row.name} ({played[-1].seconds:.0f} s)\n         {proof}\n         {end}")
+    if row.known_wrong:
+        pytest.xfail(row.known_wrong)
 
 
 def test_the_document_has_each_row_and_no_other_and_each_was_played() -> None:
