@@ -10,10 +10,14 @@ It runs where there is no Airflow and no Kafka client. The whole job is::
 ``write(records, batch)`` instead of a sink is written like Structured Streaming's ``foreachBatch`` function.
 
 The names are loaded when they are first used (PEP 562): where DAG files are parsed, only the sinks' words are read.
+
+From the import on Py4J logs nothing at DEBUG: it would log all that goes between Python and Java, and Spark's settings
+have the keys of object stores and the passwords of databases.
 """
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +41,14 @@ _PUBLIC = {
 }
 
 __all__ = [*_PUBLIC]
+
+
+def _is_no_debug(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.INFO
+
+
+for _name in ("py4j.clientserver", "py4j.java_gateway"):  # a filter, because a job may set their level later
+    logging.getLogger(_name).addFilter(_is_no_debug)
 
 
 def __getattr__(name: str) -> Any:

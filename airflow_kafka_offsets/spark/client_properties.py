@@ -14,7 +14,6 @@ Spark sends to its executors with the tasks and shows nowhere. The setting is on
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -56,17 +55,12 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
     return _taken[where]
 
 
-def keep_secrets_out_of_the_log(spark: SparkSession | None = None) -> None:
-    """Keep loggers at INFO that write secrets at DEBUG: Py4J in Python; Spark's Kafka and JDBC sources in the driver.
+def keep_secrets_out_of_the_log(spark: SparkSession | None) -> None:
+    """Keep loggers of the driver's JVM at INFO that write secrets at DEBUG: those of Spark's Kafka and JDBC sources.
 
-    Py4J writes all that goes between Python and Java: settings, options. ``org.apache.spark.sql.kafka010`` hides the
-    password of a JAAS line, and neither a client's secret nor a key; the JDBC source hides nothing.
-
-    :param spark: without it, only Python's log is kept so.
+    ``org.apache.spark.sql.kafka010`` hides the password of a JAAS line, and neither a client's secret nor a key; the
+    JDBC source hides nothing.
     """
-    log = logging.getLogger("py4j")
-    if log.getEffectiveLevel() < logging.INFO:
-        log.setLevel(logging.INFO)
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
         return

@@ -49,7 +49,7 @@ class Folders:
         self._system.delete(self._fs.Path(path), True)
 
     def write_lines(self, path: str, lines: list[str]) -> None:
-        """A small file. Until this returns it may be there without all of its lines."""
+        """A small file of lines without line feed. Until this returns it may be there without all of them."""
         stream = self._system.create(self._fs.Path(path), True)
         try:
             stream.write(bytearray("".join(f"{line}\n" for line in lines).encode()))
@@ -62,7 +62,8 @@ class Folders:
             content: bytes = stream.readAllBytes()
         finally:
             stream.close()
-        return content.decode().splitlines()
+        # Not splitlines(): names of folders may hold what it takes for the end of a line, such as U+2028.
+        return content.decode().split("\n")[:-1]
 
 
 def java_of(spark: SparkSession, what: str) -> Any:

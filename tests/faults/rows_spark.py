@@ -208,3 +208,24 @@ def report_truncated(s: Scene) -> str:
         s.refused(run, "commit", "StoreDamaged", "Cannot use object", "its digest is missing or wrong")
     run.clear("spark").wait()
     return f"{seen.proof()}, it was cut: {sizes[0]}"
+
+
+@row(
+    "Spark",
+    "line separators in a partition value, and the batch done again",
+    ends="healed",
+    made="a job that partitions its files by a column with U+2028 in every second value; a check fails after the first "
+    "write, and the next run does the batch again",
+)
+def line_separators(s: Scene) -> str:
+    s.produce()
+    s.deploy("by_value.py")
+    first = s.start("fault_batch_checked", reject=True).wait("failed")
+    written = s.rows()
+    if written != {first.batch: 200}:
+        raise PromiseBroken(f"the first write of 200 records left {written}")
+    s.run("fault_batch_checked")
+    folders = sorted(folder.name for folder in s.output.glob("place=*"))
+    if folders != ["place=Bern", "place=Bern\u2028West"]:
+        raise NotFired(f"the folders are {folders}")
+    return f"200 records were written and rejected, and once more, below {folders}"

@@ -86,18 +86,23 @@ def check_batch(batch: SinkBatch) -> None:
         raise InvalidRequest([f"{batch.key!r} is no batch key: letters, digits, '.', '_' and '-' only."])
 
 
-def with_key(records: DataFrame, batch: SinkBatch) -> DataFrame:
+def with_key(records: DataFrame, batch: SinkBatch, *more: str) -> DataFrame:
     """The records with the key's columns, which come first.
 
     Delta keeps minimum and maximum of a table's first 32 columns only. Without those of the key's columns each write
     would look for its old rows in every file of the table.
+
+    :param more: columns that the sink adds besides.
+    :raises InvalidRequest: the records have a column of such a name already; Spark's names have no case.
     """
     from pyspark.sql import functions as f
 
-    own = {BATCH_COLUMN, SPLIT_COLUMN}
-    others = [name for name in records.columns if name.lower() not in own]
-    keyed = {BATCH_COLUMN: f.lit(batch.key), SPLIT_COLUMN: f.lit(batch.split)}
-    return records.withColumns(keyed).select(*own_columns(), *(quoted(name) for name in others))
+    taken = [name for name in records.columns if name.lower() in {*own_columns(), *more}]
+    if taken:
+        raise InvalidRequest(
+            [f"The records have the column {', '.join(taken)}, which is the sink's own to write. Rename or drop it."]
+        )
+    return records.select(f.lit(batch.key).alias(BATCH_COLUMN), f.lit(batch.split).alias(SPLIT_COLUMN), "*")
 
 
 def own_columns() -> tuple[str, str]:

@@ -37,6 +37,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     no_records,
     options_of,
     overtaken,
+    own_columns,
     path_output,
     with_key,
 )
@@ -44,9 +45,11 @@ from airflow_kafka_offsets.spark.sinks.contract import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STAGING = "_kafka_staging"  # Spark, Hive, Trino and Arrow leave out names that begin with an underscore
+STAGING = "_kafka_staging"  # Spark, Hive, Trino and Arrow leave out names that begin so
+HIDDEN = ("_", ".")
 JOURNAL = "folders"  # once it has this name, the swap has begun, and whoever comes next ends it
 UNPUBLISHED = "folders.unpublished"
+HIDDEN_END = "._COPYING_"  # Spark leaves out what ends so: Hadoop's tools name a file so that they still write
 FORMATS = ("parquet", "orc", "json", "csv", "avro")
 OWN_OPTIONS = ("path", "basePath", "partitionOverwriteMode")
 
@@ -74,6 +77,7 @@ class FilesSink:
         staging = f"{own}{batch.attempt}-{secrets.token_hex(2)}"
         try:
             self._stage(records, batch, f"{staging}/new")
+            self._unhide(folders, f"{staging}/new")
             new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
             folders.write_lines(f"{staging}/{UNPUBLISHED}", new)
             batch.look()
@@ -119,7 +123,7 @@ class FilesSink:
                     ]
                 )
             own = [path for path, name in zip(found, names, strict=True) if name.startswith(f"{column}=")]
-            others = [name for name in names if not name.startswith(("_", ".", f"{column}="))]
+            others = [name for name in names if not name.startswith((*HIDDEN, f"{column}="))]
             if others:
                 more = f" and {len(others) - 3} more" if len(others) > 3 else ""
                 raise InvalidRequest(
@@ -139,6 +143,12 @@ class FilesSink:
         writer = writer.option("partitionOverwriteMode", "static")
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer.partitionBy(*self.partition_by, BATCH_COLUMN, SPLIT_COLUMN).save(folder)
+
+    def _unhide(self, folders: Folders, staged: str) -> None:
+        """Escape a folder's name that readers of the whole output would leave out: they read the same value of it."""
+        for depth, column in enumerate(self.partition_by):
+            for folder in folders.found(f"{staged}/{'*/' * depth}{column}=*{HIDDEN_END}"):
+                folders.move(folder, f"{folder[:-1]}%5F")
 
     def _finish_others(self, folders: Folders, own: str, batch: SinkBatch) -> None:
         """What earlier attempts at this split have left: a swap that was begun is ended, all else is dropped."""
@@ -163,12 +173,18 @@ class FilesSink:
                 if folders.exists(f"{self.path}/{place}"):
                     folders.move(f"{self.path}/{place}", f"{old}/{place}")
                 folders.move(f"{staging}/new/{place}", f"{self.path}/{place}")
+            elif not folders.exists(f"{self.path}/{place}"):
+                self._require_own_swap(folders, staging, batch)
+                raise OSError(f"{staging}/new/{place} is gone, and not in its place. No other folder was changed.")
         for folder in folders.found(f"{self.path}/{self._own_folders(batch)}"):
             if (place := self._place(folder)) not in new:
-                if not folders.exists(f"{staging}/{JOURNAL}"):  # then it may be a newer attempt's folder
-                    raise overtaken(batch, self.output, "a newer attempt, which has ended this swap,", wrote=True)
+                self._require_own_swap(folders, staging, batch)  # else it may be a newer attempt's folder
                 folders.move(folder, f"{old}/{place}")
         folders.remove(staging)
+
+    def _require_own_swap(self, folders: Folders, staging: str, batch: SinkBatch) -> None:
+        if not folders.exists(f"{staging}/{JOURNAL}"):
+            raise overtaken(batch, self.output, "a newer attempt, which has ended this swap,", wrote=True)
 
     def _place(self, folder: str) -> str:
         """The last names of a folder's path, from the first partition column on."""
@@ -201,8 +217,13 @@ def files(
     problems = []
     if format.lower() not in FORMATS:
         problems.append(f"format is {format!r}; files can be {', '.join(FORMATS)}. For tables there are other sinks.")
-    if odd := [column for column in columns if not re.fullmatch(r"[\w .-]+", column)]:
-        problems.append(f"partition_by has {odd}; a column whose values become folders has a plain name.")
+    if own := [column for column in columns if column.lower() in own_columns()]:
+        problems.append(f"partition_by has {', '.join(own)}: the key's folders come by themselves, below the others.")
+    if odd := [column for column in columns if not re.fullmatch(r"[\w .-]+", column) or column.startswith(HIDDEN)]:
+        problems.append(
+            f"partition_by has {odd}; a column whose values become folders has a plain name, which begins with no '_' "
+            "or '.': readers leave out such folders."
+        )
     if problems:
         raise InvalidRequest(problems)
     path_output(path)

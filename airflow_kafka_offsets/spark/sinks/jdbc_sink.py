@@ -57,6 +57,7 @@ class JdbcSink:
             index = f"CREATE INDEX ON {self.table.sql} ({', '.join(own_columns())})"
             with connection.transaction():
                 postgresql.take_place(connection, self.table, batch, self.wait_s)
+                staging.require_whole(connection)
                 postgresql.make_table(connection, staging, index)
                 own = f"{BATCH_COLUMN} = ? AND {SPLIT_COLUMN} = ?"
                 connection.run(f"DELETE FROM {self.table.sql} WHERE {own}", batch.key, batch.split)

@@ -4,7 +4,9 @@ Executors commit one by one, so they cannot write the output itself. They fill a
 driver moves its rows in one transaction. Two facts of Spark's writer matter. Each task commits its partition at once.
 And a task may commit twice (its answer was lost, or a speculative copy was as fast): then the staging table has its
 rows twice, which no error tells. PostgreSQL knows better: rows of one transaction have one ``xmin``. So each staged row
-has the number of its partition, and of each partition the rows of one transaction are taken.
+has the number of its partition, and of each partition the rows of one transaction are taken. So the connections must
+not divide a transaction (``autosave``, which makes a savepoint for each statement, gives each an ``xmin`` of its own),
+and where a partition has several transactions, all must have the same rows: else the write is refused.
 
 The staging table is an ordinary one, not ``UNLOGGED``: such a table is empty after a crash of the server, and its rows
 would be missing without an error.
@@ -65,10 +67,18 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """How to reach it. The properties (user, password) are asked for when they are needed, and kept nowhere."""
+    """How to reach it. The properties (user, password) are asked for when they are needed, and kept nowhere.
+
+    :ivar url: as it was given.
+    """
 
     url: str
     properties: Properties = field(repr=False)
+
+    @property
+    def one_transaction_url(self) -> str:
+        """With ``autosave`` off. The driver takes a URL's word before a property's, and the last one of the URL."""
+        return f"{self.url}{'&' if '?' in self.url else '?'}autosave=never"
 
     def reader(self, spark: SparkSession, table: str, options: Mapping[str, str]) -> DataFrame:
         all_options = {"fetchsize": "10000", **options, **self._options(spark), "dbtable": table}
@@ -80,7 +90,7 @@ class Database:
         records.write.format("jdbc").mode("error").options(**all_options).save()
 
     def _options(self, spark: SparkSession) -> dict[str, str]:
-        return {**self.properties(spark), "url": self.url, "driver": DRIVER}
+        return {**self.properties(spark), "url": self.one_transaction_url, "driver": DRIVER}
 
     @contextmanager
     def connection(self, spark: SparkSession) -> Iterator[Connection]:
@@ -91,7 +101,7 @@ class Database:
             properties.setProperty(name, value)
         # DriverManager takes no driver from --jars. Spark registers one in the class loader that it does know.
         jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(DRIVER)
-        connection = jvm.java.sql.DriverManager.getConnection(self.url, properties)
+        connection = jvm.java.sql.DriverManager.getConnection(self.one_transaction_url, properties)
         try:
             yield Connection(connection)
         finally:
@@ -164,6 +174,25 @@ class Staging:
             f"(SELECT {PARTITION}, min(xmin::text) FROM {self.name.sql} GROUP BY {PARTITION})"
         )
 
+    def require_whole(self, connection: Connection) -> None:
+        """:raises InvalidRequest: a task's transactions have different rows, so that those of one are not all."""
+        several = (
+            f"SELECT {PARTITION} FROM {self.name.sql} GROUP BY {PARTITION} HAVING min(xmin::text) < max(xmin::text)"
+        )
+        different = (
+            f"SELECT 1 FROM (SELECT {PARTITION}, count(*) AS n, sum(hashtextextended(s::text, 0)) AS h "
+            f"FROM {self.name.sql} AS s WHERE {PARTITION} IN ({several}) GROUP BY {PARTITION}, xmin::text) AS t "
+            f"GROUP BY {PARTITION} HAVING count(DISTINCT (n, h)) > 1 LIMIT 1"
+        )
+        if connection.value(different) is not None:
+            raise InvalidRequest(
+                [
+                    f"A Spark task has put its rows into {self.name} in several transactions, of which one would be "
+                    "taken. Nothing was written. If a retry says the same, see what divides transactions: the "
+                    "connection's properties, or a trigger."
+                ]
+            )
+
 
 @contextmanager
 def staged(
@@ -173,7 +202,7 @@ def staged(
     from pyspark.sql import functions as f
 
     spark = records.sparkSession
-    keyed = with_key(records, batch)
+    keyed = with_key(records, batch, PARTITION)
     prefix = f"kafka_staging_{_digest(f'{target} {batch.key} {batch.split}')}_"
     name = Name(target.schema, f"{prefix}{batch.attempt}_{secrets.token_hex(3)}")
     with database.connection(spark) as connection:

@@ -174,6 +174,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
         )
         with connection.transaction():
             postgresql.take_place(connection, into.table, batch, into.wait_s)
+            staging.require_whole(connection)
             postgresql.make_table(connection, staging, f"CREATE UNIQUE INDEX ON {target} ({key})")
             for found, problem in (
                 (f"SELECT 1 FROM {rows} AS s WHERE {no_key}", NO_KEY),

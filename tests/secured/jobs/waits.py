@@ -11,9 +11,7 @@ from airflow_kafka_offsets.spark import for_each_batch
 from airflow_kafka_offsets.spark.sinks import jdbc
 
 logging.basicConfig(level=logging.DEBUG)
-logging.getLogger("py4j").setLevel(logging.INFO)  # until the package is used, which keeps it so
 spark = SparkSession.builder.getOrCreate()
-logging.getLogger("py4j").setLevel(logging.NOTSET)
 url, go = sys.argv[1:3]
 for_each_batch(spark, lambda records, batch: jdbc(url, "orders")(records.drop("headers"), batch))
 print("written, and waiting", flush=True)

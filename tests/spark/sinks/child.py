@@ -83,10 +83,13 @@ class Driver:
         on_look: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         in_swap: Sequence[Mapping[str, Any]] = (),
+        extra: str | None = None,
     ) -> Any:
         """The rows that the sink reads back; and, with a fault, the steps that there were."""
         fault = dict(fault or {})
         records = self._records(rows, fault)
+        if extra is not None:
+            records = records.withColumn(extra, f.lit("a column of the user's own"))
         batch = Batch(key, split, attempt, self, on_look or {})
         sink = outputs.sink(kind, place, **(options or {}))
         if in_swap:

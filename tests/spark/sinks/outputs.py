@@ -42,6 +42,8 @@ def conf(java: Java, root: Path) -> dict[str, str]:
 def sink(kind: str, place: Mapping[str, str], **options: Any) -> Sink:
     """The sink of an output; `place` has the root of all folders, the test's own name, and the database."""
     path = f"{place['root']}/{place['name']}"
+    if "batchsize" in place:
+        options = {"options": {"batchsize": place["batchsize"]}}
     if kind == "files":
         return files(path, **options)
     if kind == "files by date":
@@ -57,7 +59,7 @@ def sink(kind: str, place: Mapping[str, str], **options: Any) -> Sink:
     if kind == "upsert delta":
         return upsert(delta(path), keys=["id"])
     if kind == "upsert jdbc":
-        return upsert(jdbc(place["url"], place["name"]), keys=["id"])
+        return upsert(jdbc(place["url"], place["name"], **options), keys=["id"])
     raise ValueError(kind)
 
 

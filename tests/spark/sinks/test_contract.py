@@ -61,6 +61,17 @@ def test_old_rows_stay_if_the_source_fails_or_the_attempt_is_overtaken(
     assert output.write(A, rows(5), attempt=4)["read"] == seen(rows(5))
 
 
+@pytest.mark.parametrize("column", ["kafka_batch", "KAFKA_SPLIT"])
+def test_a_column_of_the_key_s_name_is_refused_and_nothing_is_written(
+    kind: str, column: str, output_of: Callable[[str], Output]
+) -> None:
+    """It would be overwritten without a word; Spark's names have no case."""
+    output = output_of(kind)
+    with pytest.raises(Failed, match=f"InvalidRequest: .*{column}"):
+        output.write(A, rows(0), extra=column)
+    assert output.view() == {}
+
+
 def test_a_driver_that_is_cut_off_leaves_all_old_or_all_new_rows(kind: str, output_of: Callable[[str], Output]) -> None:
     """At two steps; `test_kills.py` has all of them, and a process that is really killed at each."""
     check_cut_off(output_of(kind), "dead", lambda steps: (steps // 2, steps - 2))

@@ -65,13 +65,30 @@ def test_folders_that_were_left_out_of_a_repeat_are_removed_and_others_are_not(
     }
 
 
+ODD = (
+    "a/b: 100% {*}",
+    "a\u2028b",
+    "a\u2029b",
+    "a\x85b",
+    "a\nb",
+    "._COPYING_",
+    "x._COPYING_",
+    "_temporary",
+    ".hidden",
+    " é ",
+    "..",
+)
+
+
 def test_several_partition_columns_and_values_that_no_folder_can_be_named_by(
     output_of: Callable[[str], Output],
 ) -> None:
+    """Spark escapes some of them, and its readers leave out others; done again, none is lost and none stays."""
     output, odd = output_of("files by date"), {"options": {"partition_by": ["dt", "value"]}}
-    given = [[0, "2026-11-22", "a/b: 100% {*}"], [1, None, None], [2, "2026-11-22", "=x"]]
+    given = [[number, "2026-11-22", value] for number, value in enumerate((*ODD, None, "=x"))]
     assert output.write(A, given, **odd)["read"] == seen(given)
-    again = [[0, "2026-11-22", "a/b: 100% {*}"], [1, None, "c"]]
+    assert output.view() == {f"{A}/0": seen(given)}
+    again = [[number, "2026-11-22", value] for number, value in enumerate(ODD[::-1])] + [[99, None, "c"]]
     assert output.write(A, again, attempt=2, **odd)["read"] == seen(again)
     assert output.view() == {f"{A}/0": seen(again)}
 
@@ -165,3 +182,12 @@ def test_a_late_driver_that_sleeps_in_its_swap_leaves_the_newer_ones_folders(
     with pytest.raises(Failed, match=r"LateAttempt: .* may hold rows of both"):
         output.write(A, rows(0), attempt=1, in_swap=[newer])
     assert output.view() == {f"{A}/0": seen(rows(7, dt="2026-12-24"))}
+
+
+def test_a_swap_that_does_not_find_what_was_staged_takes_no_old_row_away(output_of: Callable[[str], Output]) -> None:
+    output = output_of("files by date")
+    output.write(A, rows(0, dt="2026-11-21"))
+    remove = f"import glob, shutil; [shutil.rmtree(new) for new in glob.glob('{folder(output)}/_kafka_staging/*/new')]"
+    with pytest.raises(Failed, match="is gone, and not in its place"):
+        output.write(A, rows(1), attempt=2, in_swap=[{"do": "page", "code": remove}])
+    assert output.view() == {f"{A}/0": seen(rows(0, dt="2026-11-21"))}

@@ -63,6 +63,36 @@ def test_rows_that_a_task_committed_twice_are_taken_once(output_of: Callable[[st
     assert written["read"] == seen(rows(*range(8)))
 
 
+@pytest.mark.parametrize("kind", ["jdbc", "upsert jdbc"])
+@pytest.mark.parametrize("autosave", ["?autosave=always", "?ApplicationName=x&autosave=conservative", ""])
+def test_a_url_that_divides_transactions_loses_no_row(
+    output_of: Callable[[str], Output], kind: str, autosave: str
+) -> None:
+    """With a savepoint for each statement, each batch of rows that a task sends would look like a task of its own."""
+    output = output_of(kind)
+    output.place = {**output.place, "url": output.place["url"] + autosave, "batchsize": "2"}
+    given = [[offset, "2026-11-22", "v", offset] for offset in range(16)]
+    output.write(A, given)
+    assert output.view() == {f"{A}/0": seen(given)}
+    output.write(A, given[:9], attempt=2)
+    assert output.view() == {f"{A}/0": seen(given[:9] if kind == "jdbc" else given)}
+
+
+def test_rows_of_which_one_transaction_holds_a_part_are_refused_and_nothing_is_written(
+    output_of: Callable[[str], Output],
+) -> None:
+    output = output_of("jdbc")
+    output.write(A, rows(7))
+    divide = (
+        "DO $$ DECLARE s text; BEGIN SELECT tablename INTO s FROM pg_tables WHERE tablename LIKE 'kafka_staging%'; "
+        """EXECUTE format('UPDATE %I SET value = value WHERE "offset" = 3', s); END $$"""
+    )
+    done = {"do": "database", "place": output.place, "statement": divide}
+    with pytest.raises(Failed, match=r"InvalidRequest: A Spark task .* in several transactions"):
+        output.write(A, rows(*range(8)), attempt=2, on_look={"meanwhile": [done]})
+    assert output.view() == {f"{A}/0": seen(rows(7))}
+
+
 def test_staging_tables_are_dropped_at_the_end_and_those_of_the_killed_by_the_next_attempt(
     output_of: Callable[[str], Output], lab: Lab
 ) -> None:

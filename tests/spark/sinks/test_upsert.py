@@ -59,3 +59,13 @@ def test_a_key_in_two_partitions_and_a_record_without_key_are_refused_and_nothin
     with pytest.raises(Failed, match="no value in a key column"):
         output.write(B, [record(2, 6, "b"), record(None, 7, "z")])
     assert newest(output) == {1: (5, "a")}
+
+
+def test_a_column_of_the_key_s_name_is_refused_and_nothing_is_written(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output = output_of(kind)
+    for column in ("Kafka_Batch", *(["kafka_task"] if kind == "upsert jdbc" else [])):
+        with pytest.raises(Failed, match=f"InvalidRequest: .*{column}"):
+            output.write(A, [record(1, 0, "a")], extra=column)
+    assert newest(output) == {}

@@ -73,6 +73,9 @@ def test_a_password_is_in_no_name_no_value_and_no_message() -> None:
         lambda: files("/x", format="delta"),
         lambda: files("/x", options={"partitionoverwritemode": "dynamic"}),
         lambda: files("/x", partition_by=["a/b"]),
+        lambda: files("/x", partition_by=["_dt"]),  # readers leave out a folder _dt=…
+        lambda: files("/x", partition_by=[".dt"]),
+        lambda: files("/x", partition_by=["Kafka_Batch"]),
         lambda: iceberg(""),
         lambda: iceberg("t", options={"isolation-level": "snapshot"}),
         lambda: jdbc(URL, "t", dialect="mysql"),
