@@ -22,8 +22,14 @@ from airflow_kafka_offsets.errors import InvalidRequest
 
 CONNECTOR = "spark-sql-kafka-0-10"
 _JAR = re.compile(r"spark-core_(\d+\.\d+)-(\d+\.\d+\.\d+\S*)\.jar")
-_DELTA = {"3.5": "3.3.2", "4.0": "4.0.0"}  # by Spark's version: https://docs.delta.io/latest/releases.html
-_ICEBERG = "1.10.0"
+_TABLES = {  # by format and Spark's version; each was written with (docs/compatibility.md)
+    "delta": {"3.5": "io.delta:delta-spark_{}:3.3.2", "4.0": "io.delta:delta-spark_{}:4.0.0"},
+    "iceberg": {
+        "3.5": "org.apache.iceberg:iceberg-spark-runtime-3.5_{}:1.10.0",
+        "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_{}:1.10.0",
+    },
+}
+_JAR_OF = {"delta": "delta-spark", "iceberg": "iceberg-spark-runtime"}
 _POSTGRESQL = "42.7.14"
 _DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -99,15 +105,14 @@ def packages_for(
     :param sink_format: of a ready-made sink; ``None`` for a job of the user's own.
     :param configured: Spark's settings, as :func:`settings_of` finds them.
     :param jars: further jars that are given.
+    :raises InvalidRequest: which package of the table format fits this Spark is not known, and none is configured.
     """
     if not spark.version:
         return []
     wanted = {CONNECTOR: f"org.apache.spark:{CONNECTOR}_{spark.scala}:{spark.version}"}
-    if sink_format == "delta" and spark.minor in _DELTA:
-        wanted["delta-spark"] = f"io.delta:delta-spark_{spark.scala}:{_DELTA[spark.minor]}"
-    if sink_format == "iceberg":
-        runtime = f"iceberg-spark-runtime-{spark.minor}_{spark.scala}"
-        wanted["iceberg-spark-runtime"] = f"org.apache.iceberg:{runtime}:{_ICEBERG}"
+    fits = _TABLES.get(sink_format or "", {})
+    if fits:
+        wanted[_JAR_OF[str(sink_format)]] = fits.get(spark.minor, "").format(spark.scala)
     if sink_format == "jdbc":
         wanted["postgresql"] = f"org.postgresql:postgresql:{_POSTGRESQL}"
     if sink_format == "avro":
@@ -121,7 +126,17 @@ def packages_for(
             *_paths(configured),
         ]
     )
-    return [coordinate for name, coordinate in wanted.items() if name not in there]
+    missing = {name: coordinate for name, coordinate in wanted.items() if name not in there}
+    if unknown := next((name for name, coordinate in missing.items() if not coordinate), None):
+        raise InvalidRequest(
+            [
+                f"Which {unknown} fits Spark {spark.version} in {spark.home} is not known here; for Spark "
+                f"{', '.join(fits)} it is. Install one of these, or give all packages yourself: "
+                f"packages='{wanted[CONNECTOR]},…' with the {unknown} that its makers name for Spark {spark.minor}. "
+                "If your cluster has them, give packages=''."
+            ]
+        )
+    return list(missing.values())
 
 
 def settings_for(sink_format: str | None, configured: Mapping[str, str]) -> dict[str, str]:

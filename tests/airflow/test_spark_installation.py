@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -88,6 +89,21 @@ def test_packages_follow_from_the_installed_spark_and_the_sink(
     assert packages_for(spark, sink, {}) == expected
 
 
+@pytest.mark.parametrize("sink", ["delta", "iceberg"])
+def test_a_table_format_that_is_not_known_for_the_spark_is_refused_with_what_to_set(tmp_path: Path, sink: str) -> None:
+    spark = find_spark("spark-submit-of-the-test", spark_at(tmp_path, version="4.9.0"))
+    connector = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.9.0"
+    with pytest.raises(InvalidRequest) as refused:
+        packages_for(spark, sink, {})
+    (problem,) = refused.value.problems
+    assert re.match(
+        rf"Which {sink}-spark\S* fits Spark 4.9.0 in {tmp_path} is not known here; for Spark 3.5, 4", problem
+    )
+    assert f"packages='{connector},…' with the {sink}-spark" in problem
+    assert packages_for(spark, "parquet", {}) == [connector]
+    assert packages_for(spark, sink, {"spark.jars": f"/jars/{sink}-spark-runtime_2.13-9.0.jar"}) == [connector]
+
+
 @pytest.mark.parametrize(
     "configured",
     [
@@ -137,6 +153,22 @@ def test_a_worker_without_spark_submit_fails_the_task_for_good_before_it_submits
 
     operator = SparkSubmitPlanOperator(task_id="spark", spark_binary="spark-submit-of-nobody", application_args=[])
     with pytest.raises(AirflowFailException, match="There is no spark-submit-of-nobody on this worker"):
+        operator.execute({})
+
+
+def test_a_spark_whose_delta_is_not_known_fails_the_task_for_good_before_it_submits(
+    airflow: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    for name, value in spark_at(tmp_path, version="4.9.0").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    operator = SparkSubmitPlanOperator(
+        task_id="spark", spark_binary="spark-submit-of-the-test", application_args=["--sink-format", "delta"]
+    )
+    with pytest.raises(AirflowFailException, match="Which delta-spark fits"):
         operator.execute({})
 
 
