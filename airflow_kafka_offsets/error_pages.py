@@ -217,16 +217,6 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "where it begins.",
         ),
     ),
-    errors.CommitConflict: ErrorPage(
-        'With `fencing="transaction"`, another commit to this group began while this one was under way, and Kafka let '
-        "the later one win. Nothing was half-written.",
-        (_LAG, "Look for another pipeline, or a second run, that commits to the same group."),
-        (
-            "Let the task be tried again: it compares the group with the position once more. Cost: none.",
-            "If two pipelines share the group: give each a `group_id` of its own, and the old name as "
-            "`checkpoint_id`. Cost: lag monitors have to watch another group.",
-        ),
-    ),
     # ── the log of batches ────────────────────────────────────────────────────────────────────────────────────────────
     errors.NoPosition: ErrorPage(
         "The work store has no pipeline, no batch or no offset by that name.",
@@ -438,15 +428,6 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "task. Cost: none.",
             'If the group is not to be written: `commit_mode="checkpoint-only"` needs no right on it, unless '
             "the startup mode reads it. Cost: lag monitors see nothing.",
-        ),
-    ),
-    errors.CommitUnsettled: ErrorPage(
-        "Kafka's answer to a commit of offsets was an error that leaves open whether they arrived. The log of batches "
-        "says what is committed; only what the group holds is not known.",
-        (_LAG,),
-        (
-            "Let the task be tried again: it compares the group with the position, and writes what is missing. "
-            "Cost: none.",
         ),
     ),
     errors.StoreUnavailable: ErrorPage(

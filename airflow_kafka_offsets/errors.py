@@ -31,12 +31,10 @@
     │   ├── PlanReplaced                      a job or a commit of a plan that its batch does not have any more
     │   ├── LateAttempt                       a Spark job has written after another one took its place
     │   ├── FormerDriverRuns                  the Spark driver of a plan that was replaced still runs
-    │   ├── ReadNotVerified                   the reports do not show that the batch was read
-    │   └── CommitConflict                    another commit to the group fenced this one off
+    │   └── ReadNotVerified                   the reports do not show that the batch was read
     └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
-        │   ├── NotAuthorized                 the cluster answers, and an ACL is missing
-        │   └── CommitUnsettled               the answer to a commit leaves open whether it arrived
+        │   └── NotAuthorized                 the cluster answers, and an ACL is missing
         └── StoreUnavailable                  the work store cannot be read or written
             └── StoreDamaged                  an object of it is not what was written
 
@@ -188,13 +186,6 @@ class ReadNotVerified(PartitionsRefused):
     """The read reports do not show that exactly this batch was read; nothing was committed."""
 
     code = "AKO-401"
-
-
-class CommitConflict(PartitionsRefused):
-    """Another commit to the group began while this one was under way (``fencing="transaction"``)."""
-
-    code = "AKO-205"
-    retriable = True
 
 
 class TopicVanished(PartitionsRefused):
@@ -592,12 +583,6 @@ class NotAuthorized(ClusterUnavailable):
     """The cluster answers, and does not let this client do that; names the right that is missing."""
 
     code = "AKO-502"
-
-
-class CommitUnsettled(ClusterUnavailable):
-    """The answer to a commit was an error that leaves open whether it arrived. A retry compares, and finds out."""
-
-    code = "AKO-503"
 
 
 class StoreUnavailable(UnavailableError):

@@ -64,9 +64,7 @@ class Ours:
         return len(self.cluster.committed(group, self.partitions))
 
     def commit(self, group: str, metadata: str = "") -> None:
-        with self.cluster.open_commit(group, "compare") as commit:
-            commit.send(dict.fromkeys(self.partitions, CommittedOffset(0, None, metadata)))
-            commit.commit()
+        self.cluster.commit_offsets(group, dict.fromkeys(self.partitions, CommittedOffset(0, None, metadata)))
 
     def plan(self, group: str) -> OffsetPlan:
         """Topics, log starts, ends, what the group holds; each partition decided."""

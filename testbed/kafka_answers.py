@@ -66,17 +66,6 @@ def offset_fetch_partition_error(topic: str, partition: int, code: int) -> Chang
     return change
 
 
-def end_txn_error(code: int) -> Change:
-    """EndTxn, versions 0 to 2: a whole answer, of which only the correlation id was there before."""
-
-    def change(version: int, answer: bytes) -> bytes:
-        if version > 2:
-            raise ValueError(f"EndTxn v{version} is not known here")
-        return answer[:4] + struct.pack(">ih", 0, code)  # throttle time, error
-
-    return change
-
-
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned varint (KIP-482), and where it ends."""
     value = shift = 0

@@ -6,7 +6,6 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from benchmarks.floor import LOG_END, LOG_START, Floor
 from testbed.broker import KafkaBroker
-from tests.cluster.commits import commit
 from tests.conftest import unique_name
 
 TIME_MS = 1_700_000_000_000
@@ -26,7 +25,7 @@ def test_the_floor_s_requests_have_the_answers_that_the_package_has(broker: Kafk
         assert floor.offsets(leaders, LOG_END) == {tp: end.offset for tp, end in ends.items()}
         at = dict.fromkeys(partitions, TIME_MS + 2)
         assert floor.offsets(leaders, TIME_MS + 2) == cluster.offsets_for_times(at, "read_uncommitted")
-        commit(cluster, group, {partitions[0]: CommittedOffset(2)})
+        cluster.commit_offsets(group, {partitions[0]: CommittedOffset(2)})
         assert floor.committed(group, partitions) == {partitions[0]: 2, partitions[1]: -1, partitions[2]: -1}
         floor.commit(group, dict.fromkeys(partitions, 1), "mark\0")
         assert cluster.committed(group, partitions) == dict.fromkeys(partitions, CommittedOffset(1, None, "mark"))

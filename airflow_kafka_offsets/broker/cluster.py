@@ -11,10 +11,9 @@ from typing import Any
 
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.discovery import describe, discover
-from airflow_kafka_offsets.broker.fence import TransactionalCommit
-from airflow_kafka_offsets.broker.group import PlainCommit, describe_group, read_committed_offsets, read_group
+from airflow_kafka_offsets.broker.group import describe_group, read_committed_offsets, read_group, write_offsets
 from airflow_kafka_offsets.broker.lookups import LookUps
-from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
+from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
@@ -104,6 +103,5 @@ class KafkaCluster:
     def describe_group(self, group_id: str) -> GroupDescription:
         return describe_group(self._connection, group_id)
 
-    def open_commit(self, group_id: str, fencing: Fencing) -> TransactionalCommit | PlainCommit:
-        kind = TransactionalCommit if fencing == "transaction" else PlainCommit
-        return kind(self._connection, group_id)
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        write_offsets(self._connection, group_id, offsets)

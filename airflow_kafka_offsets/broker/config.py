@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 
-# Measured on a 4.1 broker: 32,767 bytes is what a request's string may be (KIP-482), the transactional id has 22 more
-# than the group, and from 32,736 to 32,740 on the broker cannot describe a group that it has (its answer is UNKNOWN).
+# Measured on a 4.1 broker: 32,767 bytes is what a request's string may be (KIP-482), and from 32,736 on the broker
+# cannot describe a group that it has (its answer is UNKNOWN).
 MAX_GROUP_ID_BYTES = 32_700
 _CUT_OFF = " \t\n\v\f\r"  # C's isspace(), which librdkafka skips at the beginning of a value
 
@@ -64,14 +64,12 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _NOT_FOR_ADMIN}
 
 
-def group_id_problem(group_id: str, *, fenced: bool = True) -> str | None:
+def group_id_problem(group_id: str) -> str | None:
     """Why a group's name cannot be used, as the end of a sentence that begins with the name; ``None`` if it can.
 
     librdkafka does not refuse such names: it ends the process by an assertion (an empty one, one that UTF-8 cannot
-    write), asks for another group (it cuts leading white space off, and everything from a NUL on), waits until the
-    deadline (a long one) or fails when the offsets are sent (in a transaction, whatever is not printable ASCII).
-
-    :param fenced: whether offsets are committed in a transaction; without one, any other character will do.
+    write), asks for another group (it cuts leading white space off, and everything from a NUL on) or waits until the
+    deadline (a long one).
     """
     if not group_id.strip(_CUT_OFF):
         return "is empty"
@@ -85,20 +83,14 @@ def group_id_problem(group_id: str, *, fenced: bool = True) -> str | None:
         return f"cannot be written as UTF-8 (character {error.start + 1} is a lone surrogate)"
     if size > MAX_GROUP_ID_BYTES:
         return f"has {size} bytes, and Kafka takes {MAX_GROUP_ID_BYTES} at most"
-    strange = next((at for at, letter in enumerate(group_id) if not " " <= letter <= "~"), None)
-    if fenced and strange is not None:
-        return (
-            f"has {group_id[strange]!r} as its character {strange + 1}, and in a transaction the Kafka client takes "
-            'printable ASCII alone: use another group, or fencing="compare"'
-        )
     return None
 
 
-def refuse_name(group_id: str, *, fenced: bool = False) -> None:
+def refuse_name(group_id: str) -> None:
     """
     :raises InvalidRequest: a name that librdkafka or Kafka cannot use; some of them would end the process.
     """
-    problem = group_id_problem(group_id, fenced=fenced)
+    problem = group_id_problem(group_id)
     if problem is not None:
         shown = group_id if len(group_id) <= 80 else f"{group_id[:80]}…"
         raise InvalidRequest((f"group_id {shown!r} {problem}.",))
@@ -133,33 +125,6 @@ def look_up_settings(isolation_level: str) -> dict[str, Any]:
         "enable.auto.commit": False,
         "isolation.level": isolation_level,
     }
-
-
-# What a transaction needs its own way (KIP-98), and what only speaks of records, of which it writes none.
-_NOT_FOR_TRANSACTIONS = {
-    "acks",
-    "request.required.acks",
-    "enable.idempotence",
-    "enable.gapless.guarantee",
-    "max.in.flight",
-    "max.in.flight.requests.per.connection",
-    "retries",
-    "message.send.max.retries",
-    "message.timeout.ms",
-    "delivery.timeout.ms",
-    "request.timeout.ms",
-    "transactional.id",
-    "transaction.timeout.ms",
-    "on_delivery",
-    "dr_cb",
-    "dr_msg_cb",
-}
-
-
-def transactional_settings(settings: Mapping[str, Any], transactional_id: str, timeout_ms: int) -> dict[str, Any]:
-    """An admin client's settings → those of a producer that only commits offsets."""
-    kept = {name: value for name, value in settings.items() if name not in _NOT_FOR_TRANSACTIONS}
-    return {**kept, "transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
 
 
 def address(config: Mapping[str, Any]) -> str:

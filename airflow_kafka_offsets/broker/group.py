@@ -1,4 +1,4 @@
-"""A consumer group's offsets: read, and written without being a member and without a fence.
+"""A consumer group's offsets: read, and written without being a member.
 
 Both go through a consumer that never joins (``group_client``), 500 partitions at a time: librdkafka's cost grows with
 the square of the partitions in one call. Each partition's answer is checked. The broker refuses a commit by
@@ -258,27 +258,6 @@ def _raise_active(connection: Connection, group_id: str) -> NoReturn:
     except ClusterUnavailable:  # who they are is worth a question, and not another error
         group = GroupDescription("in use")
     raise GroupActive(group_id, group.state, group.members) from None
-
-
-class PlainCommit:
-    """A commit without a fence: what was sent is written at once, and not atomically, when it is committed."""
-
-    def __init__(self, connection: Connection, group_id: str) -> None:
-        self._connection = connection
-        self._group_id = group_id
-        self._sent: Mapping[TopicPartition, CommittedOffset] = {}
-
-    def __enter__(self) -> PlainCommit:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._sent = {}
-
-    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self._sent = offsets
-
-    def commit(self) -> None:
-        write_offsets(self._connection, self._group_id, self._sent)
 
 
 class _GroupIsLive(Exception):

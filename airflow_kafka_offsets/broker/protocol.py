@@ -8,7 +8,6 @@ cluster and the in-memory one of the tests pass one contract suite.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -19,7 +18,6 @@ from airflow_kafka_offsets.offsets.model import (
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.request.policies import Fencing as Fencing
 from airflow_kafka_offsets.offsets.request.scope import Subscription
 
 
@@ -82,31 +80,16 @@ class OffsetReader(Protocol):
         """
 
 
-class GroupCommit(Protocol):
-    """One commit to a group, from the look at it to the write: a context, whose end aborts what was not committed."""
-
-    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Hand over all of these offsets, with their metadata and epochs; the group does not show them yet.
-
-        :raises CommitConflict: a younger committer has fenced this one off.
-        :raises ClusterUnavailable: nothing was written.
-        """
-
-    def commit(self) -> None:
-        """Write what was sent.
-
-        :raises CommitConflict: a younger committer has fenced this one off; nothing was written.
-        :raises GroupActive: the broker refused because the group has live members (``compare``).
-        :raises ClusterUnavailable: whether it was written is not known. With ``compare``, which is not atomic: every
-            partition that was not written; some may have been.
-        """
-
-
 class OffsetCommitter(Protocol):
     """What the commit needs besides reading."""
 
     def describe_group(self, group_id: str) -> GroupDescription:
         """The group's state; a group that does not exist is ``Dead`` without members."""
 
-    def open_commit(self, group_id: str, fencing: Fencing) -> AbstractContextManager[GroupCommit]:
-        """``transaction``: from here on every older committer of the group is fenced off. ``compare``: nothing is."""
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Write these offsets, with their metadata and epochs, over whatever the group holds; not atomically.
+
+        :raises GroupActive: the broker refused because the group has live members.
+        :raises ClusterUnavailable: every partition that was not written, or of which that is not known; some may have
+            been.
+        """

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import SplitBy
 from airflow_kafka_offsets.offsets.request.policies import (
     CommitMode,
-    Fencing,
     OnAnotherAirflow,
     OnClusterChanged,
     OnDataLoss,
@@ -109,7 +108,6 @@ _HELP: Mapping[str, tuple[str, str]] = {
     "split_by": ("WORD", _words(SplitBy)),
     "output_name": ("NAME", "what the Spark job writes, a path or a table"),
     "commit_mode": ("WORD", f"whether the group follows the position: {_words(CommitMode)}"),
-    "fencing": ("WORD", f"how the group is written: {_words(Fencing)}"),
     "filter_restored_partitions": ("", "leave out what the position holds and is no longer subscribed to"),
     "on_data_loss": ("WORD", f"records are gone: {_words(OnDataLoss)}"),
     "on_recreated": ("WORD", f"a topic has another id than the position's: {_words(OnRecreated)}"),
@@ -138,7 +136,7 @@ _GROUPS: Mapping[str, str] = {
         END,
     ),
     **dict.fromkeys(("max_records", "max_records_per_partition", "splits", "split_by"), SIZE),
-    **dict.fromkeys(("output_name", "commit_mode", "fencing"), WRITTEN),
+    **dict.fromkeys(("output_name", "commit_mode"), WRITTEN),
     **dict.fromkeys(("restart", "re_plan", "redo", "skip"), ORDERS),
     "filter_restored_partitions": POLICIES,
 }  # what begins with on_ is a policy, and the rest is what the question is about
@@ -149,7 +147,6 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "bounded_mode": tuple(BOUNDED_MODES),
     "split_by": get_args(SplitBy),
     "commit_mode": get_args(CommitMode),
-    "fencing": get_args(Fencing),
     "on_data_loss": get_args(OnDataLoss),
     "on_recreated": get_args(OnRecreated),
     "on_cluster_changed": get_args(OnClusterChanged),

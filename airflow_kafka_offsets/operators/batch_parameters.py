@@ -15,7 +15,6 @@ from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, Startup
 from airflow_kafka_offsets.offsets.request.parse import SplitBy
 from airflow_kafka_offsets.offsets.request.policies import (
     CommitMode,
-    Fencing,
     OnAnotherAirflow,
     OnClusterChanged,
     OnDataLoss,
@@ -54,7 +53,6 @@ class BatchParameters(TypedDict, total=False):
     splits: int | str
     split_by: SplitBy | str
     commit_mode: CommitMode | str
-    fencing: Fencing | str
     filter_restored_partitions: bool | str
     on_data_loss: OnDataLoss | str
     on_recreated: OnRecreated | str

@@ -40,7 +40,6 @@ from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, 
 from airflow_kafka_offsets.offsets.request.parse import SplitBy
 from airflow_kafka_offsets.offsets.request.policies import (
     CommitMode,
-    Fencing,
     OnAnotherAirflow,
     OnClusterChanged,
     OnDataLoss,
@@ -117,9 +116,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param output_name: what the Spark job writes, a path or a table: no other pipeline is then given it.
     :param commit_mode: ``on-success`` (default): the group follows the position. ``checkpoint-only`` (Flink's
         DISABLED): the group is not written; it is read only by a mode that takes offsets from it. A window moves none.
-    :param fencing: ``compare`` (default): a plain commit after a look at the group. ``transaction``: it also keeps a
-        paused task from writing an old position late, for groups that others read from; it needs the right Write on
-        the transactional id ``airflow-kafka-offsets.<group_id>``. One kind a group.
     :param on_data_loss: records are gone: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the
         log start).
     :param on_recreated: a topic has another id than the position's: ``fail`` or ``earliest``.
@@ -171,7 +167,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "isolation_level",
         "output_name",
         "commit_mode",
-        "fencing",
         "filter_restored_partitions",
         "on_data_loss",
         "on_recreated",
@@ -233,7 +228,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         split_by: SplitBy | str = "size",
         output_name: str | None = None,
         commit_mode: CommitMode | str = "on-success",
-        fencing: Fencing | str = "compare",
         filter_restored_partitions: bool = True,
         on_data_loss: OnDataLoss | str = "fail",
         on_recreated: OnRecreated | str = "fail",

@@ -109,7 +109,6 @@ def draft(
         topic_ids=topic_ids,
         partitions=tuple(planned),
         mirrors=request.mirrors,
-        fencing=request.policies.fencing,
         output=request.output,
         subscription=request.scope.subscription_words,
         startup_words=request.startup_words,

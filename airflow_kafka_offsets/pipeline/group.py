@@ -7,17 +7,14 @@ The group only mirrors the log: it is never ahead of it, and what somebody else 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from airflow_kafka_offsets.broker.protocol import Fencing, GroupCommit, OffsetCommitter, OffsetReader
+from airflow_kafka_offsets.broker.protocol import OffsetCommitter, OffsetReader
 from airflow_kafka_offsets.errors import (
     AnotherAirflow,
     AnotherPipeline,
     ClusterUnavailable,
-    CommitConflict,
-    CommitUnsettled,
     GroupActive,
     GroupMoved,
     NotAuthorized,
@@ -148,9 +145,7 @@ def sign(
     known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
     marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in kept}
     marked |= {tp: CommittedOffset(kept[tp].offset, kept[tp].leader_epoch, known) for tp in unsigned if tp in kept}
-    group_id, fencing = request.scope.group_id or "", request.policies.fencing
-    with cluster.open_commit(group_id, fencing) as commit:
-        _send(commit, marked, cluster, group_id, fencing)
+    cluster.commit_offsets(request.scope.group_id or "", marked)
 
 
 def signature_of(plan: OffsetPlan, me: Actor) -> Signature:
@@ -183,17 +178,12 @@ def mirror(
             why = "commit_mode is checkpoint-only" if plan.group_id else "there is no group_id"
             return Mirrored(left_alone=f"{why}: the log has the position")
         partitions = _partitions_now(cluster, newest)
-        try:
-            # A fence opened for show would abort somebody's commit.
-            with nullcontext() if dry_run else cluster.open_commit(plan.group_id, plan.fencing) as commit:
-                held = cluster.committed(plan.group_id, partitions)
-                # The look at the log comes after the one at the group.
-                newest = as_if or pipeline.newest_commit(newest) or newest
-                offsets = _to_mirror(newest, partitions, held, signature_of(plan, me))
-                if commit is not None:
-                    _send(commit, offsets, cluster, plan.group_id, plan.fencing)
-        except (CommitUnsettled, CommitConflict):
-            continue  # the next look tells whether it arrived, and what a faster one has written
+        held = cluster.committed(plan.group_id, partitions)
+        # The look at the log comes after the one at the group.
+        newest = as_if or pipeline.newest_commit(newest) or newest
+        offsets = _to_mirror(newest, partitions, held, signature_of(plan, me))
+        if not dry_run:
+            cluster.commit_offsets(plan.group_id, offsets)
         after = pipeline.newest_commit(newest)
         if dry_run or after is None or after.folder == newest.folder:
             return Mirrored({tp: (held[tp].offset if tp in held else None, c.offset) for tp, c in offsets.items()})
@@ -217,19 +207,6 @@ def _to_mirror(
         for tp in partitions
         if tp in position.offsets
     }
-
-
-def _send(
-    commit: GroupCommit,
-    offsets: Mapping[TopicPartition, CommittedOffset],
-    cluster: Cluster,
-    group_id: str,
-    fencing: Fencing,
-) -> None:
-    if fencing == "transaction":  # which the broker takes although the group has live members
-        refuse_live_group(cluster, group_id)
-    commit.send(offsets)
-    commit.commit()
 
 
 def refuse_live_group(cluster: OffsetCommitter, group_id: str) -> None:

@@ -26,7 +26,7 @@ def request_for(client_config: Mapping[str, Any], asked: RequestParameters, occa
         raise _named_as_in_connection(error, given) from None
     request = replace(request, reset_by_client=given.auto_offset_reset is None)
     if request.scope.group_id is not None:  # before Spark, and not only when it is written
-        refuse_name(request.scope.group_id, fenced=request.mirrors and request.policies.fencing == "transaction")
+        refuse_name(request.scope.group_id)
     return request
 
 

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.request.parameters import CONF_WORDS, Request
 from testbed.broker import KafkaBroker
 from testbed.java import Java
 from tests.airflow.conftest import Orders
-from tests.cluster.commits import commit as write_commit
 
 Said = Callable[[], str]
 Case = Callable[[Orders], None]
@@ -45,7 +44,7 @@ def the_topic_is_made_anew(orders: Orders) -> None:
 
 def the_group_is_reset(orders: Orders) -> None:
     with KafkaCluster(orders.broker.client_config) as cluster:
-        write_commit(cluster, orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(2)})
+        cluster.commit_offsets(orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(2)})
 
 
 POLICIES: dict[str, tuple[Case, str, str, list[tuple[int, int]]]] = {

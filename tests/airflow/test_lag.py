@@ -26,7 +26,6 @@ from testbed.cache import Say
 from testbed.dag_runs import RunResult
 from testbed.java import Java
 from testbed.topics import Topics
-from tests.cluster.commits import commit as write_commit
 
 MINUTE_MS = 60_000
 POLL_S = 0.1
@@ -42,7 +41,7 @@ def produce(broker: Topics, topic: str, count: int, *, partition: int = 0, age_m
 
 def commit(broker: Topics, group: str, topic: str, offset: int, partition: int = 0) -> None:
     with KafkaCluster(broker.client_config) as cluster:
-        write_commit(cluster, group, {TopicPartition(topic, partition): CommittedOffset(offset)})
+        cluster.commit_offsets(group, {TopicPartition(topic, partition): CommittedOffset(offset)})
 
 
 # The look

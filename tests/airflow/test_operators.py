@@ -18,7 +18,6 @@ from testbed.dag_runs import RunResult
 from testbed.topics import wait_for
 from tests.airflow.conftest import STORE, Orders
 from tests.airflow.fixtures import plan_in_store
-from tests.cluster.commits import commit as write_commit
 
 
 def filled(broker: KafkaBroker, name: str, *counts: int) -> None:
@@ -108,7 +107,7 @@ def test_a_live_group_is_found_before_spark_is_started_and_keeps_its_offsets(
 def clear_mark(orders: Orders) -> None:
     """The same offset without this pipeline's mark: what stands there is the position, and has to be signed."""
     with KafkaCluster(orders.broker.client_config) as cluster:
-        write_commit(cluster, orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(5)})
+        cluster.commit_offsets(orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(5)})
 
 
 def test_with_nothing_to_read_spark_is_not_started_and_the_position_is_still_fixed(

@@ -203,7 +203,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"split_by": "flonk"}, "split_by is 'flonk'"),
     ({"max_records": -1}, "max_records is -1"),
     ({"commit_mode": "always"}, "commit_mode is 'always'; use one of on-success, checkpoint-only"),
-    ({"fencing": "none"}, "fencing is 'none'; use one of compare, transaction"),
     ({"isolation_level": "committed"}, "isolation_level is 'committed'; use one of read_uncommitted, read_committed"),
     ({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest'; use one of earliest, latest, none"),
     ({"on_data_loss": "ignore"}, "on_data_loss is 'ignore'; use one of fail, reset, advance"),

@@ -20,7 +20,6 @@ from typing import Any
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
-from tests.cluster.commits import commit
 
 PARTITIONS = 3
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,7 +136,7 @@ def _main() -> None:
             before = None if asked.get("write_first") else _timed(took, lambda: cluster.committed(group, partitions))
             _timed(took, lambda: cluster.describe_group(group))
             offsets = offsets_at(asked["topic"], number)
-            _timed(took, lambda offsets=offsets: commit(cluster, group, offsets))
+            _timed(took, lambda offsets=offsets: cluster.commit_offsets(group, offsets))
             after = _timed(took, lambda: cluster.committed(group, partitions))
             assert after == offsets, f"round {number}: {after}"
             held = None if before is None else sorted({found.offset for found in before.values()})

@@ -8,7 +8,6 @@ It keeps to what the rules depend on, and ``tests/contract`` runs one suite on i
   broker (``UnifiedLog.fetchOffsetByTimestamp`` does not look into batches' kinds); records out of order stay so;
 - to delete a topic drops all groups' offsets of it (``GroupCoordinator.onPartitionsDeleted``), and a topic that is
   created again has another id;
-- a commit is one of two kinds, fenced by a transaction or plain; they do not see each other (``broker/fence.py``);
 - compaction leaves gaps: neither end of the log moves.
 
 Time is a number that the test sets. Nothing waits, so what a real broker answers late is here an error at once.
@@ -21,8 +20,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
-from airflow_kafka_offsets.errors import ClusterUnavailable, CommitConflict, GroupActive, NothingToDiscover
+from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
+from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
@@ -129,71 +128,6 @@ class MemoryTransaction:
                 self.cluster.groups.setdefault(group_id, {}).update(offsets)
 
 
-@dataclass(eq=False, slots=True)
-class MemoryCommit:
-    """A commit through the fence (or, with ``compare``, without one): as ``TransactionalCommit`` and ``PlainCommit``.
-
-    Members do not matter to the broker here, and a plain commit of the same partition, made meanwhile, wins over a
-    pending one (``GroupMetadata.completePendingTxnOffsetCommit`` compares the positions in the log).
-    """
-
-    cluster: InMemoryCluster
-    group_id: str
-    fencing: Fencing
-    transaction: MemoryTransaction | None = None
-    sent: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    seen: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
-
-    def __enter__(self) -> MemoryCommit:
-        if self.fencing == "transaction":
-            older = self.cluster.fences.get(self.group_id)
-            self.cluster.fences[self.group_id] = self
-            if older is not None:
-                older._abort()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._abort()
-
-    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.sent = dict(offsets)
-        if self.fencing == "compare" or not offsets:
-            return
-        self._refuse_fenced()
-        refused = self.cluster._refused(offsets)
-        if refused:
-            raise self.cluster._unavailable("commit", refused)
-        self.transaction = self.cluster.begin_transaction()
-        self.transaction.offsets[self.group_id] = dict(offsets)
-        self.cluster.pending.append(self.transaction)
-        self.seen = dict(self.cluster.groups.get(self.group_id, {}))
-
-    def commit(self) -> None:
-        if self.fencing == "compare":
-            self.cluster.write(self.group_id, self.sent)
-        elif self.sent:
-            self._refuse_fenced()  # which is also how a committer learns that its transaction was aborted
-            assert self.transaction is not None
-            now = self.cluster.groups.get(self.group_id, {})
-            passed = [tp for tp in self.sent if now.get(tp) is not self.seen.get(tp)]
-            for tp in passed:
-                del self.transaction.offsets[self.group_id][tp]
-            self.transaction.commit()
-            self.transaction = None
-
-    def _refuse_fenced(self) -> None:
-        if self.cluster.fences.get(self.group_id) is not self:
-            raise CommitConflict(
-                [f"group {self.group_id!r}: another commit began while this one was under way, and fenced it off"],
-                "Nothing of this commit was written. Retry.",
-            )
-
-    def _abort(self) -> None:
-        if self.transaction is not None:
-            self.transaction.abort()
-            self.transaction = None
-
-
 class InMemoryCluster:
     """``OffsetReader`` and ``OffsetCommitter``, and the hands of ``tests.cluster.real.Hands``.
 
@@ -207,7 +141,6 @@ class InMemoryCluster:
         self.groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self.members: dict[str, list[str]] = {}
         self.pending: list[MemoryTransaction] = []
-        self.fences: dict[str, MemoryCommit] = {}
 
     # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -286,13 +219,6 @@ class InMemoryCluster:
         offsets = self.groups.get(group_id, {})
         for tp in list(offsets) if partitions is None else partitions:
             offsets.pop(tp, None)
-
-    def time_out(self, group_id: str) -> None:
-        """The transaction of a commit that has been open for too long is aborted, and its committer fenced off."""
-        opened = self.fences.get(group_id)
-        if opened is not None and opened.transaction is not None:
-            del self.fences[group_id]
-            opened._abort()
 
     @contextmanager
     def live_member(self, group_id: str, topic: str, client_id: str = "consumer-1") -> Iterator[None]:
@@ -404,11 +330,8 @@ class InMemoryCluster:
             return GroupDescription("Stable", members)
         return GroupDescription("Empty" if self.groups.get(group_id) else "Dead")
 
-    def open_commit(self, group_id: str, fencing: Fencing) -> MemoryCommit:
-        return MemoryCommit(self, group_id, fencing)
-
-    def write(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """A plain commit: refused under members, and not atomic, as on a broker."""
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Refused under members, and not atomic, as on a broker."""
         if self.members.get(group_id):
             raise GroupActive(group_id, "Stable", tuple(self.members[group_id]))
         refused = self._refused(offsets)

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
@@ -82,13 +80,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
         KafkaCluster(broker.client_config, deadline_s=1.0, attempt_s=1.0) as impatient,
     ):
         yield AnyCluster(reader, impatient, RealHands(broker))
-
-
-@pytest.fixture(params=get_args(Fencing))
-def fencing(request: pytest.FixtureRequest) -> Fencing:
-    """Both kinds of commit."""
-    kind: Fencing = request.param
-    return kind
 
 
 @pytest.fixture

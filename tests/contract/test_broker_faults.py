@@ -16,7 +16,6 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, ResourceType
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK, LookUpClient
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
@@ -33,7 +32,6 @@ from testbed.java import Java
 from testbed.ports import free_ports
 from testbed.topics import DEADLINE_S, quiet, wait_for
 from tests.cluster import rights
-from tests.cluster.commits import commit
 from tests.cluster.real import RealHands
 
 PASSWORD = "open-sesame-4711"
@@ -101,7 +99,7 @@ def test_a_paused_broker_is_an_error_and_not_an_offset(fragile: KafkaBroker, ord
             with pytest.raises(ClusterUnavailable) as read:
                 cluster.committed(group, tps(orders))
             with pytest.raises(ClusterUnavailable) as wrote:
-                commit(cluster, group, {tp: CommittedOffset(1) for tp in tps(orders)})
+                cluster.commit_offsets(group, {tp: CommittedOffset(1) for tp in tps(orders)})
         finally:
             fragile.resume()
             wait_until_let_in(fragile)
@@ -119,12 +117,12 @@ def test_one_cluster_object_lives_through_a_restart_of_the_broker(
     """The first commit to a coordinator that loads is answered by an error, and is repeated."""
     with KafkaCluster(fragile.client_config, deadline_s=30.0) as cluster:
         commits = {tp: CommittedOffset(tp.partition, 0, "before") for tp in tps(orders)}
-        commit(cluster, group, commits)
+        cluster.commit_offsets(group, commits)
         fragile.kill()
         fragile.start()
         assert cluster.end_offsets(tps(orders), "read_committed")[TopicPartition(orders, 0)].offset == 4
         assert cluster.committed(group, tps(orders)) == commits
-        commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+        cluster.commit_offsets(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
         assert cluster.committed(group, tps(orders)) == dict.fromkeys(tps(orders), CommittedOffset(4))
 
 
@@ -204,13 +202,13 @@ def test_a_value_that_librdkafka_does_not_take_is_not_shown(caplog: pytest.LogCa
 def test_no_offset_is_written_under_a_live_member(fragile: KafkaBroker, orders: str, group: str, protocol: str) -> None:
     first = TopicPartition(orders, 0)
     with KafkaCluster(fragile.client_config) as cluster:
-        commit(cluster, group, {first: CommittedOffset(1, 0, "before")})
+        cluster.commit_offsets(group, {first: CommittedOffset(1, 0, "before")})
         with RealHands(fragile).live_member(group, orders, client_id="the-one", protocol=protocol):
             with pytest.raises(GroupActive) as refused:
-                commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+                cluster.commit_offsets(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
             assert "the-one" in str(refused.value)
             assert cluster.committed(group, tps(orders)) == {first: CommittedOffset(1, 0, "before")}
-        commit(cluster, group, dict.fromkeys(tps(orders), CommittedOffset(4)))
+        cluster.commit_offsets(group, dict.fromkeys(tps(orders), CommittedOffset(4)))
         assert cluster.committed(group, tps(orders)) == dict.fromkeys(tps(orders), CommittedOffset(4))
 
 
@@ -310,7 +308,7 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
             return alice.committed(group, [tp])
 
         def write() -> None:
-            commit(alice, group, {tp: CommittedOffset(1)})
+            alice.commit_offsets(group, {tp: CommittedOffset(1)})
 
         assert alice.discover(TopicPattern(".*")).topics == {}  # a topic that may not be described is not seen
         denied(describe, f"Describe on topic {topic}")
@@ -332,16 +330,6 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
         write()
         assert read() == {tp: CommittedOffset(1)}
 
-        transactional_id = TRANSACTIONAL_ID_PREFIX + group
-        fenced = CommittedOffset(2, None, "fenced")
-        denied(
-            lambda: commit(alice, group, {tp: fenced}, "transaction"), f"Write on transactional id {transactional_id}"
-        )
-        denied(lambda: commit(alice, group, {tp: fenced}, "transaction"), 'set fencing="compare"')
-        allow(guarded, ResourceType.TRANSACTIONAL_ID, transactional_id, AclOperation.WRITE)
-        commit(alice, group, {tp: fenced}, "transaction")
-        assert read() == {tp: fenced}
-
 
 @pytest.mark.parametrize("rights", [(), (AclOperation.DESCRIBE,)], ids=["none", "describe"])
 def test_a_missing_right_on_the_group_is_named_long_before_the_deadline(
@@ -362,7 +350,7 @@ def test_a_missing_right_on_the_group_is_named_long_before_the_deadline(
             with pytest.raises(NotAuthorized, match=f"Describe on group {group}"):
                 alice.all_committed(group)
         with pytest.raises(NotAuthorized, match=f"Read on group {group}"):
-            commit(alice, group, {tp: CommittedOffset(1)})
+            alice.commit_offsets(group, {tp: CommittedOffset(1)})
         assert time.monotonic() - began < 6.0, "three questions; the deadline of one is a minute"
 
 
@@ -375,7 +363,7 @@ def test_what_a_group_holds_of_topics_that_are_not_shown_is_no_part_of_everythin
     allow(guarded, ResourceType.TOPIC, shown.topic, AclOperation.DESCRIBE)
     allow(guarded, ResourceType.GROUP, group, AclOperation.DESCRIBE)
     with KafkaCluster(guarded.client_config) as cluster, KafkaCluster(sasl(guarded)) as alice:
-        commit(cluster, group, {shown: CommittedOffset(1), hidden: CommittedOffset(2)})
+        cluster.commit_offsets(group, {shown: CommittedOffset(1), hidden: CommittedOffset(2)})
         assert alice.all_committed(group) == {shown: CommittedOffset(1)}
         with pytest.raises(NotAuthorized, match=f"Describe on topic {hidden.topic}") as refused:
             alice.committed(group, [shown, hidden])

@@ -10,11 +10,10 @@ import re
 import pytest
 
 from airflow_kafka_offsets.broker.answers import epoch_of
-from airflow_kafka_offsets.broker.protocol import EndOffset, Fencing, GroupDescription
+from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition, TopicSettings
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicList, TopicPattern
-from tests.cluster.commits import commit
 from tests.contract.conftest import NOW_MS, AnyCluster
 
 BOTH: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
@@ -346,15 +345,13 @@ def test_a_group_that_does_not_exist_holds_nothing_and_is_dead(cluster: AnyClust
     assert cluster.reader.describe_group(group) == GroupDescription("Dead")
 
 
-def test_what_was_committed_is_read_with_metadata_and_epoch(
-    cluster: AnyCluster, orders: str, group: str, fencing: Fencing
-) -> None:
+def test_what_was_committed_is_read_with_metadata_and_epoch(cluster: AnyCluster, orders: str, group: str) -> None:
     commits = {
         TopicPartition(orders, 0): CommittedOffset(5, 0, '{"plan":"abc"}'),
         TopicPartition(orders, 1): CommittedOffset(0, None, ""),
         TopicPartition(orders, 2): CommittedOffset(7, 3, "größer → ✓"),
     }
-    commit(cluster.reader, group, commits, fencing)
+    cluster.reader.commit_offsets(group, commits)
     assert cluster.reader.committed(group, list(commits)) == commits
     assert cluster.reader.describe_group(group) == GroupDescription("Empty")
 
@@ -373,12 +370,10 @@ def test_what_somebody_else_committed_is_read(cluster: AnyCluster, orders: str, 
     }
 
 
-def test_a_commit_replaces_its_partitions_and_leaves_the_others(
-    cluster: AnyCluster, orders: str, group: str, fencing: Fencing
-) -> None:
+def test_a_commit_replaces_its_partitions_and_leaves_the_others(cluster: AnyCluster, orders: str, group: str) -> None:
     first, second = tps(orders, 0, 1)
-    commit(cluster.reader, group, {first: CommittedOffset(5, 1, "old"), second: CommittedOffset(6)}, fencing)
-    commit(cluster.reader, group, {first: CommittedOffset(2)}, fencing)
+    cluster.reader.commit_offsets(group, {first: CommittedOffset(5, 1, "old"), second: CommittedOffset(6)})
+    cluster.reader.commit_offsets(group, {first: CommittedOffset(2)})
     assert cluster.reader.committed(group, [first, second]) == {first: CommittedOffset(2), second: CommittedOffset(6)}
 
 
@@ -388,18 +383,16 @@ def test_only_the_partitions_that_were_asked_for_are_answered(cluster: AnyCluste
     assert cluster.reader.committed(group, [third, second]) == {second: CommittedOffset(2)}
 
 
-def test_an_offset_past_the_end_is_taken_as_it_is(
-    cluster: AnyCluster, orders: str, group: str, fencing: Fencing
-) -> None:
+def test_an_offset_past_the_end_is_taken_as_it_is(cluster: AnyCluster, orders: str, group: str) -> None:
     tp = TopicPartition(orders, 0)
-    commit(cluster.reader, group, {tp: CommittedOffset(10**12)}, fencing)
+    cluster.reader.commit_offsets(group, {tp: CommittedOffset(10**12)})
     assert cluster.reader.committed(group, [tp]) == {tp: CommittedOffset(10**12)}
 
 
-def test_groups_do_not_know_of_each_other(cluster: AnyCluster, orders: str, group: str, fencing: Fencing) -> None:
+def test_groups_do_not_know_of_each_other(cluster: AnyCluster, orders: str, group: str) -> None:
     tp = TopicPartition(orders, 0)
-    commit(cluster.reader, group, {tp: CommittedOffset(1)}, fencing)
-    commit(cluster.reader, f"{group}-other", {tp: CommittedOffset(2)}, fencing)
+    cluster.reader.commit_offsets(group, {tp: CommittedOffset(1)})
+    cluster.reader.commit_offsets(f"{group}-other", {tp: CommittedOffset(2)})
     assert cluster.reader.committed(group, [tp]) == {tp: CommittedOffset(1)}
 
 
@@ -421,12 +414,12 @@ def test_a_commit_to_a_group_with_a_member_is_refused_and_nothing_is_written(
         assert live.state == "Stable"
         assert len(live.members) == 1
         with pytest.raises(GroupActive) as refused:
-            commit(cluster.reader, group, {first: CommittedOffset(9), second: CommittedOffset(9)})
+            cluster.reader.commit_offsets(group, {first: CommittedOffset(9), second: CommittedOffset(9)})
         assert refused.value.group_id == group
         assert refused.value.members == live.members
     assert cluster.reader.committed(group, [first, second]) == {first: CommittedOffset(4, None, "before")}
     assert cluster.reader.describe_group(group) == GroupDescription("Empty")
-    commit(cluster.reader, group, {first: CommittedOffset(9)})
+    cluster.reader.commit_offsets(group, {first: CommittedOffset(9)})
     assert cluster.reader.committed(group, [first]) == {first: CommittedOffset(9)}
 
 
@@ -435,7 +428,7 @@ def test_partitions_that_cannot_be_committed_are_all_named_and_the_others_are_wr
 ) -> None:
     good, missing, gone = TopicPartition(orders, 0), TopicPartition(orders, 8), TopicPartition(f"{orders}-gone", 0)
     with pytest.raises(ClusterUnavailable) as unavailable:
-        commit(cluster.impatient, group, dict.fromkeys((good, missing, gone), CommittedOffset(1)))
+        cluster.impatient.commit_offsets(group, dict.fromkeys((good, missing, gone), CommittedOffset(1)))
     assert str(missing) in str(unavailable.value)
     assert str(gone) in str(unavailable.value)
     assert str(good) not in str(unavailable.value)
@@ -454,7 +447,7 @@ def test_metadata_that_is_too_long_is_an_error_of_each_such_partition(
         fits_too: CommittedOffset(4, None, "ü" * 4095),  # the broker counts characters, not bytes
     }
     with pytest.raises(ClusterUnavailable, match="OFFSET_METADATA_TOO_LARGE") as unavailable:
-        commit(cluster.reader, group, commits)
+        cluster.reader.commit_offsets(group, commits)
     assert str(too_long) in str(unavailable.value)
     assert str(too_wide) in str(unavailable.value)
     assert str(fits) not in str(unavailable.value)
@@ -488,13 +481,13 @@ def test_an_aborted_transactional_commit_was_never_there(cluster: AnyCluster, or
 # Of all
 
 
-def test_nothing_asked_is_nothing_answered(cluster: AnyCluster, group: str, fencing: Fencing) -> None:
+def test_nothing_asked_is_nothing_answered(cluster: AnyCluster, group: str) -> None:
     assert cluster.reader.log_start_offsets([]) == {}
     assert cluster.reader.end_offsets([], "read_committed") == {}
     assert cluster.reader.offsets_for_times({}, "read_committed") == {}
     assert cluster.reader.committed(group, []) == {}
     assert cluster.reader.describe(TopicList(())).topics == {}
-    commit(cluster.reader, group, {}, fencing)
+    cluster.reader.commit_offsets(group, {})
     assert cluster.reader.describe_group(group) == GroupDescription("Dead")
 
 

@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.fence import TRANSACTION_TIMEOUT_MS
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
 from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
@@ -38,17 +36,12 @@ def table(memory: AnyCluster, pipeline: Pipeline) -> str:
         look_at_lag(question, pipeline.cluster, pipeline.cluster.discover(scope.subscription), pipeline.now_ms)
 
     counts = {"a look at the lag": questions(asked(look)[1])}
-    for fencing in get_args(Fencing):
-        for partition in range(3):
-            memory.produce(pipeline.topic, 2, partition)
-        run, of_resolve = asked(partial(pipeline.resolve, fencing, fencing=fencing))
-        counts["resolve, a run after the first"] = questions(of_resolve)
-        run.spark()
-        if fencing == "compare":  # which opens nothing and sends all at once
-            of_commit = asked(run.commit)[1] - Counter(open_commit=9, send=9)
-            counts["commit, with the mirror of the group"] = questions(of_commit)
-        else:
-            counts[f'commit, with `fencing="{fencing}"`'] = questions(asked(run.commit)[1])
+    for partition in range(3):
+        memory.produce(pipeline.topic, 2, partition)
+    run, of_resolve = asked(partial(pipeline.resolve, "next"))
+    counts["resolve, a run after the first"] = questions(of_resolve)
+    run.spark()
+    counts["commit, with the mirror of the group"] = questions(asked(run.commit)[1])
     rows = [
         ("the first contact of a task", f"{wait['first_contact_s']:g} s", "`ClusterUnavailable`, with the reason"),
         ("one attempt at a question", f"{wait['attempt_s']:g} s", "another attempt, by a new client"),
@@ -62,7 +55,6 @@ def table(memory: AnyCluster, pipeline: Pipeline) -> str:
             f"{DEADLINE_S:g} s",
             "the next look, at the next interval",
         ),
-        ("a transaction that a killed commit left", f"{TRANSACTION_TIMEOUT_MS // 1000} s", "the broker aborts it"),
     ]
     lines = ["| what | waits at most | then |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows), ""]
     lines += ["| step | questions to Kafka | at most, if each is answered at its last moment |", "|---|---|---|"]

@@ -21,7 +21,6 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import MAX_GROUP_ID_BYTES, group_id_problem
 from airflow_kafka_offsets.broker.group import GROUP_CHUNK
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -30,7 +29,6 @@ from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
 from testbed.kafka_proxy import OFFSET_COMMIT, OFFSET_FETCH, Deed, Exchange, KafkaProxy, Moment
 from testbed.topics import quiet, wait_for
-from tests.cluster.commits import commit
 from tests.cluster.real import RealHands
 
 ALWAYS = 10**6
@@ -123,7 +121,7 @@ def test_a_commit_that_a_loading_coordinator_refuses_is_repeated(
     deed = refuse_commit(kafka_answers.COORDINATOR_LOAD_IN_PROGRESS)
     rule = proxy.arm("loading", Moment("committer", OFFSET_COMMIT), deed, times=4)
     with KafkaCluster(committer) as cluster:
-        commit(cluster, group, all_at(orders, 3, "mark"))
+        cluster.commit_offsets(group, all_at(orders, 3, "mark"))
         assert rule.proof()
         assert (len(rule.fired), rule.seen) == (4, 5)
         assert cluster.committed(group, tps(orders)) == all_at(orders, 3, "mark")
@@ -136,7 +134,7 @@ def test_a_commit_that_is_never_taken_names_each_partition(
     rule = proxy.arm("loading", Moment("committer", OFFSET_COMMIT), deed, times=ALWAYS)
     with KafkaCluster(committer, deadline_s=2.0) as cluster:
         with pytest.raises(ClusterUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS") as unavailable:
-            commit(cluster, group, all_at(orders, 3))
+            cluster.commit_offsets(group, all_at(orders, 3))
         assert rule.proof()
         assert all(str(tp) in str(unavailable.value) for tp in tps(orders))
         assert unavailable.value.retriable
@@ -162,7 +160,7 @@ def test_a_commit_under_which_the_broker_falls_silent_ends_at_the_deadline_and_i
             KafkaCluster(committer, deadline_s=3.0, attempt_s=1.0) as cluster,
             pytest.raises(ClusterUnavailable, match="within") as unavailable,
         ):
-            commit(cluster, group, all_at(orders, 3))
+            cluster.commit_offsets(group, all_at(orders, 3))
         ended.append(unavailable.value)
 
     thread = Thread(target=write, daemon=True)
@@ -188,7 +186,7 @@ def test_members_that_cannot_be_told_are_members_all_the_same(
         KafkaCluster(committer, deadline_s=2.0, attempt_s=1.0) as cluster,
         pytest.raises(GroupActive, match="in use"),
     ):
-        commit(cluster, group, all_at(orders, 3))
+        cluster.commit_offsets(group, all_at(orders, 3))
 
 
 # ── a commit that arrives in part ─────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +222,7 @@ def test_what_was_written_beside_a_refused_partition_is_not_written_again(
     missing = TopicPartition(orders, 7)
     with KafkaCluster(committer, deadline_s=2.0) as cluster:
         with pytest.raises(ClusterUnavailable, match="UNKNOWN_TOPIC_OR_PART") as unavailable:
-            commit(cluster, group, {**all_at(orders, 3), missing: CommittedOffset(1)})
+            cluster.commit_offsets(group, {**all_at(orders, 3), missing: CommittedOffset(1)})
         assert str(missing) in str(unavailable.value)
         assert str(tps(orders)[0]) not in str(unavailable.value)
         assert cluster.committed(group, tps(orders)) == all_at(orders, 3)
@@ -241,7 +239,7 @@ def test_a_refusal_for_good_names_the_partition_that_has_it_and_no_other(
     offsets = {**all_at(orders, 3), others[-1]: CommittedOffset(3, 0, "x" * 5_000)}
     with KafkaCluster(broker.client_config) as cluster:
         with pytest.raises(ClusterUnavailable, match=r"OFFSET_METADATA_TOO_LARGE|etadata") as unavailable:
-            commit(cluster, group, offsets)
+            cluster.commit_offsets(group, offsets)
         assert str(others[-1]) in str(unavailable.value)
         assert str(first) not in str(unavailable.value)
         assert cluster.committed(group, tps(orders)) == {tp: offsets[tp] for tp in (first, *others[:-1])}
@@ -259,7 +257,7 @@ def test_what_arrived_although_it_was_refused_is_not_written_again(
 
     rule = proxy.arm("written and denied", Moment("committer", OFFSET_COMMIT), deny, times=ALWAYS)
     with KafkaCluster(committer) as cluster:
-        commit(cluster, group, all_at(orders, 3))
+        cluster.commit_offsets(group, all_at(orders, 3))
         assert rule.proof()
         assert rule.seen == 3
         assert cluster.committed(group, tps(orders)) == all_at(orders, 3)
@@ -321,7 +319,7 @@ def test_an_error_of_one_partition_is_not_taken_for_nothing_stored(
         kafka_answers.offset_fetch_partition_error(orders, 1, kafka_answers.UNKNOWN_SERVER_ERROR)
     )
     with KafkaCluster(committer) as cluster:
-        commit(cluster, group, all_at(orders, 3))
+        cluster.commit_offsets(group, all_at(orders, 3))
         rule = proxy.arm("spoilt", Moment("committer", OFFSET_FETCH), deed, times=ALWAYS)
         with pytest.raises(ClusterUnavailable) as unavailable:
             cluster.committed(group, tps(orders))
@@ -341,7 +339,7 @@ def test_many_partitions_go_out_in_chunks(
         for key in (OFFSET_FETCH, OFFSET_COMMIT)
     }
     with KafkaCluster(committer) as cluster:
-        commit(cluster, group, commits)
+        cluster.commit_offsets(group, commits)
         assert (seen[OFFSET_FETCH].seen, seen[OFFSET_COMMIT].seen) == (1, 3)
         assert cluster.committed(group, commits) == commits
         assert (seen[OFFSET_FETCH].seen, seen[OFFSET_COMMIT].seen) == (4, 3)
@@ -370,8 +368,8 @@ def test_everything_that_a_group_holds_is_found_without_being_asked_for_by_name(
     with KafkaCluster(broker.client_config) as cluster:
         assert cluster.all_committed(group) == {}
         held = {TopicPartition(first, 1): CommittedOffset(4, 2, "mark"), TopicPartition(second, 0): CommittedOffset(0)}
-        commit(cluster, group, {**held, TopicPartition(gone, 0): CommittedOffset(1)})
-        commit(cluster, f"{group}-other", {TopicPartition(first, 0): CommittedOffset(9)})
+        cluster.commit_offsets(group, {**held, TopicPartition(gone, 0): CommittedOffset(1)})
+        cluster.commit_offsets(f"{group}-other", {TopicPartition(first, 0): CommittedOffset(9)})
         broker.delete_topic(gone)
         assert cluster.all_committed(group) == held
 
@@ -384,13 +382,12 @@ def test_a_name_that_ends_the_process_is_refused(broker: KafkaBroker, orders: st
     script = f"from confluent_kafka import Consumer; Consumer({{'group.id': {name!r}, 'bootstrap.servers': 'x'}})"
     naive = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert naive.returncode == -signal.SIGABRT, naive.stderr
-    refuses(broker, name, orders, "compare")
-    refuses(broker, name, orders, "transaction")
+    refuses(broker, name, orders)
 
 
 @pytest.mark.parametrize("name", [" group", "\tgroup", "group\0more"])
 def test_a_name_that_is_another_groups_for_librdkafka_is_refused(broker: KafkaBroker, orders: str, name: str) -> None:
-    refuses(broker, name, orders, "compare")
+    refuses(broker, name, orders)
 
 
 def test_a_name_longer_than_kafka_takes_is_refused(broker: KafkaBroker, orders: str) -> None:
@@ -398,38 +395,28 @@ def test_a_name_longer_than_kafka_takes_is_refused(broker: KafkaBroker, orders: 
     naive = Consumer({**broker.client_config, "group.id": "x" * 32_768}, logger=quiet)
     with pytest.raises(KafkaException, match="Timed out"):
         naive.committed([KafkaTopicPartition(orders, 0)], 1.0)
-    refuses(broker, "x" * (MAX_GROUP_ID_BYTES + 1), orders, "compare")
-    refuses(broker, "ü" * (MAX_GROUP_ID_BYTES // 2 + 1), orders, "compare")
+    refuses(broker, "x" * (MAX_GROUP_ID_BYTES + 1), orders)
+    refuses(broker, "ü" * (MAX_GROUP_ID_BYTES // 2 + 1), orders)
 
 
 @pytest.mark.parametrize("name", ["größe", "組織", "a\tb", "a b"])
-def test_letters_of_any_kind_will_do_for_a_commit_without_a_fence(
-    broker: KafkaBroker, orders: str, group: str, name: str
-) -> None:
+def test_letters_of_any_kind_will_do(broker: KafkaBroker, orders: str, group: str, name: str) -> None:
     name = f"{group}{name}"
     with KafkaCluster(broker.client_config) as cluster:
         assert cluster.committed(name, tps(orders)) == {}
-        commit(cluster, name, all_at(orders, 3), "compare")
+        cluster.commit_offsets(name, all_at(orders, 3))
         assert cluster.committed(name, tps(orders)) == cluster.all_committed(name) == all_at(orders, 3)
         assert cluster.describe_group(name).state == "Empty"
-    assert group_id_problem(name, fenced=False) is None
+    assert group_id_problem(name) is None
 
 
-@pytest.mark.parametrize("fencing", ["transaction", "compare"])
-def test_the_longest_name_is_taken(broker: KafkaBroker, orders: str, fencing: Fencing) -> None:
+def test_the_longest_name_is_taken(broker: KafkaBroker, orders: str) -> None:
     name = "x" * MAX_GROUP_ID_BYTES
     with KafkaCluster(broker.client_config) as cluster:
-        commit(cluster, name, all_at(orders, 3), fencing)
+        cluster.commit_offsets(name, all_at(orders, 3))
         assert cluster.committed(name, tps(orders)) == all_at(orders, 3)
         assert cluster.describe_group(name).state == "Empty"
         RealHands(broker).expire(name)
-
-
-@pytest.mark.parametrize("name", ["größe", "a\tb", "a\x7f"])
-def test_a_fence_takes_printable_ascii_alone(broker: KafkaBroker, orders: str, name: str) -> None:
-    """``send_offsets_to_transaction`` fails with "group id is not safe" (``str_is_printable``)."""
-    refuses(broker, name, orders, "transaction")
-    assert "character" in str(group_id_problem(name))
 
 
 @pytest.mark.parametrize("name", ["a", "a b", "team.orders-v2_1/x:y ", "~" * MAX_GROUP_ID_BYTES])
@@ -437,13 +424,15 @@ def test_a_name_that_works_has_no_problem(name: str) -> None:
     assert group_id_problem(name) is None
 
 
-def refuses(broker: KafkaBroker, name: str, topic: str, fencing: Fencing) -> None:
+def refuses(broker: KafkaBroker, name: str, topic: str) -> None:
     """Before anything is sent: the broker of this client is not there."""
     with KafkaCluster({"bootstrap.servers": "127.0.0.1:1"}) as nobody:
-        questions: list[Callable[[], Any]] = [lambda: commit(nobody, name, all_at(topic, 3), fencing)]
-        if fencing == "compare":
-            questions += [lambda: nobody.committed(name, tps(topic)), lambda: nobody.describe_group(name)]
-            questions += [lambda: nobody.all_committed(name)]
+        questions: list[Callable[[], Any]] = [
+            lambda: nobody.commit_offsets(name, all_at(topic, 3)),
+            lambda: nobody.committed(name, tps(topic)),
+            lambda: nobody.describe_group(name),
+            lambda: nobody.all_committed(name),
+        ]
         for question in questions:
             with pytest.raises(InvalidRequest, match="group_id"):
                 question()

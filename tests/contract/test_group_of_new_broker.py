@@ -18,7 +18,6 @@ from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.java import Java
 from testbed.three_brokers import ThreeBrokers
-from tests.cluster.commits import commit
 from tests.cluster.group_process import ask_new_broker, group_process, offsets_at
 
 DEADLINE_S = 30.0
@@ -44,7 +43,7 @@ def test_a_cluster_that_has_no_coordinator_says_why(java: Java, say: Say, tmp_pa
         with pytest.raises(ClusterUnavailable, match="COORDINATOR_NOT_AVAILABLE") as read:
             cluster.committed(group, offsets)
         with pytest.raises(ClusterUnavailable, match="COORDINATOR_NOT_AVAILABLE") as wrote:
-            commit(cluster, group, offsets)
+            cluster.commit_offsets(group, offsets)
         for unavailable in (read, wrote):
             assert unavailable.value.retriable
             assert all(str(tp) in str(unavailable.value) for tp in offsets)

@@ -35,9 +35,7 @@ def test_a_group_is_read_and_written_in_chunks_of_partitions(
     name = topic(many)
     offsets = {TopicPartition(name, number): CommittedOffset(0) for number in range(many)}
     with KafkaCluster(broker.client_config) as cluster:
-        with cluster.open_commit(group, "compare") as commit:
-            commit.send(offsets)
-            commit.commit()
+        cluster.commit_offsets(group, offsets)
         assert len(cluster.committed(group, offsets)) == many
     for what in ("commit to", "read the offsets of"):
         assert f"{what} group {group!r}: {GROUP_CHUNK} of {many} partitions" in said.messages

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.errors import (
     AnotherPipeline,
     ClusterUnavailable,
-    CommitUnsettled,
     GroupActive,
     GroupMoved,
-    InvalidRequest,
 )
 from airflow_kafka_offsets.offsets.batch.mark import METADATA_LIMIT_BYTES, Mark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -28,7 +24,6 @@ from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Lake, Pipeline, Run, entries
 from tests.contract.troubles import Killed, Meanwhile, die, produce
-from tests.stores.watched import Watched
 
 
 def somebody(cluster: AnyCluster, pipeline: Pipeline, metadata: str = "", **at: int) -> None:
@@ -119,15 +114,13 @@ def test_what_was_written_between_the_plan_and_its_signature_is_somebodys(
 
 
 @pytest.mark.parametrize("holds", ["something", "nothing"])
-def test_live_members_are_found_before_spark_works(
-    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing, holds: str
-) -> None:
+def test_live_members_are_found_before_spark_works(cluster: AnyCluster, pipeline: Pipeline, holds: str) -> None:
     if holds == "something":
         somebody(cluster, pipeline, p0=2)
     with cluster.live_member(pipeline.group, pipeline.topic), pytest.raises(GroupActive) as refused:
-        pipeline.resolve("one", fencing=fencing)
+        pipeline.resolve("one")
     assert len(refused.value.members) == 1
-    pipeline.run("one", fencing=fencing)
+    pipeline.run("one")
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
 
 
@@ -249,9 +242,13 @@ def test_a_group_that_is_reset_between_the_commit_and_the_write_is_left_and_said
     class ResetsAfterTheCommit(Meanwhile):
         """The first look at the group is before the commit; the second is the mirror's."""
 
-        def open_commit(self, group_id: str, fencing: Fencing) -> Any:
-            somebody(cluster, pipeline, p0=1)
-            return self.cluster.open_commit(group_id, fencing)
+        looks = 0
+
+        def committed(self, *asked: Any, **how: Any) -> Any:
+            self.looks += 1
+            if self.looks == 2:
+                somebody(cluster, pipeline, p0=1)
+            return self.cluster.committed(*asked, **how)
 
     with pytest.raises(GroupMoved, match="The batch is committed in the log; only the group was left as it is"):
         elsewhere(run, ResetsAfterTheCommit(pipeline.cluster, "", None)).commit()
@@ -325,9 +322,8 @@ def test_checkpoint_only_may_start_where_a_group_is_and_does_not_follow_it(
 # ── the write ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_group_is_never_ahead_of_the_log(cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing) -> None:
+def test_the_group_is_never_ahead_of_the_log(cluster: AnyCluster, pipeline: Pipeline) -> None:
     """At the moment of the write the position is there already."""
-    pipeline.parameters["fencing"] = fencing
     found = []
 
     def look() -> None:
@@ -374,46 +370,7 @@ def test_a_mirror_that_is_overtaken_again_and_again_leaves_it_to_the_faster_ones
     assert in_memory.held() == in_memory.at()
 
 
-@dataclass
-class LookedEarlier:
-    """A cluster whose first answer about the group is of before the test's next step."""
-
-    cluster: Any
-    answer: dict[TopicPartition, CommittedOffset] | None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.cluster, name)
-
-    def committed(self, *asked: Any, **how: Any) -> dict[TopicPartition, CommittedOffset]:
-        answer, self.answer = self.answer, None
-        return self.cluster.committed(*asked, **how) if answer is None else answer  # type: ignore[no-any-return]
-
-
-def test_a_fence_keeps_a_paused_mirror_from_writing_an_old_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    """Whoever reads the group sees no step back: the younger transaction has fenced the older one off."""
-    pipeline.parameters["fencing"] = "transaction"
-    paused = pipeline.resolve("one").spark()
-    with pytest.raises(Killed):
-        elsewhere(paused, Interrupted(pipeline.cluster, before_commit=die)).commit()
-    produce(cluster, pipeline)
-    two = elsewhere(pipeline.resolve("two").spark(), LookedEarlier(pipeline.cluster, {}))
-    assert two.number == 2
-    seen: list[dict[int, int]] = []
-
-    def go_on() -> None:
-        if not seen:
-            two.commit()
-        seen.append(pipeline.held(stable=False))
-
-    elsewhere(paused, Interrupted(pipeline.cluster, before_commit=go_on)).commit()
-    assert seen == [{0: 6, 1: 6, 2: 6}] * 2
-    assert pipeline.held() == {0: 6, 1: 6, 2: 6}
-
-
-def test_a_cleared_old_run_does_not_set_the_group_back(
-    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing
-) -> None:
-    pipeline.parameters["fencing"] = fencing
+def test_a_cleared_old_run_does_not_set_the_group_back(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("old")
     produce(cluster, pipeline)
     pipeline.run("new")
@@ -423,9 +380,8 @@ def test_a_cleared_old_run_does_not_set_the_group_back(
 
 
 def test_under_live_members_the_log_has_the_commit_and_the_group_follows_later(
-    cluster: AnyCluster, pipeline: Pipeline, fencing: Fencing
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    pipeline.parameters["fencing"] = fencing
     run = pipeline.resolve("one").spark()
     with cluster.live_member(pipeline.group, pipeline.topic), pytest.raises(GroupActive, match="live members"):
         run.commit()
@@ -437,31 +393,20 @@ def test_under_live_members_the_log_has_the_commit_and_the_group_follows_later(
 
 @dataclass
 class FirstOnly:
-    """A cluster whose plain commits arrive for one partition, and then fail: such a commit is not atomic."""
+    """A cluster whose commits arrive for one partition, and then fail: a commit is not atomic."""
 
     cluster: Any
-    sent: Mapping[TopicPartition, CommittedOffset] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.cluster, name)
 
-    @contextmanager
-    def open_commit(self, group_id: str, fencing: Fencing) -> Any:
-        self.opened = self.cluster.open_commit(group_id, fencing)
-        with self.opened as opened:
-            self.inner = opened
-            yield self
-
-    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.inner.send({tp: offsets[tp] for tp in sorted(offsets)[:1]})
-
-    def commit(self) -> None:
-        self.inner.commit()
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self.cluster.commit_offsets(group_id, {tp: offsets[tp] for tp in sorted(offsets)[:1]})
         raise ClusterUnavailable("Cannot commit", "the broker is gone", "Retry.", retriable=True)
 
 
 @pytest.mark.parametrize("then", ["the retry", "the next run"])
-def test_a_plain_commit_that_arrived_in_part_is_completed(cluster: AnyCluster, pipeline: Pipeline, then: str) -> None:
+def test_a_commit_that_arrived_in_part_is_completed(cluster: AnyCluster, pipeline: Pipeline, then: str) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
     run = pipeline.resolve("two").spark()
@@ -473,24 +418,6 @@ def test_a_plain_commit_that_arrived_in_part_is_completed(cluster: AnyCluster, p
     else:
         pipeline.run("three")
     assert pipeline.held() == {0: 6, 1: 6, 2: 6}
-
-
-@pytest.mark.parametrize("arrived", [True, False])
-def test_an_answer_that_does_not_tell_whether_the_commit_arrived_is_looked_into(
-    cluster: AnyCluster, pipeline: Pipeline, arrived: bool
-) -> None:
-    lost: list[str] = []
-
-    def lose() -> None:
-        if not lost:
-            lost.append("once")
-            raise CommitUnsettled("Cannot commit", "NOT_COORDINATOR", "Retry.", retriable=True)
-
-    run = pipeline.resolve("one").spark()
-    moment = {"after_commit" if arrived else "before_commit": lose}
-    outcome = elsewhere(run, Interrupted(pipeline.cluster, **moment)).commit()
-    assert set(outcome.written.values()) == {(4 if arrived else None, 4)}
-    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
 
 
 # ── topics that go ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -552,44 +479,7 @@ def test_a_pipeline_without_a_position_mirrors_nothing(in_memory: Pipeline) -> N
     assert (found.written, found.left_alone) == ({}, "the pipeline has no position yet")
 
 
-def test_a_group_whose_name_is_not_ascii_is_committed_to_or_refused_before_anything_is_planned(
-    cluster: AnyCluster, pipeline: Pipeline
-) -> None:
-    """librdkafka takes no such name into a transaction, and says so at the commit: after Spark."""
+def test_a_group_whose_name_is_not_ascii_is_committed_to(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.group = f"{pipeline.group}-grüße-日本"
-    with pytest.raises(InvalidRequest, match='fencing="compare"'):
-        pipeline.resolve("one", fencing="transaction")
     pipeline.run("one")
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
-
-
-def test_the_work_store_is_not_asked_while_a_transaction_is_open(pipeline: Pipeline) -> None:
-    """A transaction that waits for a slow store would run into its timeout, and be aborted."""
-    cluster, store, is_open, asked = pipeline.cluster, pipeline.store, [], []
-
-    class Opened:
-        def __init__(self, opened: Any) -> None:
-            self.opened = opened
-
-        def send(self, offsets: Any) -> None:
-            is_open.append(True)
-            self.opened.send(offsets)
-
-        def commit(self) -> None:
-            self.opened.commit()
-            is_open.clear()
-
-    class Transacting:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cluster, name)
-
-        @contextmanager
-        def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[Opened]:
-            with cluster.open_commit(group_id, fencing) as opened:
-                yield Opened(opened)
-
-    pipeline.cluster = Transacting()
-    pipeline.store = Watched(store, lambda verb, name: asked.append((verb, name, bool(is_open))))
-    pipeline.run("one", fencing="transaction", splits=3)
-    assert len(asked) > 20
-    assert not [question for question in asked if question[2]]

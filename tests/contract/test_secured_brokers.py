@@ -18,7 +18,6 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.fence import TRANSACTIONAL_ID_PREFIX
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
 from airflow_kafka_offsets.listener import addresses, misfit
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -29,7 +28,6 @@ from testbed.certificates import Authority
 from testbed.guarded_broker import guarded_broker, unsigned_token
 from testbed.java import Java
 from testbed.ports import free_ports
-from tests.cluster.commits import commit
 from tests.cluster.rights import allow
 
 PASSWORD = "open-sesame-4711"
@@ -345,16 +343,21 @@ def test_a_denied_right_names_who_lacks_it(secured: Secured, group: str, setting
         assert KafkaCluster(settings(secured))._connection.principal == f"this client's principal, {principal},"
         return
     with KafkaCluster(settings(secured), deadline_s=5.0) as cluster:
+        nothing = {tp: CommittedOffset(0)}
         wanted: list[tuple[Callable[[], Any], ResourceType, str, AclOperation]] = [
             (lambda: cluster.describe(TopicList((topic,))), ResourceType.TOPIC, topic, AclOperation.DESCRIBE),
             (lambda: cluster.committed(group, [tp]), ResourceType.GROUP, group, AclOperation.DESCRIBE),
-            (lambda: commit(cluster, group, {tp: CommittedOffset(0)}), ResourceType.GROUP, group, AclOperation.READ),
-            (lambda: commit(cluster, group, {tp: CommittedOffset(0)}), ResourceType.TOPIC, topic, AclOperation.READ),
             (
-                lambda: commit(cluster, group, {tp: CommittedOffset(0)}, "transaction"),
-                ResourceType.TRANSACTIONAL_ID,
-                TRANSACTIONAL_ID_PREFIX + group,
-                AclOperation.WRITE,
+                lambda: cluster.commit_offsets(group, nothing),
+                ResourceType.GROUP,
+                group,
+                AclOperation.READ,
+            ),
+            (
+                lambda: cluster.commit_offsets(group, nothing),
+                ResourceType.TOPIC,
+                topic,
+                AclOperation.READ,
             ),
         ]
         # A second for each client with a token: one right will do there.

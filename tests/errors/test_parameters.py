@@ -43,7 +43,6 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "split_by": ("hash", {}),
     "output_name": (" ", {}),
     "commit_mode": ("KAFKA_PERIODIC", {}),
-    "fencing": ("barbed", {}),
     "filter_restored_partitions": ("perhaps", {}),
     "on_data_loss": ("hope", {}),
     "on_recreated": ("hope", {}),

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed import kafka_proxy
 from testbed.broker import KafkaBroker
@@ -27,13 +26,9 @@ ASKED = (
     kafka_proxy.OFFSET_COMMIT,
     kafka_proxy.OFFSET_FETCH,
     kafka_proxy.FIND_COORDINATOR,
-    kafka_proxy.INIT_PRODUCER_ID,
-    kafka_proxy.TXN_OFFSET_COMMIT,
-    kafka_proxy.END_TXN,
 )
 
 
-@pytest.mark.parametrize("fencing", ["compare", "transaction"])
 @pytest.mark.parametrize("network", ["slow", "cut"])
 def test_runs_go_on_and_are_exact(
     broker: KafkaBroker,
@@ -42,7 +37,6 @@ def test_runs_go_on_and_are_exact(
     group: str,
     tmp_path: Path,
     network: str,
-    fencing: Fencing,
 ) -> None:
     """Each request waits; or one of five is cut off, before the broker has it or before its answer comes."""
     orders = topic(3)
@@ -64,7 +58,6 @@ def test_runs_go_on_and_are_exact(
     with KafkaCluster(client, deadline_s=15.0, attempt_s=3.0) as cluster:
         timed = Timed(cluster)
         pipeline = Pipeline(timed, LocalStore(tmp_path), orders, group)
-        pipeline.parameters["fencing"] = fencing
         for number in range(2):
             broker.produce_many(orders, 30, partitions=3)
             run, _ = repeated(lambda number=number: pipeline.resolve(f"run-{number}"))

@@ -14,7 +14,6 @@ from testbed.three_brokers import ThreeBrokers
 from tests.failing.site import Site, repeated
 
 STEPS = ("look", "resolve", "spark", "commit")
-FENCING = ("compare", "transaction")
 MOST_ROUNDS = 5
 """Each is a restart of all brokers; one is nearly always enough for every step to meet one."""
 
@@ -26,13 +25,11 @@ class Times:
     """When brokers were away, and when steps ran; two threads add to them.
 
     :ivar restarts: from the moment that a broker is told to stop until it answers again.
-    :ivar steps: by kind of commit and step, each with the tries of it that failed.
+    :ivar steps: by step, each with the tries of it that failed.
     """
 
     restarts: list[Interval] = field(default_factory=list)
-    steps: dict[tuple[str, str], list[Interval]] = field(
-        default_factory=lambda: {(fencing, step): [] for fencing in FENCING for step in STEPS}
-    )
+    steps: dict[str, list[Interval]] = field(default_factory=lambda: {step: [] for step in STEPS})
 
     @contextmanager
     def of(self, intervals: list[Interval]) -> Iterator[None]:
@@ -40,7 +37,7 @@ class Times:
         yield
         intervals.append((began, time.monotonic()))
 
-    def without_a_restart(self) -> list[tuple[str, str]]:
+    def without_a_restart(self) -> list[str]:
         """The steps of which none has run while a broker was away."""
         away = list(self.restarts)
         return [
@@ -66,30 +63,26 @@ def roll(kafka: ThreeBrokers, times: Times) -> None:
 
 
 def test_no_record_is_lost_or_read_twice_and_each_question_ends_in_time(new_site: Callable[..., Site]) -> None:
-    """Both kinds of commit: each step of some run meets a broker that is away."""
-    sites = {fencing: new_site(deadline_s=20.0) for fencing in FENCING}
-    for fencing, site in sites.items():
-        site.pipeline.parameters["fencing"] = fencing
+    """Each step of some run meets a broker that is away."""
+    site = new_site(deadline_s=20.0)
     times, failures = Times(), []
     with ThreadPoolExecutor(1) as thread:
-        rolling = thread.submit(roll, sites["compare"].kafka, times)
+        rolling = thread.submit(roll, site.kafka, times)
         for number in count():
             if rolling.done() and number > 3:
                 break
-            for fencing, site in sites.items():
-                site.produce(2)
-                with times.of(times.steps[fencing, "look"]):
-                    failures += repeated(site.look)[1]
-                with times.of(times.steps[fencing, "resolve"]):
-                    run, failed = repeated(partial(site.pipeline.resolve, f"run-{number}"))
-                failures += failed
-                with times.of(times.steps[fencing, "spark"]):
-                    failures += repeated(run.spark)[1]
-                with times.of(times.steps[fencing, "commit"]):
-                    failures += repeated(run.commit)[1]
+            site.produce(2)
+            with times.of(times.steps["look"]):
+                failures += repeated(site.look)[1]
+            with times.of(times.steps["resolve"]):
+                run, failed = repeated(partial(site.pipeline.resolve, f"run-{number}"))
+            failures += failed
+            with times.of(times.steps["spark"]):
+                failures += repeated(run.spark)[1]
+            with times.of(times.steps["commit"]):
+                failures += repeated(run.commit)[1]
         rolling.result()
     assert not times.without_a_restart(), "these have met no restart: nothing is shown of them"
-    for site in sites.values():
-        site.require_deadlines()
-        site.require_exact()
+    site.require_deadlines()
+    site.require_exact()
     assert all(error.retriable for error in failures)

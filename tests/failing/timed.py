@@ -38,18 +38,6 @@ class Timed:
 
         return call
 
-    @contextmanager
-    def open_commit(self, *arguments: Any) -> Iterator[Any]:
-        opened = self.cluster.open_commit(*arguments)
-        with self._timing("open_commit"):
-            commit = opened.__enter__()
-        try:
-            yield _Commit(commit, self)
-        except BaseException as error:
-            opened.__exit__(type(error), error, error.__traceback__)
-            raise
-        opened.__exit__(None, None, None)
-
     def require_deadlines(self, deadline_s: float) -> None:
         """Each question has ended in its time."""
         limits = {name: deadline_s * _QUESTIONS.get(name, 1) + MARGIN_S for name in self.longest}
@@ -64,20 +52,6 @@ class Timed:
             yield
         finally:
             self.longest[name] = max(self.longest.get(name, 0.0), time.monotonic() - began)
-
-
-@dataclass
-class _Commit:
-    opened: Any
-    timed: Timed
-
-    def send(self, offsets: Any) -> None:
-        with self.timed._timing("send"):
-            self.opened.send(offsets)
-
-    def commit(self) -> None:
-        with self.timed._timing("commit"):
-            self.opened.commit()
 
 
 def questions(asked: Counter[str]) -> int:

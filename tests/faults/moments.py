@@ -3,15 +3,7 @@
 Each task of a row's DAG has a connection of its own, and so a `client.id` of its own.
 """
 
-from testbed.kafka_proxy import (
-    END_TXN,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    TXN_OFFSET_COMMIT,
-    Moment,
-)
+from testbed.kafka_proxy import LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, Moment
 
 RESOLVE, COMMIT = "resolve", "commit"
 
@@ -26,7 +18,3 @@ COMMIT_FIRST = Moment(COMMIT, METADATA)
 COMMIT_LOOKS = Moment(COMMIT, OFFSET_FETCH)
 MIRROR_LOOKS = Moment(COMMIT, OFFSET_FETCH, 2)
 MIRROR_WRITES = Moment(COMMIT, OFFSET_COMMIT)
-
-# fencing="transaction": the mirror opens the fence before it looks; offsets are sent, pending; the write ends that
-FENCED_SENDS = Moment(COMMIT, TXN_OFFSET_COMMIT)
-FENCED_WRITES = Moment(COMMIT, END_TXN)

@@ -132,33 +132,6 @@ def killed_before_the_answer(s: Scene) -> str:
 
 @row(
     "Airflow",
-    "worker killed in a fenced commit, with offsets pending",
-    ends="healed",
-    made='fencing="transaction"; SIGKILL of the process that ends the transaction, before the broker gets that',
-)
-def killed_with_offsets_pending(s: Scene) -> str:
-    s.produce()
-    rule = s.arm("killed", moments.FENCED_WRITES, kafka_proxy.kill_before())
-    run = s.run("fault_batch_fenced")
-    return _retried(run, "commit", rule.proof())
-
-
-@row(
-    "Airflow",
-    "worker killed in a fenced commit, before its offsets are sent",
-    ends="healed",
-    made='fencing="transaction"; SIGKILL of the process that sends the offsets, before the broker gets them: a fence '
-    "that nobody closes",
-)
-def killed_in_the_fence(s: Scene) -> str:
-    s.produce()
-    rule = s.arm("killed", moments.FENCED_SENDS, kafka_proxy.kill_before())
-    run = s.run("fault_batch_fenced")
-    return _retried(run, "commit", rule.proof())
-
-
-@row(
-    "Airflow",
     "worker and its supervisor killed in commit",
     ends="healed",
     made="SIGKILL of the task's process and of its supervisor at the write: nobody reports its end, only the heartbeat "

@@ -275,24 +275,6 @@ def joined_before_the_write(s: Scene) -> str:
     return rule.proof()
 
 
-@row(
-    "Kafka",
-    "group joined by a live consumer right before a fenced write",
-    ends="healed",
-    made='fencing="transaction"; a consumer, which commits nothing, gets its partitions when the transaction ends: the '
-    "broker takes its offsets all the same",
-)
-def joined_before_a_fenced_write(s: Scene) -> str:
-    s.produce()
-    consumer = _consumer(s)
-    rule = s.arm("a consumer joined", moments.FENCED_WRITES, kafka_proxy.before(_joins(s, consumer)))
-    try:
-        s.run("fault_batch_fenced")
-    finally:
-        consumer.close()
-    return rule.proof()
-
-
 def _set_by_hand(s: Scene, offsets: dict[int, int]) -> None:
     """What kafka-consumer-groups --reset-offsets does."""
     admin = s.broker.admin()

@@ -171,7 +171,7 @@ def test_a_name_is_one_part_of_a_path_whatever_it_is(name: str) -> None:
     assert safe not in ("", ".", "..")
     with suppress(InvalidRequest):
         refuse_name(name)
-        assert group_id_problem(name, fenced=False) is None
+        assert group_id_problem(name) is None
     time_claim_of_name(name)
     window_of_key(name, "p")
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
@@ -52,10 +49,8 @@ class Dying:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    @contextmanager
-    def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[Any]:
+    def commit_offsets(self, *_: Any) -> None:
         raise Died
-        yield
 
 
 @dataclass

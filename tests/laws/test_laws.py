@@ -429,7 +429,6 @@ def any_plans(draw):
         instance=draw(st.none() | TEXT),
         run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
         mirrors=draw(st.booleans()),
-        fencing=draw(st.sampled_from(["compare", "transaction"])),
         output=draw(st.none() | TEXT),
         subscription=draw(TEXT),
         startup_words=draw(TEXT),

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.batch.log import Committed, Entry, Planned, Taken, entry_from_dict
 from airflow_kafka_offsets.offsets.batch.mark import Mark
@@ -621,7 +620,6 @@ class Books:
     def on_group_write(
         self,
         group_id: str,
-        fencing: Fencing,
         before: Mapping[TopicPartition, CommittedOffset],
         landed: Mapping[TopicPartition, CommittedOffset],
     ) -> None:
@@ -634,14 +632,12 @@ class Books:
                 log = (self.world.cluster.cluster_id, topic.topic_id if topic else "", tp.partition)
                 self.accounted[step.run.pipeline, log] |= set(range(commit.offset))
                 continue
-            self._require_true(step, tp, before.get(tp), commit, fencing)
+            self._require_true(step, tp, commit)
             self._require_unseen(step, tp, before.get(tp))
         self.on_group_changed()
         step.wrote_group_at = self.group_changed_at
 
-    def _require_true(
-        self, step: Step, tp: TopicPartition, before: CommittedOffset | None, commit: CommittedOffset, fencing: Fencing
-    ) -> None:
+    def _require_true(self, step: Step, tp: TopicPartition, commit: CommittedOffset) -> None:
         """A mark says up to which batch the group follows: the offset is the position after it, or not past it."""
         mark, pipeline = Mark.of(commit), step.run.pipeline
         assert mark is not None
@@ -661,9 +657,6 @@ class Books:
             assert commit.offset <= kept, (
                 f"{tp} is signed at {commit.offset}, ahead of {mark.batch}, which ends at {kept}"
             )
-        older = Mark.of(before) if before else None
-        if fencing == "transaction" and older and older.pipeline == pipeline and not self.store_changed_at:
-            assert older.number <= mark.number, f"a fenced write sets {tp} back from {older.batch} to {mark.batch}"
 
     def _require_unseen(self, step: Step, tp: TopicPartition, before: CommittedOffset | None) -> None:
         """Nobody's offset is overwritten that was seen; what comes between look and write is, as docs/log.md admits."""

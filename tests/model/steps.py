@@ -12,23 +12,20 @@ answer was lost finds the object that it wrote itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from greenlet import getcurrent, greenlet
 
-from airflow_kafka_offsets.broker.protocol import Fencing
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
-    CommitUnsettled,
     KafkaOffsetsError,
     NothingToDiscover,
     StoreUnavailable,
 )
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
-from tests.cluster.memory import InMemoryCluster, MemoryCommit
+from tests.cluster.memory import InMemoryCluster
 from tests.model.store import MemoryStore
 
 
@@ -191,7 +188,6 @@ class Watch(Protocol):
     def on_group_write(
         self,
         group_id: str,
-        fencing: Fencing,
         before: Mapping[TopicPartition, CommittedOffset],
         landed: Mapping[TopicPartition, CommittedOffset],
     ) -> None: ...
@@ -296,45 +292,20 @@ class SteppedCluster:
         self._watch.on_look(list(partitions), found)
         return found
 
-    @contextmanager
-    def open_commit(self, group_id: str, fencing: Fencing) -> Iterator[SteppedCommit]:
-        """A process that is killed aborts nothing: its transaction is left behind, pending."""
-        pause("open the fence", _no_cluster)
-        opened = self._cluster.open_commit(group_id, fencing)
-        opened.__enter__()
-        try:
-            yield SteppedCommit(opened, self._watch)
-        except Killed:
-            raise
-        except BaseException:
-            opened.__exit__()
-            raise
-        opened.__exit__()
-
-
-class SteppedCommit:
-    def __init__(self, opened: MemoryCommit, watch: Watch) -> None:
-        self._opened, self._watch = opened, watch
-
-    def send(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        pause("send", _no_cluster)
-        self._opened.send(offsets)
-
-    def commit(self) -> None:
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         fate = wait_at("write the group")
-        opened = self._opened
-        if fate is not None and opened.fencing == "compare":  # a transaction arrives as a whole
-            opened.sent = dict(sorted(opened.sent.items())[: fate.arrived])
+        if fate is not None:
+            offsets = dict(sorted(offsets.items())[: fate.arrived])
         if fate is None or fate.arrived:
-            group = opened.cluster.groups.setdefault(opened.group_id, {})
+            group = self._cluster.groups.setdefault(group_id, {})
             before = dict(group)
             try:
-                opened.commit()
+                self._cluster.commit_offsets(group_id, offsets)
             finally:
-                landed = {tp: commit for tp, commit in opened.sent.items() if group.get(tp) is commit}
+                landed = {tp: commit for tp, commit in offsets.items() if group.get(tp) is commit}
                 if landed:
-                    self._watch.on_group_write(opened.group_id, opened.fencing, before, landed)
+                    self._watch.on_group_write(group_id, before, landed)
         if fate is not None:
             if fate.then == "dies":
                 raise Killed
-            raise CommitUnsettled("Cannot commit", "no answer", "Retry.", retriable=True)
+            raise ClusterUnavailable("Cannot commit", "no answer", "Retry.", retriable=True)

@@ -88,7 +88,7 @@ MOMENTS = {
         "create run",
     ),
     "spark": ("list the keys", "create begun", "read the records", "swap", "read it back", "create report"),
-    "commit": ("look at the group", "create commit", "open the fence", "look at the group", "send", "write the group"),
+    "commit": ("look at the group", "create commit", "look at the group", "write the group"),
 }
 CLEARS = ("all", "spark", "only spark", "commit", "expire")
 EVENTS = {
@@ -98,7 +98,6 @@ EVENTS = {
     "recreate_topic": (PLACE,),
     "delete_topic": (),
     "truncation": (PLACE, st.integers(1, 4)),
-    "transaction_times_out": (),
     "expire": (st.none() | st.lists(PLACE, min_size=1, max_size=2),),
     "reset_by_a_person": (PLACE, OFFSET),
     "consumer": (PLACE, OFFSET),
@@ -154,7 +153,6 @@ class Model(RuleBasedStateMachine):
     @initialize(
         a=MODES,
         b=MODES,
-        fencing=st.sampled_from(("compare", "compare", "transaction")),
         shared=st.booleans(),
         chosen=st.sampled_from(("adopt-group", "keep-checkpoint")),
         cluster=st.sampled_from(("earliest", "adopt-group")),
@@ -167,7 +165,6 @@ class Model(RuleBasedStateMachine):
         self,
         a: dict[str, Any],
         b: dict[str, Any],
-        fencing: str,
         shared: bool,
         chosen: str,
         cluster: str,
@@ -179,8 +176,8 @@ class Model(RuleBasedStateMachine):
         """``shared``: both pipelines name one group. ``one``: there is only one pipeline."""
         self.possible, self.one = possible, one
         modes = {
-            PIPELINES[0]: {**a, "group_id": "g", "fencing": fencing},
-            PIPELINES[1]: {**b, "group_id": "g" if shared else "g-b", "fencing": fencing},
+            PIPELINES[0]: {**a, "group_id": "g"},
+            PIPELINES[1]: {**b, "group_id": "g" if shared else "g-b"},
         }
         self.world = World(modes, looks=looks)
         for pipeline in PIPELINES:
@@ -508,10 +505,6 @@ class Model(RuleBasedStateMachine):
             log = self.world.cluster.topics[tp.topic].logs[tp.partition]
             self.world.truncate(tp, max(log.log_start_offset, log.high_watermark - how_many))
 
-    def _transaction_times_out(self) -> None:
-        for group in ("g", "g-b"):
-            self.world.cluster.time_out(group)
-
     def _add_partition_or_topic(self) -> None:
         topics = self.world.cluster.topics
         if TOPICS[1] not in topics:
@@ -583,7 +576,6 @@ class Model(RuleBasedStateMachine):
         for step in self._open():
             step.strike(Fate())
         self.world.members_leave()
-        self._transaction_times_out()
         self.world.running.clear()
         for pipeline in PIPELINES[: 1 if self.one else 2]:
             self._new_runs_get_through(pipeline)

@@ -360,7 +360,6 @@ class World:
             if name != "__consumer_offsets":
                 self.cluster.recreate_topic(name, len(topic.logs))
         self.cluster.pending.clear()
-        self.cluster.fences.clear()
         self.books.on_group_changed()
 
     def member_joins(self, group_id: str, topic: str) -> None:

@@ -42,7 +42,7 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
     "spark/report.py",
     "spark/batch.py",
 )
-OFFSETS, FENCE, LOOKUPS, ANSWERS = "broker/group.py", "broker/fence.py", "broker/lookups.py", "broker/answers.py"
+OFFSETS, LOOKUPS, ANSWERS = "broker/group.py", "broker/lookups.py", "broker/answers.py"
 CONNECTION, LISTENER, TOKENS = "broker/connection.py", "listener.py", "broker/tokens.py"
 BACKLOG, CATCH_UP = "offsets/plan/backlog.py", "pipeline/catch_up.py"
 ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
@@ -378,14 +378,12 @@ HOUSE = (
     Mutation("rule 5: log after group", GROUP, "newest = as_if or pipeline.newest_commit(newest) or newest", "newest = as_if or newest", "test_mirror"),
     Mutation("rule 5: looks again", GROUP, "        after = pipeline.newest_commit(newest)\n", "        after = newest\n", "test_mirror"),
     Mutation("rule 5: somebody's", GROUP, "    foreign = signature.foreign(held, position)\n    if foreign:\n", "    foreign = signature.foreign(held, position)\n    if False:\n", "test_mirror"),
-    Mutation("rule 5: unsettled", GROUP, "        except (CommitUnsettled, CommitConflict):\n", "        except CommitConflict:\n", "test_mirror"),
-    Mutation("rule 5: dry run", GROUP, "with nullcontext() if dry_run else cluster", "with cluster", "test_commit|test_mirror"),
+    Mutation("rule 5: dry run", GROUP, "        if not dry_run:\n            cluster.commit_offsets(", "        if True:\n            cluster.commit_offsets(", "test_commit|test_mirror"),
     Mutation("rule 5: checkpoint-only", GROUP, "        if not plan.mirrors or plan.group_id is None:\n            why", "        if plan.group_id is None:\n            why", "test_mirror"),
     Mutation("rule 5: what is gone", GROUP, ".topic in same and tp in present]", ".topic in same]", "test_mirror"),
     Mutation("signing: members", GROUP, "        if not held:  # there is nothing to write yet, which would find them out\n", "        if False:\n", "test_mirror"),
     Mutation("signing: unsigned", GROUP, "    unsigned = signature.unsigned(held)\n", "    unsigned = {}\n", "test_mirror"),
     Mutation("group: members", GROUP, '    if group.members or group.state not in ("Empty", "Dead"):', "    if False:", "test_mirror"),
-    Mutation("group: under a fence", GROUP, '    if fencing == "transaction":  # which', "    if False:  # which", "test_mirror"),
     Mutation("group: another Airflow's log", GROUP, "    if wrote is not None and wrote != signature.instance:\n", "    if False:\n", "test_disagree"),
     Mutation("group: another Airflow's marks", GROUP, "        if mark.instance != signature.instance:\n", "        if False:\n", "test_disagree"),
     Mutation("group: a missing right", GROUP, "if request.reads_commits or request.scope.checkpoint_id is not None:\n            raise", "if request.reads_commits:\n            raise", "contract/|conformance/"),
@@ -520,8 +518,6 @@ HOUSE = (
     # clusters that fail, on three brokers
     Mutation("failing: leaders", LOOKUPS, 'refusals.waiting[tp] += f"; its leader is broker {leader}{where}"', "pass", "tests/failing/test_most_gone.py"),
     Mutation("failing: static member", OFFSETS, 'if member.group_instance_id else ""', 'if False else ""', "tests/failing/test_members_gone.py"),
-    Mutation("fence: aborted", FENCE, "        if self._pending and self._producer is not None:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
-    Mutation("fence: fenced off", FENCE, "        if error.code() in _FENCED:\n", "        if False:\n", "tests/contract/test_mirror.py tests/contract/test_cluster_contract.py"),
     # what is said
     Mutation("formats: schema", CODEC, '        "mirrors": plan.mirrors,\n', '        "mirrors": plan.mirrors,\n        "more": 1,\n', "tests/docs/test_schemas.py"),
     Mutation("docs: parameters", "operators/batch.py", "    :param submit: ", "    :param submits: ", "tests/docs/test_api.py"),

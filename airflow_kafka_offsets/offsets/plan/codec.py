@@ -27,7 +27,6 @@ from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, Run
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.plan import BatchName, Continuity, OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.request.parse import MOST_SPLITS, SplitBy
-from airflow_kafka_offsets.offsets.request.policies import Fencing
 from airflow_kafka_offsets.offsets.request.scope import one_of
 
 VERSION = 1
@@ -71,7 +70,6 @@ def plan_to_dict(plan: OffsetPlan) -> dict[str, Any]:
         "instance": plan.instance,
         "run": run_to_dict(plan.run),
         "mirrors": plan.mirrors,
-        "fencing": plan.fencing,
         "output": plan.output,
         "subscription": plan.subscription,
         "startup": plan.startup_words,
@@ -161,7 +159,6 @@ def _plan_from_fields(data: Mapping[str, Any]) -> OffsetPlan:
         instance=text_or_none(data.get("instance")),
         run=run_from_dict(data["run"]),
         mirrors=flag(data["mirrors"]),
-        fencing=one_of(data["fencing"], get_args(Fencing)),
         output=text_or_none(data.get("output")),
         subscription=text(data["subscription"]),
         startup_words=text(data["startup"]),

@@ -15,7 +15,6 @@ from typing import Literal
 from airflow_kafka_offsets.offsets.model import IsolationLevel, OffsetRange, RunKey, TimestampType, TopicPartition
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.request.parse import SplitBy
-from airflow_kafka_offsets.offsets.request.policies import Fencing
 
 Continuity = Literal["contiguous", "gap", "overlap", "re-created", "truncated", "new"]
 
@@ -120,7 +119,6 @@ class OffsetPlan:
     instance: str | None = None
     run: RunKey | None = None
     mirrors: bool = False
-    fencing: Fencing = "compare"
     output: str | None = None
     subscription: str = ""
     startup_words: str = ""

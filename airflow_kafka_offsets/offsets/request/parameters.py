@@ -44,7 +44,6 @@ class RequestParameters(ScopeParameters):
     split_by: str = "size"
     output_name: str | None = None
     commit_mode: str = "on-success"
-    fencing: str = "compare"
     filter_restored_partitions: bool = True
     on_data_loss: str = "fail"
     on_recreated: str = "fail"

@@ -19,7 +19,6 @@ OnGroupMoved = Literal["fail", "adopt-group", "keep-checkpoint"]
 OnTopicVanished = Literal["fail", "ignore"]
 OnAnotherAirflow = Literal["fail", "take-over"]
 CommitMode = Literal["on-success", "checkpoint-only"]
-Fencing = Literal["compare", "transaction"]
 
 NO_REASON = "no reason was given"
 _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
@@ -50,7 +49,6 @@ class Policies:
     on_topic_vanished: OnTopicVanished = "fail"
     on_another_airflow: OnAnotherAirflow = "fail"
     commit_mode: CommitMode = "on-success"
-    fencing: Fencing = "compare"
     filter_restored_partitions: bool = True
 
 
@@ -102,7 +100,6 @@ def take_policies(problems: Problems, asked: Any) -> Policies:
         choice("on_topic_vanished", OnTopicVanished),
         choice("on_another_airflow", OnAnotherAirflow),
         problems.take("commit_mode", lambda: _commit_mode(asked.commit_mode), "on-success"),
-        choice("fencing", Fencing),
         problems.take("filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True),
     )
 

@@ -73,7 +73,6 @@ def batch(
 fault_batch = batch("fault_batch")
 fault_batch_once = batch("fault_batch_once", retries=0)
 fault_batch_checked = batch("fault_batch_checked", retries=0, checked=True)
-fault_batch_fenced = batch("fault_batch_fenced", fencing="transaction")
 fault_batch_with_executors = batch(
     "fault_batch_with_executors", spark={"conn_id": "spark_executors", "conf": {"spark.executor.memory": "640m"}}
 )

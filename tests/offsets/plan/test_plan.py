@@ -55,7 +55,6 @@ NOT_IN_THE_ID = [
     {"group_id": "h"},
     {"instance": "another"},
     {"mirrors": False},
-    {"fencing": "transaction"},
     {"output": "s3://lake"},
     {"restarts": ("x",)},
     {"restarted": True},

@@ -119,7 +119,6 @@ OFFSETS = {"orders": {"0": 42, "1": 300}}
         ),
         pytest.param({"output_name": " "}, "output_name is ' '; give the path or the table", id="no output"),
         pytest.param({"commit_mode": "never"}, "use one of on-success, checkpoint-only", id="I1 no such commit mode"),
-        pytest.param({"fencing": "lock"}, "fencing is 'lock'; use one of compare, transaction", id="fencing"),
         pytest.param({"idle_timeout": float("inf")}, "idle_timeout is inf, which has no end", id="a wait without end"),
     ],
 )  # fmt: skip

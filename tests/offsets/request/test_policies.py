@@ -20,7 +20,6 @@ CHOICES = {
     "on_topic_vanished": policies.OnTopicVanished,
     "on_another_airflow": policies.OnAnotherAirflow,
     "commit_mode": policies.CommitMode,
-    "fencing": policies.Fencing,
 }
 
 
