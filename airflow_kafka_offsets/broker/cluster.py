@@ -15,6 +15,7 @@ from airflow_kafka_offsets.broker.group import describe_group, read_committed_of
 from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
+from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
@@ -56,13 +57,18 @@ class KafkaCluster:
         self._connection.close()
 
     def discover(self, subscription: Subscription) -> ClusterDescription:
-        """The topics and partitions of the subscription that exist, without topic ids. One metadata call."""
+        """The topics and partitions of the subscription that exist, without topic ids. One metadata call.
+
+        :raises NotAuthorized: the subscription names a topic that this client may not describe.
+        """
         (found,) = self.discover_each([subscription])
+        if isinstance(found, NotAuthorized):
+            raise found
         return found
 
-    def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
+    def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription | NotAuthorized]:
         """The same for several subscriptions, with one metadata call for all of them."""
-        return discover(self._look_ups, subscriptions)
+        return discover(self._connection, self._look_ups, subscriptions)
 
     def cluster_id(self) -> str:
         return self._connection.cluster_id()

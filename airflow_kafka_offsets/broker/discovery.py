@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_kafka_offsets.broker.answers import Refusals
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.lookups import LookUps
-from airflow_kafka_offsets.errors import NothingToDiscover
+from airflow_kafka_offsets.errors import NotAuthorized, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.progress import Progress
@@ -27,8 +27,27 @@ INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_s
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
-def discover(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
-    """Each subscription's topics and partitions that exist, without topic ids. One metadata call for all."""
+def discover(
+    connection: Connection, look_ups: LookUps, subscriptions: Sequence[Subscription]
+) -> list[ClusterDescription | NotAuthorized]:
+    """Each subscription's topics and partitions that exist, without topic ids. One metadata call for all.
+
+    A topic that this client may not describe is not in the list: one that a subscription names, and that is not there,
+    is asked for by its name.
+    """
+    found = _listed(look_ups, subscriptions)
+    hidden: list[ClusterDescription | NotAuthorized] = []
+    for subscription, description in zip(subscriptions, found, strict=True):
+        absent = dict.fromkeys(_named(subscription) - set(description.topics), 1)
+        try:
+            _describe_topics(connection, absent)
+            hidden.append(description)
+        except NotAuthorized as error:
+            hidden.append(error)
+    return hidden
+
+
+def _listed(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
     metadata = look_ups.list_topics()
     topics = {
         name: TopicDescription(
@@ -47,7 +66,7 @@ def describe(connection: Connection, look_ups: LookUps, subscription: Subscripti
 
     :raises NothingToDiscover: something that it names is missing, or nothing matches it.
     """
-    (found,) = discover(look_ups, [subscription])
+    (found,) = _listed(look_ups, [subscription])
     named = _named(subscription)
     sizes = {**dict.fromkeys(named, 1), **{name: len(topic.leaders) for name, topic in found.topics.items()}}
     topics = _matching(subscription, _describe_topics(connection, sizes))

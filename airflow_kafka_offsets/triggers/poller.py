@@ -152,10 +152,14 @@ class _Client:
             cluster = self._current(asked[-1].client_config)
             found = cluster.discover_each([one.subscription for one in asked])
             answers = [*found]
-            of_lag = {at: one.question for at, one in enumerate(asked) if isinstance(one.question, LagQuestion)}
+            of_lag = {
+                at: (one.question, there)
+                for at, (one, there) in enumerate(zip(asked, found, strict=True))
+                if isinstance(one.question, LagQuestion) and isinstance(there, ClusterDescription)
+            }
             if of_lag:
-                lags = look_at_lags([*of_lag.values()], cluster, [found[at] for at in of_lag], now_ms())
-                for at, lag in zip(of_lag, lags, strict=True):
+                questions, descriptions = zip(*of_lag.values(), strict=True)
+                for at, lag in zip(of_lag, look_at_lags(questions, cluster, descriptions, now_ms()), strict=True):
                     answers[at] = lag
         except Exception as error:  # of any kind: nobody is to wait for an answer that never comes
             answers = [error] * len(asked)

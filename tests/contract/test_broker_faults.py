@@ -25,7 +25,7 @@ from airflow_kafka_offsets.errors import (
     NotAuthorized,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicList, TopicPattern
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.java import Java
@@ -311,6 +311,8 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
             alice.commit_offsets(group, {tp: CommittedOffset(1)})
 
         assert alice.discover(TopicPattern(".*")).topics == {}  # a topic that may not be described is not seen
+        denied(lambda: alice.discover(TopicList((topic,))), f"Describe on topic {topic}")
+        denied(lambda: alice.discover(PartitionSet((tp,))), f"Describe on topic {topic}")
         denied(describe, f"Describe on topic {topic}")
         denied(lambda: alice.end_offsets([tp], "read_committed"), f"Describe on topic {topic}")
         allow(guarded, ResourceType.TOPIC, topic, AclOperation.DESCRIBE)

@@ -502,6 +502,7 @@ HOUSE = (
     Mutation("collector: all again", "collector.py", "            if freezes:\n                gc.unfreeze()", "            pass", "tests/test_collector.py"),
     Mutation("collector: kept frozen", "collector.py", "freezes = gc.get_freeze_count() == 0", "freezes = True", "tests/test_collector.py"),
     Mutation("discovery: polled together", "triggers/partition_discovery.py", "return self._judged(await self._poller.discover(self._ask))", "return await super().look_again()", "tests/airflow/test_shared_poller.py"),
+    Mutation("discovery: a hidden topic is asked for", "broker/discovery.py", "            _describe_topics(connection, absent)\n", "", "tests/contract/test_broker_faults.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     # connections that fail, on a broker with a listener of each kind
     Mutation("outside: TLS", LISTENER, "fits = (has_tls, bool(mechanisms)) == (tls, sasl)", "fits = bool(mechanisms) == sasl", "tests/contract/test_secured_brokers.py"),

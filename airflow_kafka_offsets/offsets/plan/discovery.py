@@ -23,7 +23,7 @@ def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescriptio
             missing += [f"topic {name} does not exist" for name in names if name not in topics]
         case TopicPattern(pattern):
             if not topics:
-                missing.append(f"no topic matches {pattern!r}")
+                missing.append(f"no topic that this client may describe matches {pattern!r}")
         case PartitionSet(partitions):
             for name, numbers in by_topic(partitions).items():
                 absent = [n for n in numbers if name not in topics or n not in topics[name].leaders]

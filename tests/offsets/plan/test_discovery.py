@@ -29,7 +29,13 @@ def topics(**leaders):
             TopicList(("orders",)), topics(orders=[1, 1]), 3, ["orders has 2 of 3 partitions"], id="too few partitions"
         ),
         pytest.param(TopicList(("orders",)), topics(orders=[1, None]), 1, ["orders[1] has no leader"], id="no leader"),
-        pytest.param(TopicPattern("o.*"), {}, 1, ["no topic matches 'o.*'"], id="a pattern that finds nothing"),
+        pytest.param(
+            TopicPattern("o.*"),
+            {},
+            1,
+            ["no topic that this client may describe matches 'o.*'"],
+            id="a pattern that finds nothing",
+        ),
         pytest.param(TopicPattern("o.*"), topics(orders=[1], other=[1]), 1, [], id="a pattern that finds some"),
         pytest.param(
             PartitionSet((tp(0), tp(2), tp(0, "clicks"))),
