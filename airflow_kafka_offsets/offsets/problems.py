@@ -29,5 +29,13 @@ class Problems(list[str]):
             self.extend(problem for problem in error.problems if problem not in self)
 
     def naming_none_of(self, parameters: Collection[str]) -> list[str]:
-        """The problems that name none of these parameters, whose values are not known yet."""
-        return [problem for problem in self if not any(re.search(rf"\b{name}\b", problem) for name in parameters)]
+        """The problems that name none of these parameters, whose values are not known yet.
+
+        A name that is a word of English, such as ``end``, is the parameter only where a sentence begins with it.
+        """
+        return [problem for problem in self if not any(_names(problem, parameter) for parameter in parameters)]
+
+
+def _names(problem: str, parameter: str) -> bool:
+    before = r".*" if "_" in parameter else r"(?:Give exactly one of )?(?:\w+(?:, | and ))*"
+    return re.match(rf"{before}\b{parameter}\b", problem, re.DOTALL) is not None

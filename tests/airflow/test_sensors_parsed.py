@@ -38,6 +38,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((LAG,), {"max_age": "abc"}, "max_age is 'abc'"),
     ((WINDOW,), {"end": "tomorrow"}, "is 'tomorrow'; give epoch milliseconds"),
     ((WINDOW,), {"idle_timeout": "soon"}, "idle_timeout is 'soon'"),
+    ((WINDOW,), {"idle_timeout": float("inf")}, "idle_timeout is inf, which has no end"),
     ((WINDOW,), {"clock_skew": -3}, "clock_skew is -3"),
     ((WINDOW,), {"partition_width": "P1Y"}, "partition_width is 'P1Y'"),
 ]
@@ -52,6 +53,23 @@ def test_a_wrong_value_is_refused_when_the_dag_is_parsed(
 ) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(problem)):
         kind(task_id="wait", **{"topics": "a", **parameters})
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "problem"),
+    [(kind, parameters, problem) for kinds, parameters, problem in WRONG for kind in kinds],
+)
+def test_a_template_hides_no_problem_of_another_parameter(
+    airflow: Path, kind: Any, parameters: dict[str, Any], problem: str
+) -> None:
+    """Words of a sentence are parameters' names, too: "which has no end"."""
+    what = {"topics", "topic_pattern", "partitions"}  # only one of them is given, so they belong together
+    for name in set(kind.template_fields) - parameters.keys() - (what if what & parameters.keys() else set()):
+        given = {"topics": "a", **parameters, name: "{{ params.x }}"}
+        if name in what:
+            given = {**parameters, name: "{{ params.x }}"}
+        with pytest.raises(InvalidRequest, match=re.escape(problem)):
+            kind(task_id="wait", **given)
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -534,7 +534,8 @@ HOUSE = (
     # tasks
     Mutation("task: mapped", RESOLVE_TASK, "        if not self.checkpoint_id and run.map_index >= 0:\n", "        if False:\n", "tests/airflow/test_mapped.py"),
     Mutation("task: wrong values", RESOLVE_TASK, "        self._refuse_what_is_wrong()\n", "", "tests/airflow/test_parsing.py"),
-    Mutation("task: templates", "offsets/problems.py", " if not any(re.search(", " if True or not any(re.search(", "tests/airflow/test_parsing.py"),
+    Mutation("task: templates", "offsets/problems.py", " if not any(_names(", " if True or not any(_names(", "tests/airflow/test_parsing.py"),
+    Mutation("task: templates and words", "offsets/problems.py", 'r".*" if "_" in parameter else', 'r".*" if True else', "tests/airflow/test_sensors_parsed.py"),
     Mutation("task: no interval", "offsets/request/early.py", "    if not missing:\n        return []\n", "    if True:\n        return []\n", "tests/airflow/test_parsing.py"),
     Mutation("task: said once", "operators/batch.py", "        if not unknown:\n            continue\n", "        if True:\n            continue\n", "tests/airflow/test_parsing.py"),
     Mutation("spark: java", "hooks/spark_installation.py", "    if not _has_java(environ):\n", "    if False:\n", "tests/airflow/test_spark_installation.py"),
