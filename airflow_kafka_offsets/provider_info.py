@@ -44,7 +44,6 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_kafka_offsets.triggers.partition_discovery",
                     "airflow_kafka_offsets.triggers.offset_lag",
                     "airflow_kafka_offsets.triggers.window_complete",
-                    "airflow_kafka_offsets.triggers.window_event",
                     "airflow_kafka_offsets.triggers.batch_free",
                 ],
             }

@@ -20,7 +20,6 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger, LagWatch, OffsetLagTrigger
 from airflow_kafka_offsets.triggers.watching import WatchingTrigger
-from airflow_kafka_offsets.triggers.window_event import KafkaWindowEventTrigger
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.dag_runs import RunResult
@@ -374,7 +373,6 @@ LAG = {"group_id": "g", "min_records": 5, "max_age": timedelta(minutes=10)}
     [
         (KafkaLagEventTrigger, {**LAG, "remind_after": timedelta(hours=2)}),
         (OffsetLagTrigger, LAG),
-        (KafkaWindowEventTrigger, {"width": timedelta(hours=1), "idle_timeout": timedelta(minutes=1)}),
     ],
 )
 def test_the_triggers_survive_their_serialization(kind: type, more: dict[str, Any]) -> None:
@@ -418,127 +416,6 @@ def test_a_watcher_that_could_never_fire_is_refused_when_the_dag_is_parsed(
         KafkaLagEventTrigger(**parameters)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "problem"),
-    [
-        ({"width": "wide"}, "width is 'wide'"),
-        ({"idle_timeout": "soon", "clock_skew": -1}, r"(?s)idle_timeout is 'soon'.*clock_skew is -1"),
-        ({"poke_interval": -5}, "poke_interval is -5"),
-        ({"topics": None}, "exactly one of topics"),
-        ({"isolation_level": "none"}, "isolation_level is 'none'"),
-    ],
-)
-def test_a_window_watcher_that_could_never_fire_is_refused_when_the_dag_is_parsed(
-    parameters: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(TypeError, match=problem):
-        KafkaWindowEventTrigger(**{"width": "PT1H", "topics": "a", **parameters})
-
-
 def test_the_interval_of_a_watcher_may_be_a_timedelta() -> None:
-    for trigger in (
-        KafkaLagEventTrigger(topics="a", poke_interval=timedelta(minutes=2)),
-        KafkaWindowEventTrigger(topics="a", width="PT1H", poke_interval=timedelta(minutes=2)),
-    ):
-        assert trigger.serialize()[1]["poke_interval"] == 120.0
-
-
-# Windows
-
-
-HOUR_MS = 60 * MINUTE_MS
-
-
-@pytest.fixture
-def windows(airflow: Path) -> Iterator[Callable[..., Watcher]]:
-    """Hours of a topic, from one that ended some hours ago on."""
-    running: list[Watcher] = []
-
-    def start(topic: str, store: MemoryStateStore, told_ms: int | None = None, **parameters: Any) -> Watcher:
-        trigger = KafkaWindowEventTrigger(width="PT1H", topics=topic, poke_interval=POLL_S, **parameters)
-        if told_ms is not None:
-            store.values[trigger._state_key] = json.dumps(told_ms)
-        running.append(Watcher(trigger, store))
-        return running[-1]
-
-    yield start
-    for watcher in running:
-        watcher.stop()
-
-
-def test_each_window_is_told_once_when_all_partitions_have_passed_its_end(
-    windows: Callable[..., Watcher], broker: KafkaBroker, topic: Any
-) -> None:
-    name, store = topic(2), MemoryStateStore()
-    begin = (now_ms() // HOUR_MS - 4) * HOUR_MS
-
-    def produce_at(partition: int, hour: float) -> None:
-        broker.produce(name, [(partition, None, b"x", begin + int(hour * HOUR_MS))])
-
-    watcher = windows(name, store, begin, idle_timeout="P1D")
-    produce_at(0, 2.5)
-    watcher.look_on()
-    assert watcher.events == []  # partition 1 has nothing yet, and is not idle for a day
-
-    produce_at(1, 1.0)  # exactly the end of the first hour
-    watcher.until(lambda: len(watcher.events) == 1)
-    watcher.look_on()
-    produce_at(1, 2.9)
-    watcher.until(lambda: len(watcher.events) == 2)
-    watcher.look_on()
-    assert [(e["window_start_ms"] - begin, e["window_end_ms"] - begin) for e in watcher.events] == [
-        (0, HOUR_MS),
-        (HOUR_MS, 2 * HOUR_MS),
-    ]
-    watcher.stop()
-
-    produce_at(0, 3.0)
-    produce_at(1, 3.0)
-    again = windows(name, store, idle_timeout="P1D")
-    again.until(lambda: len(again.events) == 1)
-    assert again.events[0]["window_start_ms"] == begin + 2 * HOUR_MS
-
-
-def test_an_idle_partition_holds_no_window_back(
-    windows: Callable[..., Watcher], broker: KafkaBroker, topic: Any
-) -> None:
-    name, begin = topic(2), (now_ms() // HOUR_MS - 3) * HOUR_MS
-    broker.produce(name, [(0, None, b"x", begin)])
-    watcher = windows(name, MemoryStateStore(), begin)
-    watcher.until(lambda: len(watcher.events) == 2)  # idle since more than five minutes after their ends
-    assert [event["window_end_ms"] for event in watcher.events] == [begin + HOUR_MS, begin + 2 * HOUR_MS]
-
-
-def test_a_new_watcher_begins_with_the_window_that_is_open(airflow: Path) -> None:
-    trigger = KafkaWindowEventTrigger(width="PT1H", topics="orders")
-    payload, told = asyncio.run(trigger.look_past(None))
-    assert payload is None
-    assert told % HOUR_MS == 0
-    assert 0 <= now_ms() - told < HOUR_MS + MINUTE_MS
-    assert asyncio.run(trigger.look_past(told)) == (None, told)  # its end has not come
-
-
-def test_a_run_that_several_windows_have_started_takes_all_of_them(airflow: Path) -> None:
-    """The template that the trigger's docstring gives, on what Airflow renders it with."""
-    from airflow.sdk import Asset
-    from airflow.sdk.api.datamodels._generated import AssetEventDagRunReference
-    from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import SandboxedEnvironment
-
-    asset = Asset("hours")
-    event = {"asset": {"name": "hours", "uri": "hours", "extra": {}}, "timestamp": "2026-11-20T10:00:00Z"}
-    more = {"source_task_id": None, "source_dag_id": None, "source_run_id": None, "source_map_index": None}
-
-    def told(start: int) -> AssetEventDagRunReference:
-        payload = {"window_start_ms": start, "window_end_ms": start + 1}
-        extra = {"from_trigger": True, "payload": payload}
-        return AssetEventDagRunReference(**event, **more, extra=extra, source_aliases=[], partition_key=None)
-
-    events = TriggeringAssetEventsAccessor.build([told(7), told(5), told(6)])
-    assert list(events) == [asset]
-    template = (
-        "{{ triggering_asset_events.values() | sum(start=[]) | map(attribute='extra.payload.window_start_ms') | min }}"
-    )
-    environment = SandboxedEnvironment(undefined=StrictUndefined)
-    assert environment.from_string(template).render(triggering_asset_events=events) == "5"
+    trigger = KafkaLagEventTrigger(topics="a", poke_interval=timedelta(minutes=2))
+    assert trigger.serialize()[1]["poke_interval"] == 120.0
