@@ -91,6 +91,16 @@ def delta_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "delta-4.0.0", pinned("delta"), "Delta 4.0.0 (8 MB, once)", say=say)
 
 
+def delta_dynamodb_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Delta 4.0's commit coordinator on DynamoDB needs besides, for `spark.jars`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(
+        java, "delta-dynamodb-1.12.262", pinned("delta-dynamodb"), "AWS's DynamoDB client (4 MB, once)", say=say
+    )
+
+
 def iceberg_jars(java: Java, say: Say = silent) -> list[Path]:
     """What Spark 4.0 needs to write Iceberg tables, for `spark.jars`.
 

@@ -66,6 +66,17 @@ class Folders:
         return content.decode().split("\n")[:-1]
 
 
+def scheme_of(spark: SparkSession, path: str) -> str:
+    """Of the file system that a path lies on, such as ``s3a``; empty where there is no JVM to ask for the default."""
+    scheme, slashes, _ = path.partition("://")
+    if not slashes and (jvm := getattr(spark, "_jvm", None)) is not None:
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        own = jvm.org.apache.hadoop.fs.Path(path or "/").toUri().getScheme()
+        scheme = own or jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).getScheme()
+        return str(scheme).lower()
+    return scheme.lower() if slashes else ""
+
+
 def java_of(spark: SparkSession, what: str) -> Any:
     """The JVM of a session.
 

@@ -40,12 +40,14 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     :param argv: the job's arguments, by default ``sys.argv[1:]``.
     :param options: further options of Spark's Kafka source; see :func:`read_batch`.
     :raises UnknownOutput: the output holds batches that the log does not know; nothing was written.
-    :raises InvalidRequest: the sink writes another output than the resolve task was told.
+    :raises InvalidRequest: the sink writes another output than the resolve task was told, or two drivers could
+        overwrite each other's commit of it; nothing was begun.
     """
     batch = planned_batch(argv, spark)
     _agree_on_output(batch, write)
     name = f"{batch.plan.batch}, split {batch.split}"
     with shown(spark, f"{name}: looks at the output and at Kafka"):
+        getattr(write, "check", lambda _: None)(spark)
         refuse_unknown_output(spark, batch, write)
         records = read_batch(spark, batch, **options)
     with shown(spark, f"{name}: writes"):

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.batch.key import new_key
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
 from airflow_kafka_offsets.spark.loop import refuse_unknown_output
-from airflow_kafka_offsets.spark.sinks import files
+from airflow_kafka_offsets.spark.sinks import delta, files
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from testbed.broker import KafkaBroker
 from tests.spark.conftest import NOW, Plans, attempts, committed, offset_numbers, planned_anew, require_read
@@ -255,6 +255,15 @@ def test_a_sink_that_writes_elsewhere_than_the_resolve_task_was_told_is_refused_
         do(batch, files(str(out)))
     assert attempts(batch) == []
     assert not out.exists()
+
+
+def test_a_sink_that_two_drivers_could_not_write_safely_is_refused_before_it_begins(
+    plans: Plans, filled: Filled, do: Any
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    with pytest.raises(InvalidRequest, match="two drivers overwrite each other's commit"):
+        do(batch, delta("s3a://lake/orders"))
+    assert attempts(batch) == []
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -38,6 +38,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     table_output,
     with_key,
 )
+from airflow_kafka_offsets.spark.sinks.on_s3 import require_one_delta_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +82,7 @@ class DeltaSink:
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
         check_batch(batch)
         spark = records.sparkSession
+        self.check(spark)
         if self.mode == "append" and self._holds(spark, batch):
             raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
         attempted = commit_label(batch)
@@ -103,6 +105,9 @@ class DeltaSink:
                 raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
             raise overtaken(batch, self.output, "a newer attempt, which the table has on record,")
         return self.written(spark, batch)
+
+    def check(self, spark: SparkSession) -> None:
+        require_one_delta_writer(spark, self.output, self.path, self.sql_name)
 
     def keys(self, spark: SparkSession) -> list[str]:
         """A scan of the one column ``kafka_batch``."""

@@ -35,6 +35,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     table_parts,
     with_key,
 )
+from airflow_kafka_offsets.spark.sinks.on_s3 import require_one_iceberg_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +67,7 @@ class IcebergSink:
 
         check_batch(batch)
         spark = records.sparkSession
+        self.check(spark)
         keyed = with_key(records, batch)
         if not self._exists(spark):
             self._create(keyed)
@@ -87,6 +89,9 @@ class IcebergSink:
                 raise explained from error
             raise
         return self.written(spark, batch)
+
+    def check(self, spark: SparkSession) -> None:
+        require_one_iceberg_writer(spark, self.output, table_parts(self.table))
 
     def keys(self, spark: SparkSession) -> list[str]:
         """By the bounds of each file, which the table's metadata has; a scan of one column after a compaction."""

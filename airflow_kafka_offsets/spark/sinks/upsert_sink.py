@@ -60,6 +60,7 @@ class UpsertSink:
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> None:
         check_batch(batch)
+        self.check(records.sparkSession)
         present = {name.lower() for name in records.columns}
         missing = [name for name in (*SOURCE, *self.key_columns) if name.lower() not in present]
         if missing:
@@ -71,6 +72,10 @@ class UpsertSink:
         else:
             _insert(self.into, self.key_columns, records, batch)
 
+    def check(self, spark: SparkSession) -> None:
+        if isinstance(self.into, DeltaSink):
+            self.into.check(spark)
+
     def keys(self, spark: SparkSession) -> list[str]:
         """Of the batches that some row still comes from."""
         return self.into.keys(spark)
@@ -80,7 +85,7 @@ class UpsertSink:
 
 
 def upsert(into: Sink, keys: Sequence[str]) -> UpsertSink:
-    """Keep the newest record of each key: ``upsert(delta("s3a://lake/customers"), keys=["customer_id"])``.
+    """Keep the newest record of each key: ``upsert(delta(table="lake.customers"), keys=["customer_id"])``.
 
     The records need the columns ``topic``, ``partition`` and ``offset``. A table of PostgreSQL that is there already
     needs a unique index on the keys.

@@ -54,6 +54,8 @@ def sink(kind: str, place: Mapping[str, str], **options: Any) -> Sink:
         return delta(table=place["name"], **options)
     if kind == "iceberg":
         return iceberg(f"lake.db.{place['name']}", **{"partition_by": ["dt"], **options})
+    if kind == "iceberg of a jdbc catalog":
+        return iceberg(f"jdbc.db.{place['name']}", **options)
     if kind == "jdbc":
         return jdbc(place["url"], place["name"], **options)
     if kind == "upsert delta":
@@ -73,11 +75,12 @@ def whole(kind: str, spark: SparkSession, place: Mapping[str, str]) -> DataFrame
             frame = spark.read.format("delta").load(path)
         elif kind == "delta table":
             frame = spark.table(place["name"])
-        elif kind == "iceberg":
-            if not spark.catalog.tableExists(f"lake.db.{place['name']}"):
+        elif kind.startswith("iceberg"):
+            table = f"{'jdbc' if 'jdbc' in kind else 'lake'}.db.{place['name']}"
+            if not spark.catalog.tableExists(table):
                 return None
-            spark.catalog.refreshTable(f"lake.db.{place['name']}")
-            frame = spark.table(f"lake.db.{place['name']}")
+            spark.catalog.refreshTable(table)
+            frame = spark.table(table)
         else:
             options = {"url": place["url"], "dbtable": place["name"], "driver": "org.postgresql.Driver"}
             frame = spark.read.format("jdbc").options(user="postgres", password=place["password"], **options).load()

@@ -1,5 +1,6 @@
 """The Python of the pages about sinks and jobs is run as it is printed; only where the output is, is the test's."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,7 +28,8 @@ JOBS = [
 def test_a_sink_of_the_page_writes_a_batch(block: Block, lab: Lab, postgres: Postgres, tmp_path: Path) -> None:
     place = {"root": str(tmp_path), "name": "unused", "url": postgres.url, "password": PASSWORD}
     lab.ask("database", place=place, statement="CREATE SCHEMA IF NOT EXISTS sales")
-    code = block.code.replace("s3a://lake/", f"{tmp_path}/").replace("jdbc:postgresql://db:5432/lake", postgres.url)
+    code = re.sub(r"(s3a://lake|abfss://[^/]+)/", f"{tmp_path}/", block.code)
+    code = code.replace("jdbc:postgresql://db:5432/lake", postgres.url)
     assert lab.ask("page", code=code, rows=rows(0, 1, 2), key=A) == [A]
 
 
