@@ -474,6 +474,7 @@ HOUSE = (
     Mutation("files: what was staged is gone", "spark/sinks/files_sink.py", '            elif not folders.exists(f"{self.path}/{place}"):', "            elif False:", "tests/spark/sinks/test_files.py"),
     Mutation("jdbc: one transaction a task", "spark/sinks/postgresql.py", "autosave=never", "ApplicationName=x", "tests/spark/sinks/test_jdbc.py"),
     Mutation("jdbc: transactions that differ", "spark/sinks/postgresql.py", "        if connection.value(different) is not None:", "        if False:", "tests/spark/sinks/test_jdbc.py"),
+    Mutation("delta: bounds of the key", "spark/sinks/delta_sink.py", "        self._keep_bounds(spark)\n", "", "tests/spark/sinks/test_delta.py"),
     Mutation("delta: on S3", "spark/sinks/on_s3.py", "    if not store.startswith(_DELTAS_OWN) or", "    if True or", "tests/spark/sinks/test_tables_on_s3.py"),
     Mutation("sink: looked at early", "spark/loop.py", '        getattr(write, "check", lambda _: None)(spark)\n', "", "tests/spark/test_for_each_batch.py"),
     Mutation("iceberg: on S3", "spark/sinks/on_s3.py", "    if not (is_hadoop or is_path) or is_locked:", "    if True:", "tests/spark/sinks/test_tables_on_s3.py"),

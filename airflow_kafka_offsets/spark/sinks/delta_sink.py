@@ -16,10 +16,11 @@ to be done again. Writers that do get in each other's way, such as two windows, 
 from __future__ import annotations
 
 import json
+import logging
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +35,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     options_of,
     overtaken,
     path_output,
+    quoted,
     quoted_table,
     table_output,
     with_key,
@@ -42,11 +44,15 @@ from airflow_kafka_offsets.spark.sinks.on_s3 import require_one_delta_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+log = logging.getLogger(__name__)
 
 WriteMode = Literal["overwrite", "append"]
 OWN_OPTIONS = ("path", "replaceWhere", "txnAppId", "txnVersion", "userMetadata", "partitionOverwriteMode")
 TRIES = 10
 NEWEST_COMMITS = 20
+STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
 _OVERTAKEN = "DELTA_CONCURRENT_TRANSACTION"
 _IN_THE_WAY = (
@@ -99,6 +105,7 @@ class DeltaSink:
             else:
                 writer.saveAsTable(quoted_table(self.table or ""))
 
+        self._keep_bounds(spark)
         commit(write, batch, self.output)
         if not self.has_commit(spark, attempted):
             if self.mode == "append":
@@ -108,6 +115,29 @@ class DeltaSink:
 
     def check(self, spark: SparkSession) -> None:
         require_one_delta_writer(spark, self.output, self.path, self.sql_name)
+
+    def _keep_bounds(self, spark: SparkSession) -> None:
+        """Let Delta keep the bounds of ``kafka_batch`` in a table that is there: without, each write reads all of it.
+
+        It keeps those of the first 32 columns, or of the ones that a property names. The others keep theirs.
+        """
+        table = self.read(spark)
+        if table is None or BATCH_COLUMN not in table.columns:
+            return
+        detail = spark.sql(f"DESCRIBE DETAIL {self.sql_name}").collect()[0]
+        kept = detail.properties.get(STATS_COLUMNS, "")
+        if not kept:
+            count = int(detail.properties.get(STATS_COUNT, 32))
+            leaves = [leaf for leaf in _leaves(table.schema) if leaf[0] not in map(quoted, detail.partitionColumns)]
+            kept = ",".join(name for name, has_bounds in leaves[: count if count >= 0 else None] if has_bounds)
+        if BATCH_COLUMN in [*(name.strip(" `") for name in kept.split(",")), *detail.partitionColumns]:
+            return
+        kept = ",".join(filter(None, [kept, quoted(BATCH_COLUMN)])).replace("\\", "\\\\").replace("'", "\\'")
+        change = f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ('{STATS_COLUMNS}' = '{kept}')"
+        try:
+            spark.sql(change)
+        except Exception as error:  # no right to; or another split has changed it meanwhile
+            log.warning("Each write reads the whole of %s. To mend it: %s (%s)", self.output, change, error)
 
     def keys(self, spark: SparkSession) -> list[str]:
         """A scan of the one column ``kafka_batch``."""
@@ -188,6 +218,19 @@ def delta(
         path_output(path)
         path = path.rstrip("/")
     return DeltaSink(path, table, names("partition_by", partition_by), mode, options_of(options, OWN_OPTIONS))
+
+
+def _leaves(schema: StructType, parent: str = "") -> Iterator[tuple[str, bool]]:
+    """The columns as Delta counts them, those within a struct too, and whether there are bounds of such a type."""
+    from pyspark.sql import types as t
+
+    ordered = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
+    for field in schema.fields:
+        name = parent + quoted(field.name)
+        if isinstance(field.dataType, t.StructType):
+            yield from _leaves(field.dataType, f"{name}.")
+        else:
+            yield name, isinstance(field.dataType, ordered)
 
 
 def commit_label(batch: SinkBatch) -> str:

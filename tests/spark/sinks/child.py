@@ -84,12 +84,14 @@ class Driver:
         options: Mapping[str, Any] | None = None,
         in_swap: Sequence[Mapping[str, Any]] = (),
         extra: str | None = None,
+        nulls: Sequence[str] = (),
     ) -> Any:
         """The rows that the sink reads back; and, with a fault, the steps that there were."""
         fault = dict(fault or {})
         records = self._records(rows, fault)
         if extra is not None:
             records = records.withColumn(extra, f.lit("a column of the user's own"))
+        records = records.withColumns({name: f.lit(None).cast("int") for name in nulls})
         batch = Batch(key, split, attempt, self, on_look or {})
         sink = outputs.sink(kind, place, **(options or {}))
         if in_swap:
@@ -157,6 +159,10 @@ class Driver:
         assert frame is not None
         by = frame.groupBy("topic", "partition").agg(f.count("*"), f.min("offset"), f.max("offset"))
         return [list(row) for row in by.collect()]
+
+    def files_read(self, kind: str, place: Mapping[str, str], key: str, split: int = 0) -> int:
+        frame = outputs.sink(kind, place).written(self.spark, Batch(key, split, 1, self))
+        return 0 if frame is None else len(frame.inputFiles())
 
     def keys(self, kind: str, place: Mapping[str, str]) -> list[str]:
         return outputs.sink(kind, place).keys(self.spark)

@@ -83,6 +83,25 @@ def test_a_table_of_many_columns_knows_the_bounds_of_the_key(output_of: Callable
     assert schema.index("kafka_batch") < schema.index("topic")
 
 
+def test_a_table_of_40_columns_whose_key_stands_last_is_not_read_whole(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("delta")
+    name = f"delta.`{output.place['root']}/{output.place['name']}`"
+    wide = ", ".join(
+        ["topic STRING, partition INT, offset BIGINT, dt DATE, value STRING, id INT", *(f"c{n} INT" for n in range(34))]
+    )
+    lab.ask("sql", statement=f"CREATE TABLE {name} ({wide}) USING delta")
+    lab.ask("sql", statement=f"ALTER TABLE {name} ADD COLUMNS (kafka_batch STRING, kafka_split INT)")
+    for attempt in (1, 2):
+        for number in range(4):
+            output.write(f"{A}{number}", rows(number), attempt=attempt)
+    assert [output.ask("files_read", key=f"{A}{number}") for number in range(4)] == [1, 1, 1, 1]
+    (kept,) = lab.ask("sql", statement=f"SHOW TBLPROPERTIES {name} ('delta.dataSkippingStatsColumns')")
+    assert kept[1].startswith("`topic`,`partition`,`offset`,`dt`,`value`,`id`,`c0`,"), "what had bounds keeps them"
+    assert kept[1].endswith(",`c25`,`kafka_batch`")
+
+
 def test_an_append_is_done_once_and_then_refused(output_of: Callable[[str], Output], lab: Lab) -> None:
     output, append = output_of("delta"), {"options": {"mode": "append"}}
     with pytest.raises(Failed, match="records are gone"):

@@ -66,6 +66,27 @@ def test_a_table_whose_bounds_are_cut_is_refused_with_what_to_do(output_of: Call
     assert output.write(A, rows(1), attempt=2)["read"] == seen(rows(1))
 
 
+def test_a_table_of_120_columns_whose_key_stands_last_has_its_bounds(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    """Iceberg keeps those of the first 100 columns, and of those that are named. Without them a redo would fail."""
+    output = output_of("iceberg")
+    name = f"lake.db.{output.place['name']}"
+    more = [f"c{number}" for number in range(114)]
+    wide = ", ".join(
+        ["topic STRING, partition INT, offset BIGINT, dt DATE, value STRING, id INT", *(f"{c} INT" for c in more)]
+    )
+    lab.ask("sql", statement=f"CREATE TABLE {name} ({wide}) USING iceberg")
+    lab.ask("sql", statement=f"ALTER TABLE {name} ADD COLUMNS (kafka_batch STRING, kafka_split INT)")
+    full = ", ".join(f"'write.metadata.metrics.column.{column}' = 'full'" for column in ("kafka_batch", "kafka_split"))
+    lab.ask("sql", statement=f"ALTER TABLE {name} SET TBLPROPERTIES ({full})")
+    for attempt in (1, 2):
+        for key in (A, B):
+            output.write(key, rows(attempt), attempt=attempt, nulls=more)
+    bounds = lab.ask("sql", statement=f"SELECT readable_metrics.kafka_batch.lower_bound FROM {name}.files")
+    assert sorted(bounds) == [[A], [B]]
+
+
 def test_a_batch_in_a_compacted_file_is_refused_and_unchanged(output_of: Callable[[str], Output], lab: Lab) -> None:
     output = output_of("iceberg")
     output.write(A, rows(0))
