@@ -136,7 +136,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         for it, by the same rule.
     :param idle_timeout: how long after the end a partition without newer records is waited for: a ``timedelta``,
         seconds or an ISO 8601 duration; default: five minutes.
-    :param overlap_timeout: how long another run that has the batch is waited for, deferred; default: twelve hours.
+    :param overlap_timeout: how long another run that has the batch is waited for, deferred; default: two hours.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
     :param checkpoint_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
         goes with what it maps over.
@@ -236,7 +236,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         on_topic_vanished: OnTopicVanished | str = "fail",
         on_another_airflow: OnAnotherAirflow | str = "fail",
         restart: str | None = None,
-        overlap_timeout: timedelta | float | str = timedelta(hours=12),
+        overlap_timeout: timedelta | float | str = timedelta(hours=2),
         work_store: str | None = None,
         sink: SinkWords | None = None,
         application_args: Sequence[str] = (),

@@ -1,8 +1,9 @@
 """A sensor's defaults: it waits deferred, for ten minutes.
 
 Airflow's own defaults are a worker's slot and seven days: that is what a typing mistake in a topic's name then costs.
-What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as elsewhere. A
-line of ``airflow.cfg`` that has Airflow's own default is not counted: Airflow writes the file with all of them in it.
+What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as elsewhere,
+also where it equals Airflow's own default. But where there is no ``airflow.cfg``, Airflow writes one with all of its
+options: in that file a line that has Airflow's default is nobody's word.
 """
 
 from __future__ import annotations
@@ -28,9 +29,17 @@ def configured_timeout_s() -> float | None:
 
 
 def _is_set(section: str, key: str) -> bool:
-    """Whether the environment has it, or ``airflow.cfg`` with another value than Airflow's default."""
+    """Whether the environment has it, or an ``airflow.cfg`` where a person has written it."""
     if f"AIRFLOW__{section}__{key}".upper() in os.environ:
         return True
     # `conf.as_dict` would run what is configured as a command, and Airflow 3.0's DAG processor has one that fails.
-    told = ConfigParser.get(conf, section, key, raw=True, fallback=None)  # the file alone
-    return told is not None and told.strip().lower() != str(conf.get_default_value(section, key)).strip().lower()
+    written = ConfigParser.get(conf, section, key, raw=True, fallback=None)  # the file alone
+    if written is None:
+        return False
+    return written.strip().lower() != str(conf.get_default_value(section, key)).strip().lower() or not _is_airflows()
+
+
+def _is_airflows() -> bool:
+    """Whether Airflow itself has written the file: then it has all options of a section that hardly anybody sets."""
+    options = conf.configuration_description["operators"]["options"]
+    return all(ConfigParser.has_option(conf, "operators", name) for name in options)

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.hooks.surroundings import this_airflow
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.batch.log import Actor, Wait, next_step
 from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
@@ -25,6 +26,7 @@ from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.triggers.threads import in_thread
 
 POKE_INTERVAL_S = 10.0
+SAY_EVERY_S = 300.0
 
 
 class BatchFreeTrigger(BaseTrigger):
@@ -34,7 +36,8 @@ class BatchFreeTrigger(BaseTrigger):
     or an Airflow that does not answer for a while is waited for: an error here would use up a try of the task.
 
     The first look comes after ``poke_interval``: the worker has just looked. And a trigger that fires at once may have
-    its task failed by the scheduler, which learns late that the task was deferred (apache/airflow#72716).
+    its task failed by the scheduler, which learns late that the task was deferred (apache/airflow#72716). Every five
+    minutes a line says for whom it waits.
 
     :param dag_id: of the holder's DAG run, with ``run_id``.
     :param work_store: where the log is.
@@ -68,10 +71,13 @@ class BatchFreeTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        is_held = True
+        is_held, said_ms = True, 0
         while is_held and now_ms() < self.until_ms:
             await asyncio.sleep(min(self.poke_interval, max(0.0, (self.until_ms - now_ms()) / 1000)))
             is_held = await in_thread(self.work_store, self._is_held)
+            if is_held and now_ms() - said_ms >= SAY_EVERY_S * 1000:
+                said_ms = now_ms()
+                self.log.info("Waiting for run %s of %s, until %s", self.run_id, self.dag_id, iso(self.until_ms))
         yield TriggerEvent({"until_ms": self.until_ms})
 
     def _is_held(self) -> bool:

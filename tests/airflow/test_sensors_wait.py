@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from configparser import ConfigParser
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -85,17 +89,33 @@ def airflow_cfg() -> Iterator[Callable[[str, str, str], None]]:
         conf.remove_option(section, key, remove_default=False)
 
 
+@pytest.fixture
+def cfg_of_airflow(airflow: Path, airflow_cfg: Callable[[str, str, str], None], tmp_path: Path) -> None:
+    """What Airflow writes where there is no `airflow.cfg`."""
+    command = [sys.executable, "-m", "airflow", "config", "get-value", "core", "executor"]
+    subprocess.run(command, env={**os.environ, "AIRFLOW_HOME": str(tmp_path)}, check=True, capture_output=True)
+    written = ConfigParser(interpolation=None)
+    written.read(tmp_path / "airflow.cfg")
+    for section in ("operators", "sensors"):
+        for key, value in written.items(section):
+            airflow_cfg(section, key, value)
+
+
 def test_the_lines_that_airflow_writes_into_a_new_airflow_cfg_are_nobodys_choice(
-    airflow: Path, airflow_cfg: Callable[[str, str, str], None]
+    cfg_of_airflow: None, airflow_cfg: Callable[[str, str, str], None]
 ) -> None:
-    airflow_cfg("operators", "default_deferrable", "false")
-    airflow_cfg("sensors", "default_timeout", "604800")
     assert (sensor().deferrable, sensor().timeout) == (True, 10 * MINUTE_S)
-
-
-def test_another_value_in_airflow_cfg_holds(airflow: Path, airflow_cfg: Callable[[str, str, str], None]) -> None:
     airflow_cfg("sensors", "default_timeout", "1200")
     assert sensor().timeout == 20 * MINUTE_S
+
+
+def test_what_a_person_has_written_into_airflow_cfg_holds_also_where_it_is_airflows_default(
+    airflow: Path, airflow_cfg: Callable[[str, str, str], None]
+) -> None:
+    airflow_cfg("operators", "default_deferrable", "False")
+    assert [sensor(kind).deferrable for kind in SENSORS] == [False] * 3
+    airflow_cfg("sensors", "default_timeout", "604800")
+    assert sensor().timeout == 7 * 24 * 60 * MINUTE_S
 
 
 def test_a_dags_default_args_say_it_too(airflow: Path) -> None:

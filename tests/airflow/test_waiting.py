@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.batch.log import Taken
+from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
 from airflow_kafka_offsets.triggers.batch_free import BatchFreeTrigger
@@ -93,7 +94,10 @@ def test_a_run_waits_without_a_try_until_the_other_one_is_over(
     second = orders.run(overlap_timeout="PT3M")
 
     assert now_ms() < looks.deadlines[0], "it has not just waited until the end"
-    assert f"batch 1 is being done by run batch_retried/{holder.run_id}/orders.resolve, which is running" in said()
+    text = said()
+    assert f"batch 1 is being done by run batch_retried/{holder.run_id}/orders.resolve, which is running" in text
+    waits = f"Waiting for run {holder.run_id} of batch_retried, until {iso(looks.deadlines[0])}"
+    assert text.count("Waiting for run") == text.count(waits) == 1, "at the first look, and then every five minutes"
     assert (second.state, tries_of_resolve(second)) == ("success", 1)
     assert list(orders.rows) == [key]
     assert orders.committed == {0: 5}
