@@ -94,12 +94,13 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
     ),
     errors.DataLoss: ErrorPage(
         "Records that the run has to read are not in Kafka any more: retention or DeleteRecords removed them, or the "
-        "log was cut after an unclean leader election. The message says how many, for each partition.",
+        "log was cut after an unclean leader election. The message says how many, for each partition, or from which "
+        "offset on the log is another one.",
         (_PARTITIONS, _SHOW),
         (
             _in_the_conf('"on_data_loss": "advance"')
-            + " starts at the oldest record that is left. Cost: what is gone stays lost; it is counted as "
-            "lost.",
+            + " starts at the oldest record that is left; where the log was cut, at the first offset that differs. "
+            "Cost: what is gone stays lost; what retention removed is counted as lost.",
             _in_the_conf('"on_data_loss": "reset"')
             + " does what `auto_offset_reset` says. Cost: with `latest` it also skips what is still there; "
             "both are counted.",

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.discovery import describe, discover
+from airflow_kafka_offsets.broker.epochs import ends_of_epochs
 from airflow_kafka_offsets.broker.group import describe_group, read_committed_offsets, read_group, write_offsets
 from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
@@ -83,6 +84,9 @@ class KafkaCluster:
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
         return self._look_ups.ends(partitions, isolation_level)
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return ends_of_epochs(self._connection, epochs)
 
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel

@@ -53,6 +53,11 @@ class OffsetReader(Protocol):
     ) -> dict[TopicPartition, EndOffset]:
         """High watermark, or last stable offset under ``read_committed``, of every partition."""
 
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offset after the last one that was written under this leader epoch, or under one before it, in the log as
+        it is now; absent where the broker cannot tell.
+        """
+
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:

@@ -145,6 +145,11 @@ class RunKey:
         return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
 
 
+def is_older(leader_epoch: int | None, newest: int | None) -> bool:
+    """Whether a partition has had another leader since; no, where either is not known."""
+    return leader_epoch is not None and newest is not None and leader_epoch < newest
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """``{"orders": [0, 1]}``: the partitions of each topic, both sorted."""
     grouped: dict[str, list[int]] = {}

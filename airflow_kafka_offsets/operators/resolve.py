@@ -117,7 +117,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param commit_mode: ``on-success`` (default): the group follows the position. ``checkpoint-only`` (Flink's
         DISABLED): the group is not written; it is read only by a mode that takes offsets from it. A window moves none.
     :param on_data_loss: records are gone: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the
-        log start).
+        log start; where an unclean election cut the log, to the first offset that differs).
     :param on_recreated: a topic has another id than the position's: ``fail`` or ``earliest``.
     :param on_cluster_changed: another cluster answers: ``fail``, ``earliest`` or ``adopt-group``.
     :param on_group_moved: somebody else wrote to the group: ``fail``; ``adopt-group``: continue from the group's

@@ -33,7 +33,7 @@ from airflow_kafka_offsets.offsets.plan.caps import cap
 from airflow_kafka_offsets.offsets.plan.discovery import compare_topics
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve
+from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve, to_compare
 from airflow_kafka_offsets.offsets.request.modes import (
     FromTimestamp,
     SpecificOffsets,
@@ -45,6 +45,7 @@ from airflow_kafka_offsets.offsets.request.scope import PartitionSet
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.complete import Completeness, arrived_by, judge
 from airflow_kafka_offsets.pipeline.backlog import carried_over, estimate_backlog
+from airflow_kafka_offsets.pipeline.cuts import look_for_cuts
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ def draft(
     start_times = _look_up(request, cluster, partitions, request.startup) if start.position is None else {}
     facts = _facts(request, description, snapshots, held, start)
     facts = replace(facts, start_times=start_times, end_times=end_times, newest_timestamps=newest)
+    facts = replace(facts, cuts=look_for_cuts(cluster, to_compare(request, facts)))
     by_time = isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp)
     settings = known_topic_settings(cluster, topic_ids) if by_time else {}
     stamped_by = {name: of.timestamp_type for name, of in settings.items()}

@@ -436,7 +436,7 @@ def _do(asker: Asker, seen: Seen, batch: StoredBatch, take: bool) -> Assignment 
         if records.gone and not records.another_log and request.policies.on_data_loss == "fail":
             raise DataLoss(
                 records.lines,
-                f"The records were deleted after {plan.batch} was planned, and before it was read. Set "
+                f"The records went after {plan.batch} was planned, and before it was read. Set "
                 'on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: {"kafka_offsets": '
                 '{"on_data_loss": "advance"}}.',
             )

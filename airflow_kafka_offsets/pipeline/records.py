@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.broker.protocol import EndOffset, OffsetReader
+from airflow_kafka_offsets.offsets.model import is_older
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.pipeline.cuts import look_for_cuts
 from airflow_kafka_offsets.pipeline.present import describe_present
 
 
@@ -13,7 +15,7 @@ from airflow_kafka_offsets.pipeline.present import describe_present
 class Records:
     """The state of a plan's records in Kafka.
 
-    :ivar gone: a line for each partition whose offsets are gone: deleted, or cut off.
+    :ivar gone: a line for each partition whose offsets are gone: deleted, cut off, or taken by other records.
     :ivar another_log: a line for each topic that is another log by now; the cluster itself may be another one.
     :ivar waiting: how many offsets of the plan's partitions have come since: an upper bound of the records.
     """
@@ -32,7 +34,7 @@ class Records:
 
 
 def look_for_records(plan: OffsetPlan, cluster: OffsetReader) -> Records:
-    """Three batch questions at most."""
+    """Three batch questions at most; one more where a partition has had another leader since."""
     description = describe_present(cluster, plan.topic_ids)
     if description is None or description.cluster_id != plan.cluster_id:
         now = description.cluster_id if description else "one without its topics"
@@ -51,6 +53,14 @@ def look_for_records(plan: OffsetPlan, cluster: OffsetReader) -> Records:
     asked = [p.topic_partition for p in partitions]
     log_starts = cluster.log_start_offsets(asked) if asked else {}
     ends = cluster.end_offsets(asked, "read_uncommitted") if asked else {}
+    cuts = look_for_cuts(
+        cluster,
+        {
+            p.topic_partition: EndOffset(p.end_offset, p.leader_epoch)
+            for p in partitions
+            if p.range.size and is_older(p.leader_epoch, ends[p.topic_partition].leader_epoch)
+        },
+    )
     gone, waiting = [], 0
     for p in partitions:
         tp = p.topic_partition
@@ -65,4 +75,6 @@ def look_for_records(plan: OffsetPlan, cluster: OffsetReader) -> Records:
             )
         elif ends[tp].offset < p.end_offset:
             gone.append(f"{tp}: end offset {p.end_offset} is beyond the end of the log, {ends[tp].offset}")
+        elif tp in cuts:
+            gone.append(f"{tp}: from offset {cuts[tp]} on, the log is another one (an unclean leader election)")
     return Records(tuple(gone), another, waiting)

@@ -124,7 +124,7 @@ def _do(asker: Asker, batch: StoredBatch, claim: Claim, take: bool) -> Assignmen
         if request.policies.on_data_loss == "fail":
             raise DataLoss(
                 records.lines,
-                f"The records were deleted after the {claim} was planned, and before it was read. Set "
+                f"The records went after the {claim} was planned, and before it was read. Set "
                 'on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: {"kafka_offsets": '
                 '{"on_data_loss": "advance"}}.',
             )

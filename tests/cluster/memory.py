@@ -55,6 +55,7 @@ class Log:
     high_watermark: int = 0
     leader: int | None = 1
     leader_epoch: int = 0
+    epochs: dict[int, int] = field(default_factory=lambda: {0: 0})  # where each begins
     open: dict[int, int] = field(default_factory=dict)  # id of an open transaction → its first offset
     newest: Entry | None = (
         None  # the first with the highest timestamp; kept when it is deleted, as in a broker's segment
@@ -200,6 +201,7 @@ class InMemoryCluster:
         log.newest = max(log.entries, key=lambda entry: entry.timestamp_ms, default=None)
         log.open = {key: first for key, first in log.open.items() if first < end_offset}
         log.high_watermark = end_offset
+        log.epochs = {epoch: first for epoch, first in log.epochs.items() if first <= end_offset}
         log.log_start_offset = min(log.log_start_offset, end_offset)
         self.elect(tp)
 
@@ -209,6 +211,7 @@ class InMemoryCluster:
         log.leader = leader
         if leader is not None:
             log.leader_epoch += 1
+            log.epochs[log.leader_epoch] = log.high_watermark
 
     def commit_as_somebody_else(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """As a consumer of the group commits: nothing is compared, and members do not matter."""
@@ -284,6 +287,12 @@ class InMemoryCluster:
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
         return {tp: EndOffset(log.end(isolation_level), log.leader_epoch) for tp, log in self._led(partitions).items()}
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {
+            tp: next((first for epoch, first in log.epochs.items() if epoch > epochs[tp]), log.high_watermark)
+            for tp, log in self._led(epochs).items()
+        }
 
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel

@@ -179,6 +179,12 @@ def truncated(hands: Hands, topic: str) -> None:
     hands.truncate(TopicPartition(topic, 0), 10)  # type: ignore[attr-defined]
 
 
+def cut_and_grown(hands: Hands, topic: str) -> None:
+    """As ``truncated``, and eight other records since: both ends of the log look as if nothing had been."""
+    truncated(hands, topic)
+    hands.produce(TopicPartition(topic, 0), [at(second) for second in range(8)])
+
+
 def leaderless(hands: Hands, topic: str) -> None:
     hands.create_topic(topic, 2)
     hands.elect(TopicPartition(topic, 1), None)  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, Run, entries
 from tests.contract.troubles import EventfulStore, produce
+from tests.failing.timed import Timed
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 ALL_SIX = {number: list(range(6)) for number in range(3)}
@@ -102,6 +103,43 @@ def test_a_log_that_was_cut_below_the_end_stops_the_batch(in_memory: Pipeline) -
     with pytest.raises(DataLoss, match=r"orders\[0\]: end offset 4 is beyond the end of the log, 2"):
         in_memory.resolve("one")
     assert in_memory.run("one", on_data_loss="advance").ranges == [(0, 2), (0, 4), (0, 4)]
+
+
+def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
+    """On real brokers: tests/failing/test_unclean_election.py."""
+    cluster, tp = in_memory.cluster, TopicPartition("orders", 0)
+    assert isinstance(cluster, InMemoryCluster)
+    in_memory.resolve("one")
+    cluster.truncate(tp, 2)
+    cluster.produce(tp, [NOW_MS] * 5)
+    with pytest.raises(DataLoss, match=r"orders\[0\]: from offset 2 on, the log is another one"):
+        in_memory.resolve("one")
+    one = in_memory.run("one", on_data_loss="advance")
+    assert one.ranges == [(0, 7), (0, 4), (0, 4)]
+    in_memory.run("two")
+    cluster.truncate(tp, 3)
+    cluster.produce(tp, [NOW_MS] * 5)
+    assert in_memory.resolve("one").said.startswith("leaves batch 1 as it is")
+    with pytest.raises(DataLoss, match="its output stays as it is"):
+        in_memory.resolve("one", redo=True)
+
+
+def test_leaders_are_compared_only_where_another_one_has_led(in_memory: Pipeline) -> None:
+    cluster = in_memory.cluster
+    assert isinstance(cluster, InMemoryCluster)
+    in_memory.cluster = timed = Timed(cluster)
+    in_memory.run("one")
+    cluster.produce(TopicPartition("orders", 0), [NOW_MS])
+    in_memory.resolve("two")
+    assert in_memory.run("two").ranges == [(4, 5), (4, 4), (4, 4)], "done again as it is"
+    assert timed.asked["ends_of_epochs"] == 0
+    cluster.elect(TopicPartition("orders", 1))
+    cluster.produce(TopicPartition("orders", 1), [NOW_MS])
+    assert in_memory.run("three").ranges == [(5, 5), (4, 5), (4, 4)], "it lacked nothing"
+    assert timed.asked["ends_of_epochs"] == 1
+    cluster.produce(TopicPartition("orders", 1), [NOW_MS])
+    in_memory.run("four")
+    assert timed.asked["ends_of_epochs"] == 1
 
 
 def test_a_topic_that_was_made_anew_is_another_log(cluster: AnyCluster, pipeline: Pipeline) -> None:

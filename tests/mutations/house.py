@@ -510,6 +510,13 @@ HOUSE = (
     Mutation("waiting for a run: said", "triggers/batch_free.py", "            if is_held and now_ms() - said_ms", "            if False and now_ms() - said_ms", "tests/airflow/test_waiting.py"),
     Mutation("discovery: polled together", "triggers/partition_discovery.py", "return self._judged(await self._poller.discover(self._ask))", "return await super().look_again()", "tests/airflow/test_shared_poller.py"),
     Mutation("discovery: a hidden topic is asked for", "broker/discovery.py", "            _describe_topics(connection, absent)\n", "", "tests/contract/test_broker_faults.py"),
+    Mutation("epochs: a text that is not known", "broker/epochs.py", "if told.code() == KafkaError._AUTO_OFFSET_RESET and (ends_at or _NOT_KNOWN.search(told.str())):", "if True:", "tests/contract/test_epochs.py"),
+    Mutation("epochs: seeks beyond the log", "broker/epochs.py", "_BEYOND = 2**62", "_BEYOND = 1", "tests/contract/test_epochs.py"),
+    Mutation("epochs: a client for each chunk", "broker/epochs.py", "    for chunk in chunks(sorted(epochs), LOOK_UP_CHUNK):\n", "    for chunk in [sorted(epochs)[:LOOK_UP_CHUNK]]:\n", "tests/contract/test_epochs.py"),
+    Mutation("cuts: below the offset alone", "pipeline/cuts.py", "if end < known[tp].offset}", "}", "tests/conformance/test_rules.py"),
+    Mutation("cuts: of the position", DRAFT, "    facts = replace(facts, cuts=look_for_cuts(cluster, to_compare(request, facts)))\n", "", "tests/conformance/test_rules.py"),
+    Mutation("cuts: only where another leader has led", RESOLVE, "            or not is_older(at.leader_epoch, snapshot.leader_epoch)\n", "", "tests/contract/test_planned_anew.py"),
+    Mutation("cuts: of an unfinished batch", RECORDS, "        elif tp in cuts:\n", "        elif False:\n", "tests/contract/test_planned_anew.py"),
     Mutation("broker: epoch", ANSWERS, "return value if value is not None and value >= 0 else None", "return value", "tests/contract/test_cluster_contract.py"),
     # connections that fail, on a broker with a listener of each kind
     Mutation("outside: TLS", LISTENER, "fits = (has_tls, bool(mechanisms)) == (tls, sasl)", "fits = bool(mechanisms) == sasl", "tests/contract/test_secured_brokers.py"),

@@ -219,7 +219,7 @@ RULES = (
              'return _checked_end(tp, offsets[tp] - 1, "specific offset", start, snapshot), "specific offset"'),
     Mutation("K17", PLANNING, "    reason = _why_anew(asker, seen)\n    if reason is not None:\n        return _replan",
              "    reason = _why_anew(asker, seen) or 'again'\n    if reason is not None:\n        return _replan"),
-    Mutation("K18", RESOLVE, "    if kept > snapshot.high_watermark:\n", "    if False:\n"),
+    Mutation("K18", RESOLVE, "    if kept > snapshot.high_watermark or tp in facts.cuts:\n", "    if False:\n"),
     # N: several clusters
     Mutation("N2", PLAN, "        plan.cluster_id,\n        plan.pipeline,\n", "        plan.pipeline,\n"),
     Mutation("N2", DRAFT, "if position is not None and position.cluster_id != description.cluster_id:", "if False:"),

@@ -11,11 +11,18 @@ produced in between then lies at or past the end, and belongs to the next run.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
 from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset
-from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.offsets.model import (
+    CommittedOffset,
+    OffsetRange,
+    PartitionSnapshot,
+    TopicPartition,
+    is_older,
+)
 from airflow_kafka_offsets.offsets.plan.plan import Continuity, PlannedPartition
 from airflow_kafka_offsets.offsets.refusals import Refusal, decide_each
 from airflow_kafka_offsets.offsets.request.modes import (
@@ -57,6 +64,7 @@ class Facts:
     :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
     :ivar end_times: the same for the bounded timestamp.
     :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
+    :ivar cuts: the first offset from which on the log is another one than the one that the known start was taken from.
     :ivar known_topics: of ``positions``.
     """
 
@@ -68,6 +76,7 @@ class Facts:
     start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     newest_timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
     known_topics: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,7 +149,7 @@ def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: P
         return "new" if facts.positions is not None else None
     if start_offset == kept:
         return "contiguous"
-    if kept > snapshot.high_watermark:
+    if kept > snapshot.high_watermark or tp in facts.cuts:
         return "truncated"
     return "gap" if start_offset > kept else "overlap"
 
@@ -152,16 +161,46 @@ def _resolve_start(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> tuple[Resolved, Known | None]:
     """The start, and the known offset that it came of, if one was known."""
-    state: Known | NeedsReset | Resolved
-    if facts.positions is not None and not request.window:
-        state = _from_position(facts, facts.positions, tp, snapshot)
-    else:
-        state = _from_mode(request, facts, tp, snapshot)
+    state = _state(request, facts, tp, snapshot)
     if isinstance(state, NeedsReset):
         return _reset(request, tp, snapshot, state.reason), None
     if isinstance(state, Known):
-        return _validate(request, tp, snapshot, state), state
+        return _validate(request, tp, snapshot, state, facts.cuts.get(tp)), state
     return state, None
+
+
+def _state(
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
+) -> Known | NeedsReset | Resolved:
+    if facts.positions is not None and not request.window:
+        return _from_position(facts, facts.positions, tp, snapshot)
+    return _from_mode(request, facts, tp, snapshot)
+
+
+def to_compare(request: PlanRequest, facts: Facts) -> dict[TopicPartition, Known]:
+    """The known starts, with their epochs, of the partitions that have had another leader since.
+
+    Their logs may have been cut below the start and have grown past it again, which no end of a log shows.
+    """
+    by_position = facts.positions is not None and not request.window
+    known: Mapping[TopicPartition, Known | CommittedOffset] = (
+        facts.positions if by_position else facts.committed
+    ) or {}
+    found: dict[TopicPartition, Known] = {}
+    for tp, at in known.items():
+        snapshot = facts.snapshots.get(tp)
+        # Not where the start is gone by retention: there the epoch does not help (E7).
+        if (
+            snapshot is None
+            or at.offset < snapshot.log_start_offset
+            or not is_older(at.leader_epoch, snapshot.leader_epoch)
+        ):
+            continue
+        with suppress(Refusal):  # resolve() says it
+            state = _state(request, facts, tp, snapshot)
+            if isinstance(state, Known) and state.leader_epoch is not None:
+                found[tp] = state
+    return found
 
 
 def _from_position(
@@ -219,7 +258,9 @@ def _from_commit(request: PlanRequest, facts: Facts, tp: TopicPartition) -> Know
     return Known(commit.offset, "committed", commit.leader_epoch)
 
 
-def _validate(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known) -> Resolved:
+def _validate(
+    request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known, cut: int | None
+) -> Resolved:
     offset, log_start, end = known.offset, snapshot.log_start_offset, snapshot.end_offset
     if (
         known.leader_epoch is not None
@@ -233,6 +274,8 @@ def _validate(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnaps
             "The topic was re-created, or the commit was copied from another cluster. Commit offsets of this log "
             "(kafka-consumer-groups --reset-offsets), or use another group_id.",
         )
+    if cut is not None:
+        return _after_cut(request, tp, snapshot, known, cut)
     if log_start <= offset <= snapshot.high_watermark:
         return Resolved(offset, known.reason)
     if offset < log_start:
@@ -246,6 +289,27 @@ def _validate(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnaps
         line=f"{tp}: start offset {offset} ({known.reason}) is beyond the end of the log, {end} "
         "(the log was truncated, or the offset is another topic's)",
     )  # fmt: skip
+
+
+def _after_cut(
+    request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known, cut: int
+) -> Resolved:
+    """A log that lost its end in an unclean leader election: a consumer goes on at the cut, and never resets (E5)."""
+    policies = request.policies
+    if policies.on_data_loss == "fail" or (
+        policies.on_data_loss == "reset" and policies.auto_offset_reset in ("none", None)
+    ):
+        raise Refusal(
+            DataLoss,
+            f"{tp}: from offset {cut} on, the log is another one than the one that was read up to {known.offset} "
+            f"({known.reason})",
+            "A leader was elected that lacked the log's end (an unclean election): records that were read are not in "
+            "Kafka any more, and other records get their offsets. Their rows stay in the output. Set "
+            'on_data_loss="advance" to go on at the first offset that differs. Of one run, its conf: {"kafka_offsets": '
+            '{"on_data_loss": "advance"}}.',
+        )
+    start = max(cut, snapshot.log_start_offset)
+    return Resolved(start, f"the log is another one from {cut} on → {start}", start - cut)
 
 
 def _after_loss(
