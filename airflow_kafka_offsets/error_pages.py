@@ -406,6 +406,9 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "to, set them in the Kafka connection. Cost: none.",
             "If there was no token: see the token server's log. The callback is asked again for ten seconds, "
             "then the task is tried again. Cost: the run is late.",
+            "If the token is not accepted: compare its issuer, audience and expiry, which the message has if this "
+            "client sees the token, with the broker's settings `sasl.oauthbearer.expected.issuer` and "
+            "`sasl.oauthbearer.expected.audience`. The broker's log says what is wrong. Cost: none.",
             'If the message begins with "Spark cannot ask", it is Spark\'s client that was not let in. It was '
             "given the Kafka connection of the resolve task, or what `kafka=` of the Spark task names. `unable "
             "to find valid certification path`: the CA is missing (`ssl.ca.location`). `Timed out waiting for "

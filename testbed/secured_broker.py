@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from airflow_kafka_offsets.broker.java_client import ALLOWED_URLS
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.cache import Say, silent
 from testbed.certificates import Authority
@@ -47,6 +48,7 @@ class SecuredBroker:
         self.authority = Authority(folder / "pki")
         self._own = self.authority.sign("broker")
         self.tokens = TokenServer(passwords, self._own.certificate, self._own.key)
+        self._keys = folder / "jwks.json"
         self._java, self._say = java, say
         self.plain: KafkaBroker
         self._ports: dict[str, int] = {}
@@ -95,7 +97,7 @@ class SecuredBroker:
                 self.folder / f"kafka-{attempt}",
                 config=settings,
                 ports=(broker, controller),
-                jvm=["-Dorg.apache.kafka.sasl.oauthbearer.allowed.files=*", *_ALLOWED],
+                jvm=[f"-D{ALLOWED_URLS}={self._keys.as_uri()}"],
                 java=self._java,
                 say=self._say,
             )
@@ -117,8 +119,7 @@ class SecuredBroker:
         self.tokens.__exit__()
 
     def _settings(self, broker: int, controller: int) -> dict[str, str]:
-        keys = self.folder / "jwks.json"
-        keys.write_text(self.tokens.keys())
+        self._keys.write_text(self.tokens.keys())
         protocols = {"scram": "SASL_SSL", "mtls": "SSL", "oauth": "SASL_SSL"}
         own = [f"{name.upper()}://localhost:{self._ports[name]}" for name in LISTENERS]
         listeners = [f"PLAINTEXT://127.0.0.1:{broker}", *own]
@@ -143,7 +144,9 @@ class SecuredBroker:
             "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
             f"{oauth}.jaas.config": f"{security}.oauthbearer.OAuthBearerLoginModule required;",
             f"{oauth}.server.callback.handler.class": f"{security}.oauthbearer.OAuthBearerValidatorCallbackHandler",
-            "listener.name.oauth.sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            # By default nothing of a token is verified, key, audience and issuer included.
+            "listener.name.oauth.sasl.oauthbearer.jwt.validator.class": f"{security}.oauthbearer.BrokerJwtValidator",
+            "listener.name.oauth.sasl.oauthbearer.jwks.endpoint.url": self._keys.as_uri(),
             "listener.name.oauth.sasl.oauthbearer.expected.audience": AUDIENCE,
             "listener.name.oauth.sasl.oauthbearer.expected.issuer": self.tokens.url,
         }
@@ -152,9 +155,6 @@ class SecuredBroker:
         admin = self.plain.admin()  # kept until the futures have resolved
         for future in what(admin).values():
             future.result(30)
-
-
-_ALLOWED = ("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=*",)
 
 
 def _bindings(name: str, rights: Sequence[Right]) -> list[AclBinding]:

@@ -25,11 +25,15 @@ class TokenServer:
 
     :param clients: secrets by client id.
     :param certificate: its own, and the key; files.
+    :ivar changed: claims of the tokens of a client that are otherwise, by its id.
+    :ivar forged: the clients whose tokens another key has signed.
     """
 
     def __init__(self, clients: Mapping[str, str], certificate: Path, key: Path) -> None:
         self.clients = dict(clients)
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.changed: dict[str, Mapping[str, Any]] = {}
+        self.forged: set[str] = set()
+        self._key, self._another_key = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in "12")
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -52,8 +56,10 @@ class TokenServer:
     def token(self, client: str) -> str:
         now = int(time.time())
         claims = {"sub": client, "iss": self.url, "aud": AUDIENCE, "iat": now, "exp": now + 3600, "scope": "kafka"}
+        claims |= self.changed.get(client, {})
+        key = self._another_key if client in self.forged else self._key
         signed = ".".join(_base64(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": "1"}, claims))
-        return f"{signed}.{_base64(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+        return f"{signed}.{_base64(key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()

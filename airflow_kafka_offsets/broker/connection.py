@@ -31,6 +31,7 @@ from airflow_kafka_offsets.broker.config import address, admin_settings
 from airflow_kafka_offsets.broker.principal import principal_of
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
+from airflow_kafka_offsets.claims import refusal_of_token
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 from airflow_kafka_offsets.listener import misfit
 
@@ -89,6 +90,8 @@ _PASSING = re.compile(r"Temporary failure in name resolution|Failed to acquire S
 _NO_NAME = re.compile(r"Failed to resolve", re.IGNORECASE)
 _DISTRUST = re.compile(r"certificate verify failed", re.IGNORECASE)
 _TOKEN_PAUSE_S = 0.5
+# In OpenSSL's words: a key that its password does not open.
+_CLOSED_KEY = re.compile(r"(ssl\.key(?:store)?)\.(?:location|pem)(?=.*(?:PEM lib|PEM routines|PKCS12 routines))")
 # A new client pauses once, as if it had lost a broker, when it turns from the bootstrap servers to one that it needs.
 _QUICK = {"reconnect.backoff.ms": 10}
 _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
@@ -172,9 +175,15 @@ class Connection:
         try:
             return kind(dict(settings), logger=self._heard.logger(*more))
         except (KafkaException, TypeError, ValueError) as error:
-            raise InvalidRequest(
-                (f"librdkafka does not take the Kafka configuration: {self._without_secrets(error)}",)
-            ) from None
+            said = self._without_secrets(error)
+            closed = _CLOSED_KEY.search(said)
+            if closed is None:
+                problem = f"librdkafka does not take the Kafka configuration: {said}"
+            else:
+                password = f"{closed[1]}.password"
+                given = "" if self._config.get(password) else ", which is not given"
+                problem = f"{closed[0]} has no private key that opens with {password}{given}: {said}"
+            raise InvalidRequest((problem,)) from None
 
     def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
         """The answer to ``question``, asked again with a new client while it raises :class:`NotYet`.
@@ -271,7 +280,9 @@ class Connection:
                 if not is_final and time.monotonic() < end:
                     continue
                 self._admin.drop()
-                raise ClusterUnavailable(
+                token = self._tokens.current if self._tokens else None
+                where = f"The Kafka brokers at {self.address} do not let this client in"
+                raise refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
                     f"No Kafka broker answers at {self.address}",
                     reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
                     f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",

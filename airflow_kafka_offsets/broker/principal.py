@@ -5,13 +5,12 @@ The brokers may map names (``ssl.principal.mapping.rules``, ``principal.builder.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.broker.tokens import Token
+from airflow_kafka_offsets.claims import claims_of
 from airflow_kafka_offsets.listener import mechanism_of, uses_sasl, uses_tls
 
 
@@ -33,12 +32,8 @@ def _of_token(token: Token | None) -> str | None:
     """The claim ``sub``, which is what brokers take by default (KIP-768)."""
     if token is None:
         return None
-    try:
-        payload = str(token[0]).split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return str(claims["sub"])
-    except (IndexError, KeyError, TypeError, ValueError):  # opaque: only the token's server can read it
-        return str(token[2]) if len(token) > 2 and token[2] else None
+    name = claims_of(str(token[0])).get("sub") or (token[2] if len(token) > 2 else None)
+    return str(name) if name else None
 
 
 def _of_certificate(config: Mapping[str, Any]) -> str | None:

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.claims import refusal_of_token
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
-from airflow_kafka_offsets.listener import misfit
+from airflow_kafka_offsets.listener import mechanism_of, misfit
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.spark.batch import Batch
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT_MS = 15_000
-_LOOK_S = 3.0  # for each of two looks at the listener, after that
+_TIMEOUT_MS = 10_000
+_LOOK_S = 2.0  # for each of two looks at the listener, after that
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
+_CONFIG = "org.apache.kafka.clients.admin.AdminClientConfig"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
 _DESCRIBE = "org.apache.kafka.clients.admin.DescribeTopicsOptions"
+_JAAS = "org.apache.kafka.common.security.JaasContext"
+_TOKEN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerTokenCallback"
 _PARTITION = "org.apache.kafka.common.TopicPartition"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
@@ -40,7 +44,7 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
 
     :param options: of Spark's Kafka source.
     :raises DataLoss: with a line for each partition.
-    :raises ClusterUnavailable: the cluster does not answer within 15 s, or does not let this client in.
+    :raises ClusterUnavailable: the cluster does not answer within 10 s, or does not let this client in.
     :raises NotAuthorized: a topic may not be read.
     """
     lines = _asked(spark, batch, options, _gone)
@@ -87,10 +91,12 @@ def _asked(
     try:
         return question(spark, java, batch, options)
     except Py4JJavaError as error:
-        raise _refused(error.java_exception, options) from None
+        raise _refused(spark, java, error.java_exception, options) from None
 
 
-def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
+def _refused(
+    spark: SparkSession, java: Mapping[str, Any], error: Any, options: Mapping[str, Any]
+) -> ClusterUnavailable:
     """Why, in the client's words: what each cause says that its own cause does not say."""
     causes = _causes(error)
     lines = [(cause.getMessage() or cause.toString()).splitlines()[0] for cause in causes]  # some hold a whole trace
@@ -105,14 +111,43 @@ def _refused(error: Any, options: Mapping[str, Any]) -> ClusterUnavailable:
         )
     kinds = {cause.getClass().getSimpleName() for cause in causes}
     is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
-    unfit = None if is_known else misfit(_java_settings(options), certificate=False, timeout_s=_LOOK_S)
+    settings = _java_settings(options)
+    unfit = None if is_known else misfit(settings, certificate=False, timeout_s=_LOOK_S)
+    where = f"Spark cannot ask the Kafka cluster {_address(options)}"
+    if not unfit and "LoginException" not in kinds and mechanism_of(settings) == "OAUTHBEARER":
+        refused = refusal_of_token(where, reason, _token(spark, java, options))
+        if refused is not None:
+            return refused
     return ClusterUnavailable(
-        f"Spark cannot ask the Kafka cluster {_address(options)}",
+        where,
         f"{unfit} ({reason})" if unfit else reason,
         "Check the Kafka settings that Spark was given: address, security.protocol, credentials and CA. They are those "
         "of the Kafka connection, or of what kafka= names.",
         retriable=not is_known and not unfit,
     )
+
+
+def _token(spark: SparkSession, java: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
+    """What the client logs in with: the class that fetches its tokens is asked for one more."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm
+    names = (_CONFIG, _JAAS, _TOKEN, str(options.get("kafka.sasl.login.callback.handler.class")))
+    admin_config, jaas, callback, handler_class = (_java_class(jvm, name) for name in names)
+    if handler_class is None:
+        return None
+    try:
+        config = admin_config(_client_config(jvm, java, options)).values()
+        handler, wanted = handler_class(), callback()
+        handler.configure(config, "OAUTHBEARER", jaas.loadClientContext(config).configurationEntries())
+        gateway: Any = spark.sparkContext._gateway
+        callbacks = gateway.new_array(jvm.javax.security.auth.callback.Callback, 1)
+        callbacks[0] = wanted
+        handler.handle(callbacks)
+        handler.close()
+    except Py4JJavaError:
+        return None
+    return wanted.token() and str(wanted.token().value())
 
 
 def _address(options: Mapping[str, Any]) -> str:
@@ -124,17 +159,18 @@ def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
     """The classes that are needed, by name; ``None`` where one of them is not seen."""
     if not hasattr(spark, "_jvm"):
         return None
+    names = (_ADMIN, _CONSUMER, _UPDATER, _DESCRIBE, _PARTITION)
+    found = {name: _java_class(spark._jvm, name) for name in names}
+    return None if None in found.values() else found
+
+
+def _java_class(jvm: Any, name: str) -> Any:
+    """``None`` where it is not seen."""
     from py4j.java_gateway import JavaClass
 
-    found = {}
-    for name in (_ADMIN, _CONSUMER, _UPDATER, _DESCRIBE, _PARTITION):
-        java: Any = spark._jvm
-        for part in name.split("."):
-            java = getattr(java, part)
-        if not isinstance(java, JavaClass):  # a package of that name: Py4J takes anything for one
-            return None
-        found[name] = java
-    return found
+    for part in name.split("."):
+        jvm = getattr(jvm, part)
+    return jvm if isinstance(jvm, JavaClass) else None  # a package of that name: Py4J takes anything for one
 
 
 def _gone(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]) -> list[str]:

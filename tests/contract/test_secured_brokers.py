@@ -12,10 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.x509 import load_pem_x509_certificate
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
@@ -223,6 +227,49 @@ def test_what_is_not_kafka_gives_no_finding(answer: bytes) -> None:
 )
 def test_the_addresses_are_read_as_librdkafka_reads_them(servers: str, found: list[tuple[str, int]]) -> None:
     assert addresses(servers) == found
+
+
+CLOSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another password": ({"ssl.key.password": "another"}, "opens with ssl.key.password: "),
+    "no password": ({}, "opens with ssl.key.password, which is not given: "),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+@pytest.mark.parametrize("kind", ["location", "pem"])
+def test_a_key_that_its_password_does_not_open_is_said(tmp_path: Path, case: str, kind: str) -> None:
+    """librdkafka says "PEM lib"."""
+    signed = Authority(tmp_path).sign("alice", password=PASSWORD)
+    files = {"ssl.certificate": signed.certificate, "ssl.key": signed.key}
+    texts = {f"{name}.{kind}": str(file) if kind == "location" else file.read_text() for name, file in files.items()}
+    more, words = CLOSED[case]
+    config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "ssl", **texts, **more}
+    with KafkaCluster(config) as cluster, pytest.raises(InvalidRequest) as refused:
+        cluster.cluster_id()
+    assert f"ssl.key.{kind} has no private key that {words}" in str(refused.value)
+    assert "BEGIN" not in str(refused.value)
+
+
+def test_a_keystore_that_its_password_does_not_open_is_said(tmp_path: Path) -> None:
+    signed = Authority(tmp_path).sign("alice")
+    key = load_pem_private_key(signed.key.read_bytes(), None)
+    certificate = load_pem_x509_certificate(signed.certificate.read_bytes())
+    closed = BestAvailableEncryption(PASSWORD.encode())
+    store = tmp_path / "alice.p12"
+    store.write_bytes(serialize_key_and_certificates(b"alice", key, certificate, None, closed))
+    own = {"ssl.keystore.location": str(store), "ssl.keystore.password": "another"}
+    config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "ssl", **own}
+    with KafkaCluster(config) as cluster, pytest.raises(InvalidRequest) as refused:
+        cluster.cluster_id()
+    assert "ssl.keystore.location has no private key that opens with ssl.keystore.password: " in str(refused.value)
+
+
+def test_a_key_that_is_not_there_has_no_wrong_password(tmp_path: Path) -> None:
+    own = {"ssl.certificate.location": str(Authority(tmp_path).sign("alice").certificate)}
+    config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "ssl", **own, "ssl.key.location": "/nowhere"}
+    with KafkaCluster(config) as cluster, pytest.raises(InvalidRequest, match=r"ssl\.key\.location failed") as refused:
+        cluster.cluster_id()
+    assert "password" not in str(refused.value)
 
 
 # ── tokens ────────────────────────────────────────────────────────────────────────────────────────────────────────────

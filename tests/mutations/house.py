@@ -450,6 +450,8 @@ HOUSE = (
     Mutation("driver: another log", RECORDS_OF_SPARK, "        if planned is not None and found != planned:\n", "        if False:\n", "tests/spark/test_read_batch.py"),
     Mutation("driver: its principal", RECORDS_OF_SPARK, "{principal_of_spark(jvm, options)}", "Spark's principal", "tests/secured/test_batches.py"),
     Mutation("driver: without TLS", RECORDS_OF_SPARK, "unfit = None if is_known else misfit(", "unfit = None if True else misfit(", "tests/secured/test_batches.py"),
+    Mutation("driver: its token", RECORDS_OF_SPARK, "refusal_of_token(where, reason, _token(spark, java, options))", "refusal_of_token(where, reason, None)", "tests/secured/test_refused.py"),
+    Mutation("driver: no answer", RECORDS_OF_SPARK, "_TIMEOUT_MS = 10_000\n", "_TIMEOUT_MS = 20_000\n", "tests/secured/test_refused.py"),
     Mutation("driver: tasks by the plan", SOURCE, "        **_tasks(spark, batch, given),\n", "", "tests/spark/test_read_batch.py"),
     Mutation("driver: a fetch does not wait", SOURCE, "        **_wait(given),\n", "", "tests/spark/test_read_batch.py"),
     Mutation("report: a bit for each offset", REPORT, "offset.bitwiseAND(63)", "offset.bitwiseAND(31)", "tests/spark/test_report_batch.py"),
@@ -528,6 +530,9 @@ HOUSE = (
     Mutation("outside: token shared", TOKENS, "if self._token is None or time.time() >= self._renew_at:", "if True:", "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token retried", CONNECTION, "if time.monotonic() + _TOKEN_PAUSE_S < end:", "if False:", "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token source", TOKENS, "if uses_sasl(config) and mechanism_of(config) ==", "if False and mechanism_of(config) ==", "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token refused", "claims.py", "if not has_expired and not _REFUSED.search(reason):", "if not has_expired:", "tests/broker/test_claims.py"),
+    Mutation("outside: token expired", "claims.py", "if not has_expired and not _REFUSED.search(reason):", "if not _REFUSED.search(reason):", "tests/broker/test_claims.py"),
+    Mutation("outside: key's password", CONNECTION, "closed = _CLOSED_KEY.search(said)", "closed = None", "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token server", CONNECTION, "|Failed to acquire SASL OAUTHBEARER token", "", "tests/contract/test_secured_brokers.py"),
     Mutation("outside: principal", CONNECTION, 'f"Give {connection.principal} the right: {right}."', 'f"Give it the right: {right}."', "tests/contract/test_secured_brokers.py"),
     # clusters that fail, on three brokers
