@@ -500,9 +500,9 @@ class PlanReplaced(RefusedError):
 
     @property
     def message(self) -> str:
+        by = f"replaced by plan {self.by}, which overwrites its output" if self.by else "cleaned away"
         return (
-            f"Plan {self.plan_id} of {self.batch} was replaced by plan {self.by}, which overwrites its output. "
-            "Nothing was read or committed by the old one.\n"
+            f"Plan {self.plan_id} of {self.batch} was {by}. Nothing was read or committed by the old one.\n"
             "Clear the run's resolve task, so that Spark and commit run with the batch's plan."
         )
 

@@ -2,9 +2,8 @@
 
 What must stay: the last two commits of each log and everything after them; which batch a run took (``runs/``), so that
 a cleared run whose batch is gone is told so; and of a window the last entry of its log, so that no number of that log
-comes back to a run that slept. Who cleans takes the batch first, as whoever does it again: of the two one is later, and
-finds the other. The commit goes after its plan, so what is left of a batch that was cut off half-way is never
-unfinished; and a window's claims go after its plan, so a window that is there is claimed.
+comes back to a run that slept. Who cleans first writes ``cleaned`` as the next entry. Of that and whoever does the
+batch again one is later, and finds the other; and who looks from then on finds no batch, however far the rest has gone.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.offsets.batch.log import Actor, Taken
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.stores.pipeline_log import (
+    Found,
     PipelineLog,
     StoredBatch,
     checkpoint_ids,
-    read_what_is_left,
+    is_entry,
+    look_into,
 )
 from airflow_kafka_offsets.stores.reads import has_begun
 from airflow_kafka_offsets.stores.store import Store
@@ -54,12 +54,10 @@ def remove(removal: Removal) -> bool:
     """Remove it. ``False``: somebody started to work on it since it was found, so it stays."""
     names = removal.names
     if removal.batch is not None:
-        log = removal.batch.log
-        taken = removal.batch.append(Taken(Actor(None, log.last_instance), _last_ms(removal.batch)))
-        if taken is None:
+        if not removal.batch.close():
             return False
-        if not log.plan.window:
-            names = (*names, f"{removal.folder}/{log.next_number}.json")
+        if not removal.batch.log.plan.window:
+            names = (*names, f"{removal.folder}/{removal.batch.log.next_number}.json")
     for name in names:
         removal.pipeline.store.delete(name)
     return True
@@ -67,7 +65,7 @@ def remove(removal: Removal) -> bool:
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
     folder = next(pipeline.oldest_first(), None)
-    if folder is None or not _may_go(read_what_is_left(pipeline.store, folder), before_ms):
+    if folder is None or not _may_go(look_into(pipeline.store, folder).batch, before_ms):
         return  # which most pipelines are told by their oldest batch alone
     kept: set[str] = set()
     commits = 0
@@ -79,10 +77,10 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
     for folder in pipeline.oldest_first():
         if folder in kept:
             return
-        found = read_what_is_left(pipeline.store, folder)
-        if not _may_go(found, before_ms):
+        found = look_into(pipeline.store, folder)
+        if not _may_go(found.batch, before_ms):
             return  # younger ones follow
-        yield Removal(pipeline, "batches", folder, found, tuple(_names(pipeline.store, folder, found)))
+        yield Removal(pipeline, "batches", folder, found.batch, tuple(_names(folder, found)))
 
 
 def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
@@ -90,11 +88,13 @@ def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         by_time = time_claim_of_name(name)
         if by_time is not None and by_time.end_ms >= before_ms:
             continue  # its name says enough: no need to read it
-        window, number = pipeline.look_at_window(name)
-        if _may_go(window, before_ms):
-            folder = f"{pipeline.root}/windows/{name}"
-            names = _names(pipeline.store, folder, window) if window is not None else ()
-            yield Removal(pipeline, "windows", folder, window, (*names, *pipeline.claims_before(name, number)))
+        folder = f"{pipeline.root}/windows/{name}"
+        found = look_into(pipeline.store, folder)
+        if _may_go(found.batch, before_ms):
+            last = None if found.batch else f"{folder}/{found.next_number - 1}.json"  # by an earlier clean
+            names = (name for name in _names(folder, found) if name != last)
+            claims = pipeline.claims_before(name, found.next_number)
+            yield Removal(pipeline, "windows", folder, found.batch, (*names, *claims))
 
 
 def _may_go(batch: StoredBatch | None, before_ms: int) -> bool:
@@ -113,9 +113,7 @@ def _last_ms(batch: StoredBatch) -> int:
     return batch.log.later[-1].at_ms if batch.log.later else batch.log.plan.resolved_at_ms
 
 
-def _names(store: Store, folder: str, batch: StoredBatch | None) -> Iterator[str]:
-    """The names in its folder: first those that the log can do without, then the current plan, then later entries."""
-    log = batch.log if batch is not None else None
-    needed = [f"{folder}/{number}.json" for number in range(log.plan_number, log.next_number)] if log else []
-    yield from (found for name in store.list(folder) if (found := f"{folder}/{name}") not in needed)
-    yield from needed
+def _names(folder: str, found: Found) -> list[str]:
+    """The names in its folder: first the reads, then the entries, of which the last says that it was cleaned."""
+    names = sorted(found.names, key=lambda name: int(name.removesuffix(".json")) if is_entry(name) else 0)
+    return [f"{folder}/{name}" for name in names]

@@ -79,13 +79,13 @@ def commit_batch(
     """
     if handed.folder is None:
         return CommitOutcome(None, False, mirror(pipeline, cluster, me, dry_run=dry_run))
-    batch = pipeline.read(handed.folder)
-    if batch is None:
-        _refuse_another_store(pipeline, handed.folder, me)
-        raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
-    refuse_another_airflows_batch(batch, me)
     by_this, as_if = False, None
     while True:
+        batch = pipeline.read(handed.folder)
+        if batch is None:
+            _refuse_another_store(pipeline, handed.folder, me)
+            raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
+        refuse_another_airflows_batch(batch, me)
         if batch.log.plan.plan_id != handed.plan_id:
             raise PlanReplaced(str(batch.log.plan.batch), str(handed.plan_id), batch.log.plan.plan_id)
         if require_report:
@@ -104,7 +104,6 @@ def commit_batch(
         if done is not None:
             by_this, batch = True, done
             break
-        batch = batch.again()
     if batch.log.plan.window:
         return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
     return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, known=batch, dry_run=dry_run, as_if=as_if))

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.spark.progress import shown
 from airflow_kafka_offsets.spark.report import report_batch
 from airflow_kafka_offsets.spark.source import read_batch
 from airflow_kafka_offsets.stores.pipeline_log import read_what_is_left
-from airflow_kafka_offsets.stores.reads import any_has_begun
+from airflow_kafka_offsets.stores.reads import has_begun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,10 +110,10 @@ def _windows_of_nobody(spark: SparkSession, batch: Batch, name: BatchName, write
     Every split's driver looks, since any may be the first. It looks at the output before it looks who has begun: a
     driver that writes has begun before.
     """
-    if any_has_begun(batch.store.list(batch.folder)):
+    if has_begun(batch):
         return []
     unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(batch, key)]
-    return [] if unknown and any_has_begun(batch.store.list(batch.folder)) else unknown
+    return [] if unknown and has_begun(batch) else unknown
 
 
 def _is_in_the_way(batch: Batch, key: str) -> bool:

@@ -65,7 +65,7 @@ class SplitAttempt:
         rival, replaced = self._overtaken(names)
         if rival is not None or replaced is not None:
             begin(self.store, self.plan_object, self.plan, self.split, self.output)
-            by = f"attempt {rival}" if rival is not None else f"plan {replaced}"
+            by = f"attempt {rival}" if rival is not None else f"plan {replaced}" if replaced else "a clean"
             raise LateAttempt(str(self), by, self.output or "the output", wrote=True)
         reported = has_reported(names, self.split, self.number, self.random)
         if reported and report_of(self.store, self._folder, self.split, self.number, self.random) != report:

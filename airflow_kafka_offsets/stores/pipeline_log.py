@@ -3,7 +3,7 @@
 ::
 
     pipelines/<checkpoint_id>/
-        batches/<hundreds>/<number>/<k>.json      the log of a batch: k = 1, 2, …, each a plan, a ``taken`` or a commit
+        batches/<hundreds>/<number>/<k>.json      the log of a batch: k = 1, 2, …: plan, taken, commit, cleaned
         windows/<from>--<to>/<k>.json             the same, of a window
         window-claims/<yyyy-mm>/<from>--<to>.<k>  in each month that the window lies in, for its plan k
         …/<split>-<n>-<random>.{begun,report}.json    beside them, what Spark drivers report (``reads``)
@@ -15,7 +15,7 @@ The newest batch is found by two listings of one page each, at the ten thousandt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -24,7 +24,16 @@ from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
-from airflow_kafka_offsets.offsets.batch.log import BatchLog, Entry, Planned, entry_from_dict, entry_to_dict, log_of
+from airflow_kafka_offsets.offsets.batch.log import (
+    BatchLog,
+    Cleaned,
+    Entry,
+    Planned,
+    StoredEntry,
+    entry_from_dict,
+    entry_to_dict,
+    log_of,
+)
 from airflow_kafka_offsets.offsets.columns import require_version, text_or_none
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, time_claim_of_name
@@ -62,21 +71,18 @@ class StoredBatch:
 
     def append(self, entry: Entry) -> StoredBatch | None:
         """The batch with one more entry; ``None`` where somebody was faster: read it again."""
-        name = f"{self.folder}/{self.log.next_number}.json"
-        if not create_object(self.store, name, entry_to_dict(entry)):
-            return None
-        return replace(self, log=self.log.with_entry(entry))
+        return replace(self, log=self.log.with_entry(entry)) if self._create(entry) else None
 
-    def entries(self) -> Iterator[tuple[int, Entry]]:
+    def close(self) -> bool:
+        """Say that the batch is cleaned away; ``False`` where somebody was faster."""
+        return self._create(Cleaned())
+
+    def _create(self, entry: StoredEntry) -> bool:
+        return create_object(self.store, f"{self.folder}/{self.log.next_number}.json", entry_to_dict(entry))
+
+    def entries(self) -> list[tuple[int, Entry]]:
         """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""
-        begun = False
-        for number in _entry_numbers(self.store.list(self.folder)):
-            entry = _entry(self.store, self.folder, number)
-            if entry is None:
-                raise _missing(self.store, f"{self.folder}/{number}.json")
-            begun = begun or isinstance(entry, Planned)  # before it there is what a clean has left of a window
-            if begun:
-                yield number, entry
+        return entries_since_clean(self.store, self.folder, self.store.list(self.folder))
 
     def again(self) -> StoredBatch:
         """The same batch as it is now."""
@@ -166,12 +172,18 @@ class PipelineLog:
 
     def look_at_window(self, name: str) -> tuple[StoredBatch | None, int]:
         """The window, and the number of the next entry of its log: its first is not 1 where it was cleaned away."""
-        found = _look(self.store, self._window(name))
+        found = look_into(self.store, self._window(name))
         return found.batch, found.next_number
 
     def begin_window(self, name: str, number: int, planned: Planned) -> StoredBatch | None:
-        """The window's first plan, as entry ``number`` of its log; ``None`` where somebody was faster."""
-        return self._begin(self._window(name), planned, number)
+        """The window's first plan, as entry ``number`` of its log; ``None`` where somebody was faster.
+
+        Who slept while the window came and was cleaned away creates an entry that was there before, and finds a later.
+        """
+        begun = self._begin(self._window(name), planned, number)
+        if begun is None or _entry_numbers(self.store.list(begun.folder))[-1] > number:
+            return None
+        return begun
 
     def windows(self) -> list[str]:
         """The names of all windows: each is claimed as soon as it is planned, until it is cleaned away."""
@@ -276,7 +288,7 @@ def read_batch(store: Store, folder: str, known: StoredBatch | None = None) -> S
     :param known: a batch as it was; it is not read again where nobody has written to its log since.
     :raises StoreDamaged: an entry is torn, missing or altered.
     """
-    found = _look(store, folder, known)
+    found = look_into(store, folder, known)
     if found.missing is not None:
         raise _missing(store, found.missing)
     return found.batch
@@ -284,38 +296,58 @@ def read_batch(store: Store, folder: str, known: StoredBatch | None = None) -> S
 
 def read_what_is_left(store: Store, folder: str) -> StoredBatch | None:
     """The same; ``None`` also where no plan is left: an old batch of which a clean, cut off, has left the rest."""
-    return _look(store, folder).batch
+    return look_into(store, folder).batch
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """What a batch's folder holds.
 
+    :ivar names: the objects in it, without the folder.
     :ivar missing: the entry that is not there, going back from the last one to the current plan.
     """
 
     batch: StoredBatch | None
     next_number: int
+    names: Sequence[str] = ()
     missing: str | None = None
 
 
-def _look(store: Store, folder: str, known: StoredBatch | None = None) -> _Found:
-    numbers = _entry_numbers(store.list(folder))
+def look_into(store: Store, folder: str, known: StoredBatch | None = None) -> Found:
+    """What there is of a batch: nothing damaged, and no batch, where its plan is gone or it was cleaned away."""
+    names = store.list(folder)
+    numbers = _entry_numbers(names)
     if not numbers:
-        return _Found(None, 1)
+        return Found(None, 1, names)
     if known is not None and (known.folder, known.log.next_number) == (folder, numbers[-1] + 1):
-        return _Found(known, known.log.next_number)
+        return Found(known, known.log.next_number, names)
     entries: list[Entry] = []
     last = numbers[-1]  # and with it the one before: usually a commit and its plan
     pair = together(store, *(partial(_entry, store, folder, number) for number in range(last, max(last - 2, 0), -1)))
     rest = (_entry(store, folder, number) for number in range(last - 2, 0, -1))
     for number, entry in zip(range(last, 0, -1), chain(pair, rest), strict=True):
         if entry is None:
-            return _Found(None, last + 1, f"{folder}/{number}.json")
+            return Found(None, last + 1, names, f"{folder}/{number}.json")
+        if isinstance(entry, Cleaned):
+            return Found(None, last + 1, names)
         entries.insert(0, entry)
         if isinstance(entry, Planned):
-            return _Found(StoredBatch(store, folder, log_of(entries, number)), last + 1)
-    return _Found(None, last + 1, f"{folder}/1.json")
+            return Found(StoredBatch(store, folder, log_of(entries, number)), last + 1, names)
+    return Found(None, last + 1, names, f"{folder}/1.json")
+
+
+def entries_since_clean(store: Store, folder: str, names: Iterable[str]) -> list[tuple[int, Entry]]:
+    """The entries of a log with their numbers, without what a clean that was cut off has left before it.
+
+    :param names: what the batch's folder holds.
+    """
+    found: list[tuple[int, Entry]] = []
+    for number in _entry_numbers(names):
+        entry = _entry(store, folder, number)
+        if entry is None:
+            raise _missing(store, f"{folder}/{number}.json")
+        found = [] if isinstance(entry, Cleaned) else [*found, (number, entry)]
+    return found
 
 
 def read_plan(store: Store, name: str) -> Planned | None:
@@ -329,14 +361,16 @@ def read_plan(store: Store, name: str) -> Planned | None:
 def newer_plan(store: Store, plan_object: str, names: Iterable[str]) -> str | None:
     """The id of a plan that took the place of the one in ``plan_object``; ``None`` where that is the current one.
 
+    It is empty where the batch was cleaned away.
+
     :param names: what the batch's folder holds.
     """
     folder, _, own = plan_object.rpartition("/")
     numbers = _entry_numbers(names)
     for number in reversed([n for n in numbers if n > int(own.removesuffix(".json"))]):
         entry = _entry(store, folder, number)
-        if isinstance(entry, Planned):
-            return entry.plan.plan_id
+        if isinstance(entry, Planned | Cleaned):
+            return entry.plan.plan_id if isinstance(entry, Planned) else ""
     return None
 
 
@@ -349,7 +383,7 @@ def _entry_numbers(names: Iterable[str]) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
 
 
-def _entry(store: Store, folder: str, number: int) -> Entry | None:
+def _entry(store: Store, folder: str, number: int) -> StoredEntry | None:
     return read_object(store, f"{folder}/{number}.json", entry_from_dict)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+from airflow_kafka_offsets.offsets.batch.log import Planned
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import Attempt, ReadReport, require_verified, unverified
 from airflow_kafka_offsets.progress import Progress
 from airflow_kafka_offsets.stores.objects import create_object, read_object
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch, entries_since_clean
 from airflow_kafka_offsets.stores.store import Store, together
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,4})-([0-9]{6,17})-([a-z0-9]+)\.(begun|report)\.json")
@@ -32,14 +33,33 @@ def attempt_numbers(names: Iterable[str], split: int) -> list[tuple[int, str]]:
     return sorted({(int(match[2]), match[3]) for match in found if int(match[1]) == split})
 
 
-def has_begun(batch: StoredBatch) -> bool:
-    """Whether a Spark job has begun to read any split of any plan of the batch."""
-    return any_has_begun(batch.store.list(batch.folder))
+class _Planned(Protocol):
+    """A batch, as Airflow's side or a Spark driver knows it."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def plan_object(self) -> str: ...
 
 
-def any_has_begun(names: Iterable[str]) -> bool:
-    """The same, of what the batch's folder holds."""
-    return any(_NAME.fullmatch(name) for name in names)
+def has_begun(batch: _Planned) -> bool:
+    """Whether a Spark job has begun to read any split of any plan of the batch.
+
+    A window that was cleaned away and planned again is another batch: a late job of the one before does not count.
+    """
+    folder, _, own = batch.plan_object.rpartition("/")
+    names = batch.store.list(folder)
+    begun = [name for name in names if _NAME.fullmatch(name)]  # a clean may have taken the one and left the other
+    if not begun or own == "1.json":
+        return bool(begun)
+    entries = entries_since_clean(batch.store, folder, names)
+    plans = {entry.plan.plan_id for _, entry in entries if isinstance(entry, Planned)}
+    return any(read_object(batch.store, f"{folder}/{name}", _plan_id) in plans for name in begun)
+
+
+def _plan_id(begun: Mapping[str, Any]) -> str | None:
+    return begun.get("plan_id")
 
 
 def begin_attempt(store: Store, folder: str, split: int, number: int, random: str, value: Mapping[str, Any]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,8 +13,10 @@ import pytest
 from airflow_kafka_offsets.errors import BatchGone
 from airflow_kafka_offsets.pipeline.clean import find_old, remove
 from tests.contract.conftest import NOW_MS, AnyCluster
-from tests.contract.pipeline import Pipeline
+from tests.contract.pipeline import Lake, Pipeline, Run
 from tests.contract.troubles import EventfulStore, names, produce
+from tests.model.store import MemoryStore
+from tests.stores.watched import Crash, Watched
 
 DAY = 86_400_000
 HOUR = 3_600_000
@@ -143,6 +148,46 @@ def test_a_window_that_was_cleaned_away_is_planned_again_by_another_run(in_memor
     assert (first.batch.log.plan_number, again.batch.log.plan_number) == (1, 4), "after a commit, and who cleaned"
     read = in_memory.lake.offsets()
     assert all(len(offsets) == len(set(offsets)) for offsets in read.values())
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_window_that_is_done_again_while_it_is_cleaned_is_done(in_memory: Pipeline, dies: bool) -> None:
+    """Whenever the run comes, and whether the clean goes on after that or is cut off."""
+    for moment in count():
+        world = replace(in_memory, store=MemoryStore(), lake=Lake(), run_type="manual")
+        day(world, 1).run("old", **window(world, 0))
+        again: list[Run] = []
+        left = count(moment, -1)
+
+        def another_run(*_: str, world: Pipeline = world, again: list[Run] = again, left: Iterator[int] = left) -> None:
+            if next(left) == 0:
+                again.append(day(world, 3).resolve("another", **window(world, 0)))
+                if dies:
+                    raise Crash
+
+        with suppress(Crash):
+            clean(replace(world, store=Watched(world.store, another_run)), 2)
+        if not again:
+            break
+        again[0].done()
+        found = world.log.window(world.log.windows()[0])
+        assert found is not None
+        assert found.log.committed, "it is claimed, and can be done once more"
+        assert all(len(rows) == len(set(rows)) for rows in world.lake.offsets().values())
+    assert moment > 10
+
+
+def test_who_slept_while_a_window_came_and_was_cleaned_plans_it_after_what_is_left(in_memory: Pipeline) -> None:
+    in_memory.run_type = "manual"
+
+    def days_pass() -> None:
+        day(in_memory, 1).run("old", **window(in_memory, 0))
+        clean(in_memory, 2)
+
+    store = EventfulStore(in_memory.store, "/1.json", days_pass)
+    late = replace(day(in_memory, 3), store=store).resolve("late", **window(in_memory, 0))
+    assert late.batch.log.plan_number == 4, "after a commit, and who cleaned"
+    late.done()
 
 
 def test_what_runs_took_stays(five_days: Pipeline) -> None:

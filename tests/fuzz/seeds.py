@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken, entry_to_dict
+from airflow_kafka_offsets.offsets.batch.log import Cleaned, Committed, Planned, Taken, entry_to_dict
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.position import position_after
@@ -39,6 +39,7 @@ ENTRIES: list[dict[str, Any]] = [
     entry_to_dict(Taken(actor("b"), NOW, {0: 1, 1: 3})),
     entry_to_dict(Committed(actor("a"), NOW, LOG_PLAN.plan_id, position_after(LOG_PLAN, BEFORE))),
     entry_to_dict(Committed(actor("a"), NOW, WINDOW_PLAN.plan_id, None)),
+    entry_to_dict(Cleaned()),
 ]
 REPORTS = [report_of(LOG_PLAN, split, 1).to_dict() for split in (0, 1)]
 OWNERS = [{"version": 1, "output": "s3://lake/orders", "pipeline": PIPELINE, "kind": "log"}]

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.reset import ToLatest
 from airflow_kafka_offsets.offsets.request.policies import Skip
+from airflow_kafka_offsets.pipeline.clean import find_old, remove
 from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
 from airflow_kafka_offsets.pipeline.moves import Reset
 from airflow_kafka_offsets.pipeline.redo import look_at_redo, take_for_redo
@@ -39,7 +40,7 @@ def of(store: LocalStore, cluster: InMemoryCluster, at_ms: int = NOW) -> Pipelin
 
 
 def work(folder: Path) -> None:
-    """Five batches and two windows in ``folder``/store, the cluster's side in ``folder``/cluster.json."""
+    """Five batches and three windows, one cleaned away, in ``folder``/store, the cluster in ``folder``/cluster.json."""
     cluster, store = InMemoryCluster(now_ms=NOW), LocalStore(folder / "store")
     cluster.create_topic(TOPIC, 2)
     pipeline = of(store, cluster)
@@ -95,6 +96,9 @@ def _windows(pipeline: Pipeline, cluster: InMemoryCluster) -> None:
     )
     by_time: dict[str, Any] = {"startup_mode": "timestamp", "bounded_mode": "timestamp"}
     cluster.produce(clicks, [t0, t0 + 1])
+    windows.run("hour 0", **by_time, startup_timestamp=t0 - HOUR, bounded_timestamp=t0)
+    [old] = [removal for removal in find_old(pipeline.store, NOW + 1) if removal.kind == "windows"]
+    assert remove(old)
     windows.run("hour 1", **by_time, startup_timestamp=t0, bounded_timestamp=t0 + HOUR)
     cluster.produce(clicks, [t0 + 2, t0 + HOUR, t0 + HOUR + 1, NOW])
     windows.run("hour 2", **by_time, startup_timestamp=t0 + HOUR, bounded_timestamp=t0 + 2 * HOUR)

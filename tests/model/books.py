@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.batch.log import Committed, Entry, Planned, Taken, entry_from_dict
+from airflow_kafka_offsets.offsets.batch.log import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
@@ -81,7 +81,7 @@ class Books:
     world: World
     now: int = 0
     # What the store holds.
-    logs: dict[str, dict[int, Entry]] = field(default_factory=dict)
+    logs: dict[str, dict[int, StoredEntry]] = field(default_factory=dict)
     written_at: dict[tuple[str, int], int] = field(default_factory=dict)
     # What was ever so.
     keys: set[str] = field(default_factory=set)
@@ -120,6 +120,8 @@ class Books:
             if k == 1 and number and any(n > number for n, _ in self.batches(pipeline)):
                 self.passed.add(folder)  # by who slept while the log was cleaned: nobody may work on it
                 return
+            if k < max(self.logs.get(folder, ()), default=0):
+                return  # by who slept while a window came and went: nobody may work on it
             match entry:
                 case Planned():
                     self._on_plan(pipeline, folder, number, k, entry)
@@ -183,14 +185,16 @@ class Books:
     def planned(self, folder: str) -> Planned | None:
         """The current plan."""
         entries = self.logs.get(folder, {})
-        return next((e for k in sorted(entries, reverse=True) if isinstance(e := entries[k], Planned)), None)
+        newest = (entries[k] for k in sorted(entries, reverse=True))
+        found = next((e for e in newest if isinstance(e, Planned | Cleaned)), None)
+        return found if isinstance(found, Planned) else None
 
     def committed(self, folder: str) -> Committed | None:
         """The commit of the current plan."""
         entries = self.logs.get(folder, {})
         for k in sorted(entries, reverse=True):
             entry = entries[k]
-            if isinstance(entry, Planned):
+            if isinstance(entry, Planned | Cleaned):
                 return None
             if isinstance(entry, Committed):
                 return entry

@@ -235,7 +235,7 @@ class SteppedStore:
 
 
 def kind_of(name: str, data: bytes) -> str:
-    """What an object is: ``plan``, ``taken``, ``commit``, ``begun``, ``report``, ``run``, ``claim`` or ``output``."""
+    """``plan``, ``taken``, ``commit``, ``cleaned``, ``begun``, ``report``, ``run``, ``claim`` or ``output``."""
     if name.startswith("outputs/"):
         return "output"
     if name.endswith((".begun.json", ".report.json")):
@@ -244,7 +244,7 @@ def kind_of(name: str, data: bytes) -> str:
         return "claim"
     if "/runs/" in name:
         return "run"
-    return next(kind for kind in ("plan", "taken", "commit") if f'"entry":"{kind}"'.encode() in data)
+    return next(kind for kind in ("plan", "taken", "commit", "cleaned") if f'"entry":"{kind}"'.encode() in data)
 
 
 # ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_kafka_offsets.errors import PlanReplaced
 from airflow_kafka_offsets.offsets.batch.log import Planned, Taken
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, TimeClaim
 from airflow_kafka_offsets.pipeline.clean import KEPT_COMMITS, Removal, find_old, remove
+from airflow_kafka_offsets.stores.attempts import begin as begin_as_driver
 from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.stores.outputs import claim_output
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.stores.reads import begin_attempt
+from airflow_kafka_offsets.stores.reads import begin_attempt, has_begun
 from airflow_kafka_offsets.stores.store import Store
 from tests.model.store import MemoryStore
 from tests.offsets.builders import NOW, PIPELINE, planned
@@ -216,6 +218,23 @@ def test_no_number_of_a_windows_log_comes_back(store: MemoryStore, log: Pipeline
     done = commit(anew)
     assert log.window(ANCIENT.name) == done
     assert [number for number, _ in done.entries()] == [4, 5], "what the clean has left is no entry of it"
+
+
+def test_a_late_job_of_a_window_that_was_cleaned_stops_and_has_not_begun_the_one_after_it(
+    store: MemoryStore, log: PipelineLog
+) -> None:
+    """Else nobody would look whether the output holds rows of splits that the new window does not have."""
+    old = done_window(log, ANCIENT, OLD, splits=2)
+    late = begin_as_driver(store, old.plan_object, old.log.plan, 1, OUTPUT)
+    clean(store)
+    begin_attempt(store, old.folder, 1, 3, "beef", {"plan_id": old.log.plan.plan_id})
+    with pytest.raises(PlanReplaced, match="was cleaned away"):
+        late.look()
+    anew = log.begin_window(ANCIENT.name, 4, Planned(window_plan(ANCIENT, splits=1)))
+    assert anew is not None
+    assert not has_begun(anew)
+    begin_as_driver(store, anew.plan_object, anew.log.plan, 0, OUTPUT)
+    assert has_begun(anew)
 
 
 def test_what_somebody_goes_to_work_on_after_it_was_found_stays(store: MemoryStore, log: PipelineLog) -> None:

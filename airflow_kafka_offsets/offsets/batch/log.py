@@ -1,9 +1,10 @@
-"""The log of one batch: plans, who took it, and its commit, as values.
+"""The log of one batch: plans, who took it, its commit, and that it was cleaned away, as values.
 
 ::
 
     plan ──► taken ──► … ──► commit ──► taken ──► …         a batch of the log: no plan after the commit
       └────► plan (anew, in place) ──► …                    a window: a plan may follow its commit
+                                       … ──► cleaned        there is no batch any more; a window begins anew after it
 
 Each entry is an object whose name is created once, so two writers are put in an order, and the later one looks again.
 What must stay true: the current plan is the last one; a batch is committed if a commit follows its current plan; the
@@ -81,7 +82,13 @@ class Committed:
     position: Position | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """The batch is gone from here on, however much of it is still to be removed."""
+
+
 Entry = Planned | Taken | Committed
+StoredEntry = Entry | Cleaned
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +210,7 @@ def _is_held(me: Actor, holder: Actor, is_running: Callable[[RunKey], bool]) -> 
 # ── as objects ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def entry_to_dict(entry: Entry) -> dict[str, Any]:
+def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
     match entry:
         case Planned(plan, position):
             kind: dict[str, Any] = {
@@ -222,10 +229,12 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
                 "plan_id": plan_id,
                 "position": position.to_dict() if position else None,
             }
+        case Cleaned():
+            kind = {"entry": "cleaned"}
     return {"version": VERSION, **kind}
 
 
-def entry_from_dict(data: Mapping[str, Any]) -> Entry:
+def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
     """:raises ValueError: it is no entry of a version that is known."""
     require_version(data, VERSION, "log entry")
     try:
@@ -238,15 +247,17 @@ def entry_from_dict(data: Mapping[str, Any]) -> Entry:
             case "commit":
                 by, at_ms, plan_id = _actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
                 return Committed(by, at_ms, plan_id, _position(data["position"]))
+            case "cleaned":
+                return Cleaned()
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not an entry of a batch's log: {error!r}") from error
     raise ValueError(f"entry {data['entry']!r} is not known")
 
 
-def log_of(entries: Sequence[Entry], first_number: int) -> BatchLog:
+def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:
     """The log that these entries make, the first of which is the current plan."""
     planned, *later = entries
-    if not isinstance(planned, Planned) or any(isinstance(entry, Planned) for entry in later):
+    if not isinstance(planned, Planned) or any(isinstance(entry, Planned | Cleaned) for entry in later):
         raise ValueError("a batch's log begins with its current plan")
     return BatchLog(planned, first_number, tuple(later))  # type: ignore[arg-type]  # just looked at
 
