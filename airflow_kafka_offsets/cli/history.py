@@ -169,7 +169,8 @@ def _show_one(pipeline: PipelineLog, batch: StoredBatch, options: Options) -> in
 
 
 def _show_many(pipeline: PipelineLog, batches: list[StoredBatch], name: str, options: Options) -> int:
-    columns = ("batch", "committed", "by", "at", "plan", "records", "lost", "skipped", "verified", "key", "stored as")
+    shown = ("batch", "committed", "by", "at", "plan", "records", "lost", "skipped", "unread", "verified")
+    columns = (*shown, "key", "stored as")
     rows = []
     for batch in batches:
         log, plan = batch.log, batch.log.plan
@@ -183,12 +184,20 @@ def _show_many(pipeline: PipelineLog, batches: list[StoredBatch], name: str, opt
                 plan.record_count_upper_bound,
                 plan.lost,
                 plan.skipped,
+                log.unread,
                 is_verified(splits_of(batch)),
                 plan.batch.key if plan.batch else None,
                 batch.name,
             )
         )
     table = Table(columns, rows, name, hidden=("stored as",))
-    page = Page([table], {"checkpoint_id": pipeline.checkpoint_id}, f"{len(rows)} {name}, newest first")
+    summary = f"{len(rows)} {name}, newest first"
+    short = [batch for batch in batches if batch.log.unread]
+    if short:
+        summary += (
+            f"\nwarning: {len(short)} of them lack offsets that their times gave when a run last did them (unread): a "
+            "topic was added, or records came late. re_plan in a run's conf reads them."
+        )
+    page = Page([table], {"checkpoint_id": pipeline.checkpoint_id}, summary)
     show_page(page, options.get("output"))
     return 0

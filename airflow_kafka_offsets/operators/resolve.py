@@ -377,7 +377,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _say(self, assignment: Assignment, about: Sequence[str]) -> str:
         """Log what the run does and why, by which plan, and what is read, lost and skipped.
 
-        :returns: the first and the last sentence.
+        :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
         plan, first = assignment.plan, first_sentence(assignment.said, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits))
@@ -388,7 +388,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         if plan is not None:
             self.log.info("Plan %s of %s:\n%s", plan.plan_id, plan.batch, plan_table(plan))
         self.log.log(logging.WARNING if plan is not None and _warns(plan) else logging.INFO, last)
-        return shortened(f"{first} {last}")
+        return shortened(" ".join((first, *assignment.warnings, last)))
 
     def _tell(self, lines: Sequence[str]) -> None:
         for line in lines:

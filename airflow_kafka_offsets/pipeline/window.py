@@ -31,7 +31,7 @@ from airflow_kafka_offsets.offsets.window.claims import (
     claim_of_request,
     time_claim_of_name,
 )
-from airflow_kafka_offsets.offsets.window.late import count_late
+from airflow_kafka_offsets.offsets.window.late import count_late, missed_by_window, offsets_beside
 from airflow_kafka_offsets.pipeline.draft import Start, draft
 from airflow_kafka_offsets.pipeline.group import look_at_group, refuse_another_airflow
 from airflow_kafka_offsets.pipeline.plan import (
@@ -43,7 +43,7 @@ from airflow_kafka_offsets.pipeline.plan import (
     overlapping,
     put_on_record,
 )
-from airflow_kafka_offsets.pipeline.records import look_for_records
+from airflow_kafka_offsets.pipeline.records import Records, look_for_records
 from airflow_kafka_offsets.pipeline.said import does, does_once_more, leaves_for_good
 from airflow_kafka_offsets.stores.outputs import Kind
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
@@ -112,65 +112,75 @@ def _do(asker: Asker, batch: StoredBatch, claim: Claim, take: bool) -> Assignmen
             raise BatchClosed("skip", skip.batch, f"this run's window is {claim.name}")
         if plan.reason != skip.words:
             return _replan(asker, batch, claim, skipped(plan, asker.signed(plan), skip))
+    records = look_for_records(plan, asker.cluster)
     if request.words.re_plan or plan.withdrawn:
-        reason = "re_plan" if request.words.re_plan else "it was withdrawn"
-        return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
+        return _plan_anew(asker, batch, claim, records)
     if goes_elsewhere(asker, batch):
         return _replan(asker, batch, claim, into_its_output(asker, batch))
-    records = look_for_records(plan, asker.cluster)
-    if not records.there and is_read(batch):
-        splits: tuple[int, ...] = ()
-    elif not records.there:
-        if request.policies.on_data_loss == "fail":
+    if not records.there and not is_read(batch):
+        return _plan_anew(asker, batch, claim, records)
+    splits = tuple(splits_to_start(plan)) if records.there else ()
+    unread, warnings = _unread(asker, plan)
+    taken = batch.append(Taken(asker.me, request.occasion.now_ms, unread=unread)) if take else batch
+    if taken is None:
+        return None
+    settled = _settle(asker, taken, claim, does(f"the {claim}", batch.log, asker.me, asker.around), splits)
+    return replace(settled, warnings=warnings)
+
+
+def _plan_anew(asker: Asker, batch: StoredBatch, claim: Claim, records: Records) -> Assignment | None:
+    """By a new look-up. What is written may be all that is left of the records, and the rows would become fewer.
+
+    :raises DataLoss: records are gone, and no policy gives them up.
+    """
+    words, plan = asker.request.words, batch.log.plan
+    reason = "re_plan" if words.re_plan else "it was withdrawn" if plan.withdrawn else ""
+    if not records.there:
+        if asker.request.policies.on_data_loss == "fail":
+            keep = "Leave out re_plan to keep the rows that are written. " if words.re_plan else ""
             raise DataLoss(
                 records.lines,
-                f"The records went after the {claim} was planned, and before it was read. Set "
-                'on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: {"kafka_offsets": '
-                '{"on_data_loss": "advance"}}.',
+                f'The records went after the {claim} was planned. {keep}Set on_data_loss="advance" to read '
+                'what is left, in the DAG or for one run in its conf: {"kafka_offsets": {"on_data_loss": "advance"}}.',
             )
-        reason = f"records are gone: {'; '.join(records.lines[:3])}"
-        return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
-    else:
-        splits = tuple(splits_to_start(plan))
-    taken = batch.append(Taken(asker.me, request.occasion.now_ms)) if take else batch
-    return (
-        None
-        if taken is None
-        else _settle(asker, taken, claim, does(f"the {claim}", batch.log, asker.me, asker.around), splits)
-    )
+        reason = f"{reason}{'; ' * bool(reason)}records are gone: {'; '.join(records.lines[:3])}"
+    return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
 
 
 def _do_again(asker: Asker, batch: StoredBatch, claim: Claim) -> Assignment | None:
     request, plan = asker.request, batch.log.plan
     if request.words.skip is not None:
         raise BatchClosed("skip", request.words.skip.batch, "it is committed; use re_plan")
-    if request.words.re_plan or plan.withdrawn:
-        reason = "re_plan" if request.words.re_plan else "it was withdrawn"
-        return _replan(asker, batch, claim, planned_anew(plan, _draft(asker), reason))
     records = look_for_records(plan, asker.cluster)
+    if request.words.re_plan or plan.withdrawn:
+        return _plan_anew(asker, batch, claim, records)
+    unread, warnings = _unread(asker, plan)
     if not records.there:
         if request.words.redo:
             raise DataLoss(records.lines, f"The {claim} is committed, and its output stays as it is. Leave out redo.")
         log.warning("The records of the %s are gone: %s", claim, "; ".join(records.lines))
-        return leave(asker, batch, leaves_for_good(f"the {claim}"))
+        left = leave(asker, batch, leaves_for_good(f"the {claim}"))
+        return left and replace(left, warnings=warnings)
     splits = splits_to_start(plan)
-    taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits)))
+    taken = batch.append(Taken(asker.me, request.occasion.now_ms, highest_attempts(batch, splits), unread))
     if taken is None:
         return None
     put_on_record(asker, taken, _kind(claim))
     assert batch.log.committed is not None  # or it would not be done again
     said = does_once_more(f"the {claim}", batch.log.committed, asker.me, "each run of a window writes it anew")
-    return Assignment(taken, tuple(splits), f"{said}{_found_now(asker, plan)}")
+    return Assignment(taken, tuple(splits), said, warnings=warnings)
 
 
-def _found_now(asker: Asker, plan: OffsetPlan) -> str:
-    """How much the same look-up would find now, if it differs; a replay is not refused for what it does not read."""
+def _unread(asker: Asker, plan: OffsetPlan) -> tuple[int, tuple[str, ...]]:
+    """How many offsets the same look-up would find now and ``plan`` lacks, and a warning if there are some."""
     try:
-        more = _draft(asker).record_count_upper_bound - plan.record_count_upper_bound
-    except RefusedError as error:
+        now = _draft(asker)
+    except RefusedError as error:  # a replay is not refused for what it does not read
         log.info("What the same look-up would find now is not known: %s", error.message)
-        return ""
-    return f"; the same look-up would find {more:+d} records now (re_plan takes them)" if more else ""
+        return 0, ()
+    missed = offsets_beside(plan, now)
+    unread = sum(missed.values())
+    return unread, (missed_by_window(missed),) if unread else ()
 
 
 def _replan(asker: Asker, batch: StoredBatch, claim: Claim, plan: OffsetPlan) -> Assignment | None:
@@ -180,7 +190,7 @@ def _replan(asker: Asker, batch: StoredBatch, claim: Claim, plan: OffsetPlan) ->
 
 def _settle(
     asker: Asker, batch: StoredBatch, claim: Claim, said: str, splits: tuple[int, ...] | None = None
-) -> Assignment | None:
+) -> Assignment:
     """After the plan is on record: claim the window, give way to one that was there first, record the run's batch.
 
     :raises WindowOverlaps: another window is in the way.

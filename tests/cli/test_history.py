@@ -196,6 +196,17 @@ def test_the_windows_are_listed_newest_first(says: Say, stored: Pipeline) -> Non
     assert [row["key"] for row in rows] == keys[2:]
 
 
+def test_a_window_that_lacks_what_its_times_would_give_now_is_marked_and_warned_of(says: Say, stored: Pipeline) -> None:
+    window(stored, "w0", 0)
+    assert [row["unread"] for row in shown(says, "show", *of(stored), "--windows")["windows"]] == [0]
+    assert "warning" not in says("show", *of(stored), "--windows")[1]
+    stored.cluster.produce(TopicPartition("orders", 0), [NOON, NOON + HOUR])
+    window(stored, "again", 0)
+    (row,) = shown(says, "show", *of(stored), "--windows")["windows"]
+    assert row["unread"] == 1
+    assert "warning: 1 of them lack offsets that their times gave" in says("show", *of(stored), "--windows")[1]
+
+
 def test_the_csv_of_a_batch_is_its_ranges(says: Say, stored: Pipeline) -> None:
     _, output, _ = says("show", *of(stored), "--output", "csv")
     assert [(row["partition"], row["end"]) for row in csv.DictReader(io.StringIO(output))] == [("0", "4"), ("1", "0")]

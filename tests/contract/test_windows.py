@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -120,7 +121,52 @@ def test_a_window_is_frozen_and_a_replay_says_what_the_look_up_would_find_now(
     run.done()
     again = pipeline.resolve("two", **hours(2, 4))
     assert again.ranges[0] == (4, 8)
-    assert again.said.endswith("writes it anew; the same look-up would find +3 records now (re_plan takes them)")
+    assert again.said.endswith("each run of a window writes it anew")
+    (warning,) = again.assignment.warnings
+    assert warning.startswith("The same times would give 3 more offsets now, which this run does not read: ")
+    assert f"{pipeline.topic}[0] 3. " in warning
+    assert json.loads(warning[warning.index("{") : warning.rindex("}") + 1]) == {"kafka_offsets": {"re_plan": True}}
+    assert again.batch.log.unread == 3, "show --windows has it from there"
+    pipeline.resolve("three", re_plan=True, **hours(2, 4)).done()
+    assert pipeline.resolve("four", **hours(2, 4)).assignment.warnings == ()
+
+
+def test_a_topic_that_was_added_is_missed_by_each_window_and_said(in_memory: Pipeline) -> None:
+    """Also where retention has taken as many records of the other topic, and where the window is still unfinished."""
+    first = in_memory.resolve("one", **hours(0, 2))
+    in_memory.cluster.create_topic("payments", 1)
+    in_memory.cluster.produce(TopicPartition("payments", 0), [T] * 5)
+    both = {"topics": "orders,payments", **hours(0, 2)}
+    for run in ("two", "three"):
+        again = in_memory.resolve(run, **both)
+        assert again.plan == first.plan
+        assert "payments[0] 5. " in again.assignment.warnings[0]
+        assert again.batch.log.unread == 5
+        again.done()
+    in_memory.cluster.delete_records(TopicPartition("orders", 0), 4)
+    left = in_memory.resolve("four", **both)
+    assert left.splits == ()
+    assert "payments[0] 5. " in left.assignment.warnings[0]
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "read"])
+def test_a_window_is_not_planned_anew_over_rows_whose_records_are_gone(in_memory: Pipeline, committed: bool) -> None:
+    """The rows would be replaced by fewer."""
+    first = in_memory.resolve("one", **hours(0, 2)).spark()
+    if committed:
+        first.commit()
+    in_memory.cluster.delete_records(TopicPartition("orders", 0), 3)
+    before = entries(first.batch)
+    with pytest.raises(DataLoss, match=r"orders\[0\]: start offset 0 is below log start offset 3 .*\n.*on_data_loss"):
+        in_memory.resolve("two", re_plan=True, **hours(0, 2))
+    assert entries(first.batch) == before
+    assert in_memory.lake.offsets() == {0: [0, 1, 2, 3], 1: [0]}
+    again = in_memory.resolve("two", re_plan=True, on_data_loss="advance", **hours(0, 2))
+    assert again.plan.reason is not None
+    assert again.plan.reason.startswith("re_plan; records are gone: orders[0]: start offset 0 ")
+    assert again.plan.reason.endswith("(3 offsets are gone)")
+    again.done()
+    assert in_memory.lake.offsets() == {0: [3], 1: [0]}
 
 
 def test_a_replay_is_not_refused_for_what_it_does_not_read(in_memory: Pipeline) -> None:

@@ -62,11 +62,13 @@ class Taken:
     """A run, or a person, starts to work on the batch.
 
     :ivar attempts: of each split the highest attempt so far, where a committed batch is done again: newer ones count.
+    :ivar unread: of a window, how many offsets its times gave at that moment that its plan lacks.
     """
 
     by: Actor
     at_ms: int
     attempts: Mapping[int, int] = field(default_factory=dict)
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,11 @@ class BatchLog:
         """The last ``taken`` after the commit: the committed batch is done again."""
         after = self.later[self.later.index(self.committed) + 1 :] if self.committed else ()
         return after[-1] if after and isinstance(after[-1], Taken) else None
+
+    @property
+    def unread(self) -> int:
+        """The most that a run found its window to lack since it was planned."""
+        return max((entry.unread for entry in self.later if isinstance(entry, Taken)), default=0)
 
     @property
     def last_instance(self) -> str | None:
@@ -218,9 +225,10 @@ def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
                 "plan": plan_to_dict(plan),
                 "position": position.to_dict() if position else None,
             }
-        case Taken(by, at_ms, attempts):
+        case Taken(by, at_ms, attempts, unread):
             numbers = {str(split): attempts[split] for split in sorted(attempts)}
             kind = {"entry": "taken", "at_ms": at_ms, "by": _actor_to_dict(by), "attempts": numbers}
+            kind |= {"unread": unread} if unread else {}
         case Committed(by, at_ms, plan_id, position):
             kind = {
                 "entry": "commit",
@@ -243,7 +251,8 @@ def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
                 return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]))
             case "taken":
                 attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
-                return Taken(_actor_from_dict(data["by"]), whole(data["at_ms"]), attempts)
+                unread = whole(data.get("unread", 0))
+                return Taken(_actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
             case "commit":
                 by, at_ms, plan_id = _actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
                 return Committed(by, at_ms, plan_id, _position(data["position"]))

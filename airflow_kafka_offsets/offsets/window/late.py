@@ -10,6 +10,7 @@ count them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
@@ -33,7 +34,7 @@ def late_between(previous: OffsetPlan, following: OffsetPlan) -> dict[TopicParti
     late: dict[TopicPartition, int] = {}
     for p in following.partitions:
         tp = p.topic_partition
-        if tp not in ends or previous.topic_ids.get(tp.topic) != following.topic_ids.get(tp.topic):
+        if tp not in ends or not _is_same_log(tp, previous, following):
             continue
         between = p.start_offset - max(ends[tp], p.log_start_offset)
         if between > 0:
@@ -47,12 +48,40 @@ def count_late(previous: OffsetPlan, following: OffsetPlan) -> OffsetPlan:
     if not late:
         return following
     partitions = tuple(replace(p, late=late.get(p.topic_partition, 0)) for p in following.partitions)
-    some = ", ".join(f"{tp} {count}" for tp, count in list(late.items())[:_SHOWN])
-    more = f" and {len(late) - _SHOWN} more partitions" if len(late) > _SHOWN else ""
     warning = (
         f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.run}: "
-        f"{some}{more}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it has "
+        f"{_first(late)}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it has "
         "not committed; give late records more time (idle_timeout); or go by position: startup_mode='group-offsets' "
         "with bounded_mode='timestamp'."
     )
     return replace(following, partitions=partitions).with_warnings([warning])
+
+
+def offsets_beside(plan: OffsetPlan, now: OffsetPlan) -> dict[TopicPartition, int]:
+    """How many offsets of each partition the window's times give now and ``plan`` lacks; those with none are absent."""
+    had = {p.topic_partition: p for p in plan.partitions if _is_same_log(p.topic_partition, plan, now)}
+    missed: dict[TopicPartition, int] = {}
+    for p in now.partitions:
+        old = had.get(p.topic_partition)
+        both = min(p.end_offset, old.end_offset) - max(p.start_offset, old.start_offset) if old else 0
+        if p.range.size > max(0, both):
+            missed[p.topic_partition] = p.range.size - max(0, both)
+    return missed
+
+
+def missed_by_window(missed: Mapping[TopicPartition, int]) -> str:
+    """The warning of a window that is done as it was planned."""
+    return (
+        f"The same times would give {sum(missed.values())} more offsets now, which this run does not read: "
+        f"{_first(missed)}. A topic was added, or records came late. To read them, trigger a run of this window with "
+        'the conf {"kafka_offsets": {"re_plan": true}}.'
+    )
+
+
+def _first(counts: Mapping[TopicPartition, int]) -> str:
+    some = ", ".join(f"{tp} {count}" for tp, count in list(counts.items())[:_SHOWN])
+    return some + (f" and {len(counts) - _SHOWN} more partitions" if len(counts) > _SHOWN else "")
+
+
+def _is_same_log(tp: TopicPartition, plan: OffsetPlan, other: OffsetPlan) -> bool:
+    return plan.topic_ids.get(tp.topic) == other.topic_ids.get(tp.topic)
