@@ -7,6 +7,7 @@ tests on the broker fails.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -143,3 +144,22 @@ def test_an_answer_with_an_unknown_text_is_an_error(
     with pytest.raises(ClusterUnavailable, match=r"orders\[0\]: _AUTO_OFFSET_RESET: Partition log truncation") as said:
         cluster.reader.ends_of_epochs(epochs_of(before))
     assert not said.value.retriable
+
+
+def test_a_broker_that_hangs_is_an_error_in_time(
+    broker: KafkaBroker, started_again: tuple[AnyCluster, dict[TopicPartition, EndOffset]]
+) -> None:
+    _, before = started_again
+    with KafkaCluster(broker.client_config, deadline_s=2.0, attempt_s=1.0) as cluster:
+        cluster.cluster_id()
+        broker.pause()
+        try:
+            began = time.monotonic()
+            with pytest.raises(ClusterUnavailable, match=r"Cannot compare leader epochs") as said:
+                cluster.ends_of_epochs(epochs_of(before))
+            assert time.monotonic() - began < 8.0
+        finally:
+            broker.resume()
+    assert said.value.retriable
+    for tp in before:
+        assert f"{tp}: no answer within 1 s" in str(said.value)

@@ -28,7 +28,12 @@ def topic(kafka: ThreeBrokers, group: str) -> Iterator[str]:
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     new = NewTopic(name, num_partitions=len(COPIES), replica_assignment=COPIES, config=config)
     admin.create_topics([new])[name].result(DEADLINE_S)
-    wait_for("each has its leader", lambda: [kafka.leader(name, n) for n in range(3)] == [1, 1, 3])
+
+    def known() -> bool:
+        found = [broker.admin().list_topics(timeout=5.0).topics.get(name) for broker in kafka.nodes.values()]
+        return all(of and [of.partitions[n].leader for n in sorted(of.partitions)] == [1, 1, 3] for of in found)
+
+    wait_for("each broker knows the leaders", known)
     yield name
     for broker in kafka.nodes.values():
         if not broker.is_running:
