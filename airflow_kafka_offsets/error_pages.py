@@ -95,7 +95,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
     errors.DataLoss: ErrorPage(
         "Records that the run has to read are not in Kafka any more: retention or DeleteRecords removed them, or the "
         "log was cut after an unclean leader election. The message says how many, for each partition, or from which "
-        "offset on the log is another one.",
+        "offset on the log is another one. Or a window would end at a record that has a time in the future: the "
+        "message names it, and docs/time.md says what then.",
         (_PARTITIONS, _SHOW),
         (
             _in_the_conf('"on_data_loss": "advance"')

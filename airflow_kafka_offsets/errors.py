@@ -147,7 +147,7 @@ class PartitionsRefused(RefusedError):
 
 
 class DataLoss(PartitionsRefused):
-    """Offsets that the plan would have to read are gone (retention, DeleteRecords, truncation)."""
+    """Offsets that the plan would have to read are gone (retention, DeleteRecords, truncation), or in no window."""
 
     code = "AKO-103"
 

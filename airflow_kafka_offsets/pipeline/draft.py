@@ -33,7 +33,14 @@ from airflow_kafka_offsets.offsets.plan.caps import cap
 from airflow_kafka_offsets.offsets.plan.discovery import compare_topics
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve, to_compare
+from airflow_kafka_offsets.offsets.plan.resolve import (
+    Facts,
+    Known,
+    ends_at_future,
+    future_in_words,
+    resolve,
+    to_compare,
+)
 from airflow_kafka_offsets.offsets.request.modes import (
     FromTimestamp,
     SpecificOffsets,
@@ -42,7 +49,7 @@ from airflow_kafka_offsets.offsets.request.modes import (
 )
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet
-from airflow_kafka_offsets.offsets.request.times import iso
+from airflow_kafka_offsets.offsets.request.times import FUTURE_AFTER_MS, iso
 from airflow_kafka_offsets.offsets.window.complete import Completeness, arrived_by, judge
 from airflow_kafka_offsets.pipeline.backlog import carried_over, estimate_backlog
 from airflow_kafka_offsets.pipeline.cuts import look_for_cuts
@@ -90,6 +97,7 @@ def draft(
     start_times = _look_up(request, cluster, partitions, request.startup) if start.position is None else {}
     facts = _facts(request, description, snapshots, held, start)
     facts = replace(facts, start_times=start_times, end_times=end_times, newest_timestamps=newest)
+    facts = replace(facts, future=_look_for_future(request, cluster, newest, end_times))
     facts = replace(facts, cuts=look_for_cuts(cluster, to_compare(request, facts)))
     by_time = isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp)
     settings = known_topic_settings(cluster, topic_ids) if by_time else {}
@@ -129,6 +137,7 @@ def draft(
             *topic_warnings,
             *_startup_warning(request, start),
             *_incomplete_warning(judged),
+            *_future_warning(request, facts, whole),
             *_ignored_warning(ignored),
         ),
         ignored=ignored,
@@ -297,6 +306,18 @@ def _newest_timestamps(
     return cluster.newest_timestamps(partitions, request.scope.isolation_level)
 
 
+def _look_for_future(
+    request: PlanRequest,
+    cluster: OffsetReader,
+    newest: Mapping[TopicPartition, int],
+    end_times: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The first offset whose own time is of the future. Asked only where a newest timestamp leaves room for one."""
+    last_ms = request.occasion.now_ms + FUTURE_AFTER_MS
+    perhaps = {tp: last_ms + 1 for tp in end_times if newest.get(tp, last_ms + 1) > last_ms}
+    return cluster.offsets_for_times(perhaps, request.scope.isolation_level) if perhaps else {}
+
+
 def _judge_window(
     request: PlanRequest,
     stamped_by: Mapping[str, TimestampType],
@@ -344,6 +365,20 @@ def _incomplete_warning(judged: Completeness | None) -> list[str]:
     if judged is None or judged.complete:
         return []
     return [f"The end is not reached yet: {judged}. What arrives later is not in this plan."]
+
+
+def _future_warning(request: PlanRequest, facts: Facts, planned: Sequence[PlannedPartition]) -> list[str]:
+    found = [p.topic_partition for p in planned if ends_at_future(facts, p.topic_partition)]
+    if not found:
+        return []
+    lines = "; ".join(future_in_words(facts, tp) for tp in found[:5])
+    more = f"; and {len(found) - 5} more partitions" if len(found) > 5 else ""
+    what = (
+        "This window ends there, and so does every later one; what comes behind it is in none of them"
+        if request.window
+        else "A look-up by time finds nothing behind it, so this plan goes on to the end of the log"
+    )
+    return [f"{lines}{more}. {what}. Mend the producer."]
 
 
 def _ignored(request: PlanRequest, partitions: list[TopicPartition]) -> tuple[TopicPartition, ...]:

@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
@@ -29,6 +31,7 @@ from tests.laws.pipelines import NOW, ranges, run_key
 law = settings(deadline=None, max_examples=100)
 
 T = 1_704_103_200_000
+FUTURE = 10**9  # minutes: a producer that takes microseconds for milliseconds
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)]
 TIMES = st.lists(st.integers(-5, 65), max_size=30)  # minutes after T: also before the first window, and after the last
 LOGS = st.tuples(*[TIMES for _ in PLACES])
@@ -54,13 +57,14 @@ def cluster_of(logs, deleted=(0, 0, 0), control=False) -> InMemoryCluster:
     return cluster
 
 
-def window(cluster: InMemoryCluster, start: object, end: object) -> OffsetPlan:
+def window(cluster: InMemoryCluster, start: object, end: object, **more: object) -> OffsetPlan:
     asked = RequestParameters(
         topics="orders,payments",
         startup_mode="timestamp",
         startup_timestamp=start,  # type: ignore[arg-type]
         bounded_mode="timestamp",
         bounded_timestamp=end,  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]
     )
     return preview(parse_request(asked, Occasion(NOW)), cluster, None)
 
@@ -105,6 +109,26 @@ def test_a_window_reads_every_record_of_its_time_that_is_in_order(logs, one, oth
         entries = cluster.topics[tp.topic].logs[tp.partition].entries
         inside = [e.offset for e in entries if minute(start) <= e.timestamp_ms < minute(end)]
         assert list(range(first, past)) == inside
+
+
+@law
+@given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 30)] * 3))
+def test_a_window_that_would_end_at_a_record_of_the_future_is_refused_and_others_join(logs, cuts, where):
+    """By policy it ends there, and the windows still join."""
+    cluster = cluster_of([[*minutes[:at], FUTURE, *minutes[at:]] for minutes, at in zip(logs, where, strict=True)])
+    firsts = {tp: min(at, len(minutes)) for tp, minutes, at in zip(PLACES, logs, where, strict=True)}
+    parts = []
+    for a, b in pairwise(cuts):
+        parts.append(ranges(window(cluster, minute(a), minute(b), on_data_loss="advance")))
+        poisoned = {tp for tp in PLACES if parts[-1][tp][1] == firsts[tp]}
+        if not poisoned:
+            assert ranges(window(cluster, minute(a), minute(b))) == parts[-1]
+            continue
+        with pytest.raises(DataLoss) as refused:
+            window(cluster, minute(a), minute(b))
+        assert {line.partition(":")[0] for line in refused.value.partitions} == set(map(str, poisoned))
+    for tp in PLACES:
+        assert [part[tp][1] for part in parts[:-1]] == [part[tp][0] for part in parts[1:]]
 
 
 ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "America/Sao_Paulo"])
@@ -162,9 +186,14 @@ def test_a_window_that_retention_has_touched_is_never_called_kept(logs, cuts, de
 
 # ── a live schedule ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+COMING = st.integers(-30, 70) | st.just(FUTURE)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("produce"), st.integers(0, 2), st.lists(st.integers(-30, 70), min_size=1, max_size=5)),
+        st.tuples(
+            st.just("produce"),
+            st.integers(0, 2),
+            st.lists(COMING, min_size=1, max_size=5),
+        ),
         st.tuples(st.just("run"), st.booleans(), st.just(None)),
         st.tuples(st.just("transaction"), st.integers(0, 2), st.booleans()),
     ),
@@ -178,7 +207,7 @@ def test_from_the_position_to_a_time_no_record_is_lost_or_read_twice(steps, isol
     """DESIGN's pair for a live schedule: late records and such of the future, and runs that fail.
 
     Each run ends ten minutes after the one before; a batch that a run has left unfinished is the next one's, as it was
-    planned. The last runs, long after, read what was still to come.
+    planned. The last runs, long after, read what was still to come; what has a time of the far future, they are before.
     """
     pipeline = pipelines.Pipeline(
         cluster_of([[], [], []]),
@@ -213,6 +242,7 @@ def test_from_the_position_to_a_time_no_record_is_lost_or_read_twice(steps, isol
     for _ in range(2):
         number += 1
         run(True, 1_000_000 * number)
+        assert minute(1_000_000 * number) < minute(FUTURE)
     read: Counter[tuple[TopicPartition, int]] = Counter()
     for rows in pipeline.lake.values():
         read.update((tp, offset) for tp, offsets in rows.items() for offset in offsets)

@@ -151,6 +151,10 @@ HOUSE = (
     Mutation("position: startup", POSITION, "before.startup and not plan.restarted else", "before.startup else", _POSITION),
     Mutation("position: restarts", POSITION, "startup, plan.restarts)", "startup, ())", _POSITION),
     # ranges
+    Mutation("future: looked for", DRAFT, "newest.get(tp, last_ms + 1) > last_ms}", "False}", "laws/test_time"),
+    Mutation("future: unknown newest", DRAFT, "newest.get(tp, last_ms + 1)", "newest.get(tp, 0)", "contract/test_future"),
+    Mutation("future: end of the log", RESOLVE, "            if ends_at_future(facts, tp):\n", "            if False:\n", "laws/test_time"),
+    Mutation("future: windows", RESOLVE, '    if request.policies.on_data_loss == "fail":\n        raise Refusal(\n            DataLoss,\n            f"{future', '    if False:\n        raise Refusal(\n            DataLoss,\n            f"{future', "laws/test_time"),
     Mutation("resolve: lost", RESOLVE, "lost = max(0, min(start.offset, snapshot.log_start_offset) - kept)", "lost = max(0, start.offset - kept)", "offsets/plan/test_resolve"),
     Mutation("resolve: skipped", RESOLVE, "return lost, max(0, start.offset - kept) - lost", "return lost, 0", "offsets/plan/test_resolve"),
     Mutation("resolve: cut log", RESOLVE, "if kept is None or kept > snapshot.high_watermark:", "if kept is None:", "offsets/plan/test_resolve"),

@@ -64,6 +64,7 @@ class Facts:
     :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
     :ivar end_times: the same for the bounded timestamp.
     :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
+    :ivar future: the first offset whose own time is of the future, where the end is a time; absent where there is none.
     :ivar cuts: the first offset from which on the log is another one than the one that the known start was taken from.
     :ivar known_topics: of ``positions``.
     """
@@ -76,6 +77,7 @@ class Facts:
     start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     newest_timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
+    future: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
     known_topics: frozenset[str] = field(init=False)
 
@@ -388,7 +390,9 @@ def _resolve_end(
         case UntilTimestamp() as mode:
             timestamp_ms = mode.of(tp.topic)
             match_offset = facts.end_times.get(tp)
-            if match_offset is None:
+            if ends_at_future(facts, tp):
+                end, reason = _end_at_future(request, facts, tp, snapshot)
+            elif match_offset is None:
                 end, reason = snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end"
             else:
                 end = match_offset if request.window else min(match_offset, snapshot.end_offset)
@@ -416,6 +420,36 @@ def _resolve_end(
             return _checked_end(tp, offsets[tp], "specific offset", start, snapshot), "specific offset"
         case _ as never:
             assert_never(never)
+
+
+def ends_at_future(facts: Facts, tp: TopicPartition) -> bool:
+    """Whether the look-up of the end found a record of the future: it would find that one at every later end too."""
+    return tp in facts.end_times and facts.end_times[tp] >= facts.future.get(tp, facts.end_times[tp] + 1)
+
+
+def future_in_words(facts: Facts, tp: TopicPartition) -> str:
+    newest = facts.newest_timestamps.get(tp)
+    time = "" if newest is None else f" (the newest time in this partition is {iso(newest)})"
+    return f"{tp}: the record at offset {facts.end_times[tp]} has a time in the future{time}"
+
+
+def _end_at_future(
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
+) -> tuple[int, str]:
+    """A position goes on to the end of the log, so that each record has its run; a window has no run after it."""
+    found = facts.end_times[tp]
+    if not request.window:
+        return snapshot.end_offset, f"the record at {found} has a time in the future → end"
+    if request.policies.on_data_loss == "fail":
+        raise Refusal(
+            DataLoss,
+            f"{future_in_words(facts, tp)}. The window would end there",
+            "Every later window would end there, too, and what comes behind that record would be in none of them. "
+            'Mend the producer. Read by position: startup_mode="group-offsets" with bounded_mode="timestamp" reads '
+            'each record once, whatever its time. Or set on_data_loss="advance" to let the window end there, in the '
+            'DAG or for one run in its conf: {"kafka_offsets": {"on_data_loss": "advance"}}.',
+        )
+    return found, f"the record at {found} has a time in the future"
 
 
 def _checked_end(tp: TopicPartition, end: int, reason: str, start: Resolved, snapshot: PartitionSnapshot) -> int:

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.offsets.columns import whole
 # A producer gives a record up after two minutes (delivery.timeout.ms); what it has not written by then never comes.
 DEFAULT_IDLE_TIMEOUT_MS = 300_000
 DEFAULT_CLOCK_SKEW_MS = 10_000
+FUTURE_AFTER_MS = 3_600_000  # how far past now a record's time may lie; Kafka 4's message.timestamp.after.max.ms
 _LATEST_MS = 2**63 - 1
 SECONDS_SUSPECTED_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits reach the year 5138
 
