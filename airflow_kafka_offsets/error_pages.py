@@ -202,10 +202,13 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "If it is gone already: retry when its session is over (`session.timeout.ms`, 45 s by default). "
             "Until then a consumer that crashed is a member, and so is a static one (`group.instance.id`) that "
             "was stopped. Cost: a minute.",
-            "If the batch is committed and only the group cannot follow: do nothing; the next run lets it "
-            "follow. Cost: lag monitors show an old position until then.",
-            "Give this pipeline a `group_id` of its own, and the old name as `checkpoint_id`. Cost: lag "
-            "monitors have to watch another group.",
+            "Leave the group to its member: give the resolve task a `group_id` that nothing else uses and, in the same "
+            "change, the `checkpoint_id` that the message names; then clear the task. The unfinished batch goes over "
+            "to the new group with its offsets. Without that `checkpoint_id` it would be a new pipeline, which begins "
+            "where `startup_mode` says. Cost: lag monitors have to watch another group.",
+            "A commit task under live members is no error: it commits the batch in the log, publishes its asset "
+            "event, warns, and succeeds. The next commit lets the group follow. Cost: lag monitors show an old "
+            "position until then.",
         ),
     ),
     errors.AnotherPipeline: ErrorPage(

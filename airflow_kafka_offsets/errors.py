@@ -217,6 +217,7 @@ class GroupActive(RefusedError):
     """The group has live members, which would overwrite a commit or be overwritten by it.
 
     :ivar members: one line a member: client id and host.
+    :ivar pipeline: whose run was refused, where that is known.
     """
 
     code = "AKO-203"
@@ -224,15 +225,22 @@ class GroupActive(RefusedError):
     group_id: str
     state: str
     members: Sequence[str]
+    pipeline: str | None = None
+
+    @property
+    def found(self) -> str:
+        who = listed(self.members) if self.members else "(the broker does not list its members)"
+        return f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}"
 
     @property
     def message(self) -> str:
-        who = listed(self.members) if self.members else "(the broker does not list its members)"
+        name = f"={self.pipeline!r}" if self.pipeline else " to the name that `kafka-offsets pipelines` shows now"
         return (
-            f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
-            "Stop that consumer, or give this pipeline a group_id of its own, then clear this task. One that is gone "
-            "already (crashed; or static, and stopped) is a member until its session is over: session.timeout.ms, 45 s "
-            "by default, then retry."
+            f"{self.found}\n"
+            "Stop that consumer, then clear this task. One that is gone already (crashed; or static, and stopped) is a "
+            "member until its session is over: session.timeout.ms, 45 s by default, then retry. Or leave it the group: "
+            f"give the resolve task a group_id that nothing else uses and, in the same change, checkpoint_id{name}, "
+            "without which it would be a new pipeline that begins where startup_mode says; then clear that task."
         )
 
 

@@ -336,6 +336,12 @@ class StandaloneAirflow:
         self.wait_until(f"task {task_id} of {run_id} is as awaited (last: {found[-1:]})", so, deadline_s)
         return found[-1]
 
+    def asset_events(self, name: str, run_id: str) -> list[dict[str, Any]]:
+        """What a run has published of an asset."""
+        (asset,) = [one for one in self._get(f"/assets?name_pattern={name}")["assets"] if one["name"] == name]
+        events = self._get(f"/assets/events?asset_id={asset['id']}&source_run_id={quote(run_id)}")["asset_events"]
+        return [dict(event["extra"]) for event in events]
+
     def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1) -> str:
         """What the task has logged in one try, as the files have it."""
         name = f"dag_id={dag_id}/run_id={run_id}/task_id={task_id}"

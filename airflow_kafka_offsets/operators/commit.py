@@ -190,7 +190,8 @@ class CommitOffsetsOperator(BaseOperator):
         """Log what happened to the group, then in one sentence what was committed and what is left."""
         plan, last = outcome.plan, committed_sentence(outcome, left)
         if outcome.group.left_alone:
-            self.log.info("The group was left alone: %s", outcome.group.left_alone)
+            level = logging.WARNING if outcome.group.is_behind else logging.INFO
+            self.log.log(level, "The group was left alone: %s", outcome.group.left_alone)
         else:
             self.log.info(
                 "The group follows in %s:\n%s",

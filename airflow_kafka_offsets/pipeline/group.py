@@ -42,10 +42,12 @@ class Mirrored:
     :ivar written: before → after of every partition that is written, also where the two are equal: that renews the
         offset's expiry (a group's offsets expire one by one).
     :ivar left_alone: why the group was not touched; ``None`` where it was.
+    :ivar is_behind: whether it should follow, and cannot yet.
     """
 
     written: Mapping[TopicPartition, tuple[int | None, int]] = field(default_factory=dict)
     left_alone: str | None = None
+    is_behind: bool = False
 
 
 def look_at_group(
@@ -137,15 +139,18 @@ def sign(
     :param last: the key of the last committed batch; ``None`` where there is none.
     :raises GroupActive: the group has live members.
     """
-    unsigned = signature.unsigned(held)
-    if not unsigned:
-        if not held:  # there is nothing to write yet, which would find them out
-            refuse_live_group(cluster, request.scope.group_id or "")
-        return
+    unsigned, group_id = signature.unsigned(held), request.scope.group_id or ""
     known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
     marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in kept}
     marked |= {tp: CommittedOffset(kept[tp].offset, kept[tp].leader_epoch, known) for tp in unsigned if tp in kept}
-    cluster.commit_offsets(request.scope.group_id or "", marked)
+    try:
+        if marked:
+            cluster.commit_offsets(group_id, marked)
+        elif not held:  # there is nothing to write yet, which would find them out
+            refuse_live_group(cluster, group_id)
+    except GroupActive as active:
+        active.pipeline = signature.pipeline
+        raise
 
 
 def signature_of(plan: OffsetPlan, me: Actor) -> Signature:
@@ -166,8 +171,10 @@ def mirror(
 
     :param known: the batch that was just committed; it is not read again.
     :param as_if: for a dry run, the batch that would be that one.
+    Under live members it stays behind: the commit is on record, and a task that failed now would keep its asset event
+    from downstream DAGs for good. The next commit lets the group follow.
+
     :raises GroupMoved: somebody else wrote to the group; nothing is overwritten.
-    :raises GroupActive: the group has live members.
     """
     newest = as_if or pipeline.newest_commit(known)
     for _ in range(_TRIES):
@@ -182,8 +189,12 @@ def mirror(
         # The look at the log comes after the one at the group.
         newest = as_if or pipeline.newest_commit(newest) or newest
         offsets = _to_mirror(newest, partitions, held, signature_of(plan, me))
-        if not dry_run:
-            cluster.commit_offsets(plan.group_id, offsets)
+        try:
+            if not dry_run:
+                cluster.commit_offsets(plan.group_id, offsets)
+        except GroupActive as active:
+            later = "Once they are gone, the next commit lets the group follow; so does this task, if it is cleared."
+            return Mirrored(left_alone=f"{active.found}\n{later}", is_behind=True)
         after = pipeline.newest_commit(newest)
         if dry_run or after is None or after.folder == newest.folder:
             return Mirrored({tp: (held[tp].offset if tp in held else None, c.offset) for tp, c in offsets.items()})

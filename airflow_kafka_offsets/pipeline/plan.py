@@ -430,6 +430,10 @@ def _do(asker: Asker, seen: Seen, batch: StoredBatch, take: bool) -> Assignment 
     if goes_elsewhere(asker, batch):
         return _replan(asker, seen, batch, into_its_output(asker, batch))
     records = look_for_records(plan, asker.cluster)
+    group_id = request.scope.group_id
+    if records.there and plan.mirrors and group_id != plan.group_id:  # who uses that one must not stop the commit
+        again = replace(asker.signed(plan), group_id=group_id, mirrors=request.mirrors)
+        return _replan(asker, seen, batch, planned_anew(plan, again, f"its group is {group_id!r}"))
     if not records.there and is_read(batch):
         return _take(asker, seen, batch, take, (), f"finishes {plan.batch}: all of it is written, and verified")
     if not records.there:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -122,6 +123,41 @@ def test_live_members_are_found_before_spark_works(cluster: AnyCluster, pipeline
     assert len(refused.value.members) == 1
     pipeline.run("one")
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+
+
+@pytest.mark.parametrize("first", ["earliest-offset", "latest-offset", "group-offsets"])
+@pytest.mark.parametrize("has_committed", [False, True], ids=["it has committed nothing", "it has committed"])
+def test_who_leaves_the_group_to_its_member_as_the_error_says_reads_each_record_once(
+    cluster: AnyCluster, pipeline: Pipeline, first: str, has_committed: bool
+) -> None:
+    somebody(cluster, pipeline, p0=2, p1=2, p2=2)
+    began = {"earliest-offset": 0, "latest-offset": 4, "group-offsets": 2}[first]
+    member = cluster.live_member(pipeline.group, pipeline.topic)
+    with member, pytest.raises(GroupActive) as refused:
+        pipeline.resolve("one", startup_mode=first)
+    found = re.search(r"a group_id .* checkpoint_id='([^']+)'", str(refused.value))
+    assert found, refused.value
+    produce(cluster, pipeline)
+    if has_committed:
+        somebody(cluster, pipeline, p0=3)
+    with cluster.live_member(pipeline.group, pipeline.topic):
+        left = replace(pipeline, group=f"{pipeline.group}-own", checkpoint_id=found[1])
+        left.run("one", startup_mode=first)
+        left.run("two", startup_mode=first)
+    assert left.lake.offsets() == {number: list(range(began, 6)) for number in range(3)}
+    assert left.held() == {0: 6, 1: 6, 2: 6}
+
+
+def test_an_unfinished_batch_goes_over_to_another_group_after_a_driver_has_begun(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    pipeline.resolve("one").job().begin().write()
+    somebody(cluster, pipeline, p0=2)
+    with cluster.live_member(pipeline.group, pipeline.topic):
+        other = replace(pipeline, group=f"{pipeline.group}-own")
+        other.run("two")
+    assert other.lake.offsets() == {number: [0, 1, 2, 3] for number in range(3)}
+    assert other.held() == {0: 4, 1: 4, 2: 4}
 
 
 # ── own ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -383,8 +419,11 @@ def test_under_live_members_the_log_has_the_commit_and_the_group_follows_later(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     run = pipeline.resolve("one").spark()
-    with cluster.live_member(pipeline.group, pipeline.topic), pytest.raises(GroupActive, match="live members"):
-        run.commit()
+    with cluster.live_member(pipeline.group, pipeline.topic):
+        outcome = run.commit()
+    assert outcome.by_this
+    assert outcome.group.is_behind
+    assert "live members" in str(outcome.group.left_alone)
     assert entries(run.batch) == ["plan", "commit"]
     assert pipeline.held() == {}
     assert not run.commit().by_this

@@ -174,7 +174,7 @@ RULES = (
     Mutation("I5", COMMIT, "        if batch.log.committed:\n            break\n", "        if batch.log.committed:\n            return CommitOutcome(batch, False, Mirrored())\n"),
     Mutation("I6", COMMIT, "    if require_report:\n", "    if False:\n"),
     Mutation("I7", PARSE, "and not self.window and self.scope.group_id is not None", "and not self.window"),
-    Mutation("I8", GROUP, "        if not dry_run:\n            cluster.commit_offsets(", "        if False:\n            cluster.commit_offsets("),
+    Mutation("I8", GROUP, "            if not dry_run:\n                cluster.commit_offsets(", "            if False:\n                cluster.commit_offsets("),
     Mutation("I9", POSITION, "KeptOffset(p.end_offset, p.leader_epoch)", "KeptOffset(max(0, p.end_offset - 1), p.leader_epoch)"),
     Mutation("I10", GROUP, "text = signature.mark(batch.key if batch else None).encode()", 'text = ""'),
     Mutation("I10", GROUP, "position.offsets[tp].offset, position.offsets[tp].leader_epoch, text)", "position.offsets[tp].offset, None, text)"),

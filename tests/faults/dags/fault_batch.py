@@ -9,7 +9,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import kafka_spark_batch
@@ -64,6 +64,7 @@ def batch(
             output=of_the_run("output"),
             application=of_the_run("job"),
             application_args=["--output", of_the_run("output")],
+            asset=Asset("fault-orders"),
             before_commit=[check("{{ params.reject }}")] if checked else [],
             **{"startup_mode": "earliest-offset", **more},
         )
