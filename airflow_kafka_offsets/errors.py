@@ -70,7 +70,8 @@ def docs_page(name: str) -> str:
 
 def where_explained(code: str) -> str:
     """Where a person finds the page of a code."""
-    return f"{docs_page(f'errors/{code}')} (kafka-offsets explain {code})"
+    explain = f"kafka-offsets explain {code}"  # who has installed a wheel has no folder docs
+    return explain if DOCS_URL is None else f"{docs_page(f'errors/{code}')} ({explain})"
 
 
 def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:

@@ -167,8 +167,8 @@ def _page(lag: _Lag) -> Page:
     isolation, cluster_id = lag.scope.isolation_level, lag.found.cluster_id
     whose = f"pipeline {lag.scope.checkpoint_id}" if of_pipeline else f"group {lag.group_id}"
     summary = (
-        f"{whose}: lag {sum(known for known in lags if known is not None)} in {len(rows)} partitions"
-        + (f", unknown in {unknown} of them" if unknown else "")
+        f"{whose}: lag {sum(known for known in lags if known is not None)} in {len(rows) - unknown} partitions"
+        + (f", unknown in {unknown} more" if unknown else "")
         + f", {isolation}, cluster {cluster_id}"
     )
     facts = {

@@ -26,7 +26,10 @@ def verify(options: Options) -> int:
     whole = is_verified(splits)
     facts = {"checkpoint_id": pipeline.checkpoint_id, **facts_of(batch), "verified": whole}
     summary = f"{name_of(plan)}, plan {plan.plan_id}, is {'verified' if whole else 'not verified'}" + (
-        f": exactly its up to {plan.record_count_upper_bound} records were read" if whole else ""
+        f": its reports say that exactly its up to {plan.record_count_upper_bound} records were read. What "
+        f"{plan.output or 'its output'} holds now was not looked at"
+        if whole
+        else ""
     )
     show(Page([splits], facts, summary), options.get("output"))
     if not whole:

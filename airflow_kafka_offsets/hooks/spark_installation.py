@@ -77,10 +77,10 @@ def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
         )
     spark = _spark_of(Path(found or binary), environ)
     pyspark, client = _version_of("pyspark"), _version_of("pyspark-client")
-    if spark.home == _pyspark_folder() and pyspark and client and pyspark != client:
+    if spark.home == _pyspark_folder() and pyspark and client and pyspark != client:  # not each pyspark has a client
         problems.append(
             f"pyspark is {pyspark} and pyspark-client is {client}: they share one folder, so one has overwritten files "
-            f"of the other. pip install --force-reinstall --no-deps 'pyspark=={pyspark}' 'pyspark-client=={pyspark}'"
+            f"of the other. pip install --force-reinstall --no-deps 'pyspark=={client}' 'pyspark-client=={client}'"
         )
     if problems:
         raise InvalidRequest(problems)

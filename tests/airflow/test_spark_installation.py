@@ -56,6 +56,20 @@ def test_the_version_of_a_spark_is_that_of_its_own_jar(tmp_path: Path) -> None:
     assert (spark.home, spark.version, spark.scala, spark.minor) == (tmp_path, "3.5.7", "2.12", "3.5")
 
 
+def test_two_versions_in_one_folder_are_told_the_pair_that_can_be_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pyspark-client has a pyspark of its version. pyspark 4.3.0 has no client, and no Kafka connector."""
+    environ = spark_at(tmp_path / "pyspark", version="4.3.0")
+    for name, version in (("pyspark", "4.3.0"), ("pyspark_client", "4.2.0")):
+        folder = tmp_path / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidRequest, match=r"'pyspark==4\.2\.0' 'pyspark-client==4\.2\.0'"):
+        find_spark("spark-submit-of-the-test", environ)
+
+
 def test_pyspark_of_a_venv_that_is_not_activated_is_found_and_runs_this_python(tmp_path: Path) -> None:
     java = spark_at(tmp_path)["PATH"].split(":")[1]
     spark = find_spark("spark-submit", {"PATH": java})

@@ -131,7 +131,7 @@ def test_without_a_commit_the_lag_is_unknown_and_not_0(
     assert (rows[0]["lag"], rows[0]["committed_by"]) == (0, "somebody else (not this provider)")
     assert (rows[1]["lag"], rows[1]["committed"], rows[1]["committed_by"]) == (None, None, None)
     _, table, _ = says(*at, "--topics", name)
-    assert "unknown in 1 of them" in table
+    assert "lag 0 in 1 partitions, unknown in 1 more" in table
     _, output, _ = says(*at, "--output", "json")
     assert list(by_partition(output)) == [0]  # all that the group has commits for
 
