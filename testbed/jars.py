@@ -83,12 +83,12 @@ def spark_jars(java: Java, say: Say = silent, version: str = SPARK) -> list[Path
     return fetch(java, f"spark-kafka-{version}", pinned(f"spark-{version}"), what, say=say)
 
 
-def delta_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What Spark 4.0 needs to write Delta tables, for `spark.jars`.
+def delta_jars(java: Java, say: Say = silent, minor: str = "4.0") -> list[Path]:
+    """What Spark of that version needs to write Delta tables, for `spark.jars`.
 
     :raises JarsMissing: when they cannot be had.
     """
-    return fetch(java, "delta-4.0.0", pinned("delta"), "Delta 4.0.0 (8 MB, once)", say=say)
+    return fetch(java, f"delta-for-{minor}", pinned(f"delta-{minor}"), f"Delta for Spark {minor} (8 MB, once)", say=say)
 
 
 def delta_dynamodb_jars(java: Java, say: Say = silent) -> list[Path]:
@@ -101,12 +101,13 @@ def delta_dynamodb_jars(java: Java, say: Say = silent) -> list[Path]:
     )
 
 
-def iceberg_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What Spark 4.0 needs to write Iceberg tables, for `spark.jars`.
+def iceberg_jars(java: Java, say: Say = silent, minor: str = "4.0") -> list[Path]:
+    """What Spark of that version needs to write Iceberg tables, for `spark.jars`.
 
     :raises JarsMissing: when they cannot be had.
     """
-    return fetch(java, "iceberg-1.10.0", pinned("iceberg"), "Iceberg 1.10.0 (47 MB, once)", say=say)
+    what = f"Iceberg for Spark {minor} (47 MB, once)"
+    return fetch(java, f"iceberg-for-{minor}", pinned(f"iceberg-{minor}"), what, say=say)
 
 
 def s3a_jars(java: Java, say: Say = silent) -> list[Path]:

@@ -22,8 +22,11 @@ from airflow_kafka_offsets.errors import InvalidRequest
 
 CONNECTOR = "spark-sql-kafka-0-10"
 _JAR = re.compile(r"spark-core_(\d+\.\d+)-(\d+\.\d+\.\d+\S*)\.jar")
-_TABLES = {  # by format and Spark's version; each was written with (docs/compatibility.md)
-    "delta": {"3.5": "io.delta:delta-spark_{}:3.3.2", "4.0": "io.delta:delta-spark_{}:4.0.0"},
+TABLES = {  # by format and Spark's version; a new one is played first: make test-matrix
+    "delta": {
+        "3.5": "io.delta:delta-spark_{}:3.3.2",
+        "4.0": "io.delta:delta-spark_{}:4.0.0",
+    },
     "iceberg": {
         "3.5": "org.apache.iceberg:iceberg-spark-runtime-3.5_{}:1.10.0",
         "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_{}:1.10.0",
@@ -31,7 +34,7 @@ _TABLES = {  # by format and Spark's version; each was written with (docs/compat
 }
 _JAR_OF = {"delta": "delta-spark", "iceberg": "iceberg-spark-runtime"}
 _POSTGRESQL = "42.7.14"
-_DELTA_CONF = {
+DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
@@ -110,7 +113,7 @@ def packages_for(
     if not spark.version:
         return []
     wanted = {CONNECTOR: f"org.apache.spark:{CONNECTOR}_{spark.scala}:{spark.version}"}
-    fits = _TABLES.get(sink_format or "", {})
+    fits = TABLES.get(sink_format or "", {})
     if fits:
         wanted[_JAR_OF[str(sink_format)]] = fits.get(spark.minor, "").format(spark.scala)
     if sink_format == "jdbc":
@@ -141,7 +144,7 @@ def packages_for(
 
 def settings_for(sink_format: str | None, configured: Mapping[str, str]) -> dict[str, str]:
     """Settings that the sink's table format needs and nobody has made."""
-    needed = _DELTA_CONF if sink_format == "delta" else {}
+    needed = DELTA_CONF if sink_format == "delta" else {}
     return {name: value for name, value in needed.items() if name not in configured}
 
 

@@ -33,7 +33,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """A step that has not been set up has failed, too."""
     report = yield
     row = item.callspec.params.get("row") if hasattr(item, "callspec") else None
-    if row is not None and (report.when == "call" or (report.when == "setup" and report.failed)):
+    if row is not None and not report.skipped and (report.when == "call" or (report.when == "setup" and report.failed)):
         steps = item.config.stash.setdefault(_SEEN, Seen()).steps.setdefault(row.name, {})
         step = item.originalname.removeprefix("test_").replace("_", " ")  # type: ignore[attr-defined]
         steps[step] = "yes" if report.passed else "FAILED"

@@ -31,6 +31,11 @@ class Row:
     spark: str
     resolution: str = "highest"
 
+    @property
+    def minor(self) -> str:
+        """Of its Spark, such as 4.0."""
+        return self.spark.rpartition(".")[0]
+
 
 KAFKAS = ("3.9.2", "4.0.2", "4.1.1", "4.4.0")
 SPARKS = ("3.5.7", "4.0.0", "4.1.1", "4.2.0")

@@ -6,6 +6,7 @@ installed as a user does it; this process only asks. `make test-matrix` runs it,
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,26 +20,35 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from airflow_kafka_offsets.errors import WorkStoreLost
+from airflow_kafka_offsets.hooks.spark_installation import DELTA_CONF, TABLES
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
-from testbed.jars import spark_jars
+from testbed.jars import delta_jars, iceberg_jars, spark_jars
 from testbed.java import Java
 from testbed.postgres import Postgres
 from testbed.spark import spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 from tests.conftest import unique_name
-from tests.matrix.document import Seen
+from tests.matrix.document import SINKS, Seen
 from tests.matrix.environments import airflow_python, build_wheel, installed, spark_python
 from tests.matrix.rows import Row
 
 DAGS = Path(__file__).resolve().parent / "dags"
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+_JARS = {"delta": delta_jars, "iceberg": iceberg_jars}
+# Run by the row's Spark: the values of all rows.
+_READ = """
+import json, sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.config(map=json.loads(sys.argv[1])).getOrCreate()
+print(json.dumps(sorted(int(row[0].decode()) for row in spark.sql(sys.argv[2]).collect())))
+"""
 DEADLINE_S = 480.0  # a row's Airflow has four processes, and Spark is the fifth
 
 
@@ -50,6 +60,8 @@ class Site:
     airflow: StandaloneAirflow
     broker: KafkaBroker
     watched: str
+    spark_python: Path
+    spark_settings: dict[str, str]
     topic: str = ""
     group: str = ""
     output: Path = Path()
@@ -88,6 +100,16 @@ class Site:
             command, env={**os.environ, **home}, cwd=self.airflow.home, capture_output=True, text=True, check=True
         ).stdout
 
+    def values_of(self, table_format: str) -> list[int]:
+        """Of all rows of the table, as a reader has them who knows nothing of this package."""
+        table = f"lake.db.`{self.topic}`" if table_format == "iceberg" else f"delta.`{self.output}`"
+        settings = {**self.spark_settings, **(DELTA_CONF if table_format == "delta" else {})}
+        command = [str(self.spark_python), "-c", _READ, json.dumps(settings), f"SELECT value FROM {table}"]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-4000:]
+        found: list[int] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
     def produce(self, count: int, first: int = 0, partitions: int = 2, **more: Any) -> None:
         """Records whose values count from `first`."""
         value = lambda n: str(first + n).encode()  # noqa: E731
@@ -118,20 +140,29 @@ def ground(
     watched = unique_name("watched")
     with KafkaBroker(folder / "kafka", version=row.kafka, java=java, say=say) as broker:
         broker.create_topic(watched, 1)
+        jars = [spark_jars(java, say, row.spark)]
+        jars += [jars_of(java, say, row.minor) for name, jars_of in _JARS.items() if row.minor in TABLES[name]]
+        settings = {
+            **spark_conf(jar for group in jars for jar in group),
+            "spark.databricks.delta.snapshotPartitions": "1",  # of 50, for a table of a few files
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
+        }
         environment = {
             **airflow_home.connections(broker.client_config),
             **airflow_home.variables({"matrix_watched": watched}),
             **spark_env(java, spark),
-            **airflow_home.spark_defaults(folder / "spark", spark_conf(spark_jars(java, say, row.spark))),
+            **airflow_home.spark_defaults(folder / "spark", settings),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "PYTHONPATH": "",  # the wheel's package, and not this checkout's
         }
         dags = shutil.copytree(DAGS, folder / "dags")  # of this row, whatever becomes of the checkout meanwhile
         home, database = folder / "airflow", postgres.new_database()
         with StandaloneAirflow(home, [dags], database, environment, triggerer=True, python=str(airflow)) as running:
-            for dag_id in ("batch", "windows", "by_hand", "lag", "watched"):
+            for dag_id in ("batch", "windows", "by_hand", "lag", "watched", *SINKS):
                 running.wait_for_dag(dag_id)
-            yield Site(row, running, broker, watched)
+            yield Site(row, running, broker, watched, spark, settings)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -233,3 +264,28 @@ def test_loss(site: Site) -> None:
     assert site.wait("by_hand", second) == "failed", site.told("by_hand", second)
     assert WorkStoreLost.code in site.log("by_hand", second, "resolve")
     assert committed_offsets(site.broker, site.group, site.topic) == {}
+
+
+def test_delta(site: Site) -> None:
+    _two_batches_and_a_clear(site, "delta")
+
+
+def test_iceberg(site: Site) -> None:
+    _two_batches_and_a_clear(site, "iceberg")
+
+
+def _two_batches_and_a_clear(site: Site, table_format: str) -> None:
+    """Two batches into a table; then the second is cleared, and replaces its rows."""
+    if site.row.minor not in TABLES[table_format]:
+        pytest.skip(f"there is no {table_format} for Spark {site.row.minor}: it is refused by name")
+    airflow = site.airflow
+    site.broker.create_topic(site.topic, 2)
+    for first, count in ((0, 100), (100, 60)):
+        site.produce(count, first=first)
+        run = airflow.trigger(table_format, site.conf)
+        assert site.wait(table_format, run) == "success", site.told(table_format, run)
+    assert site.values_of(table_format) == [*range(160)]
+    airflow.clear_task(table_format, run, ["orders.resolve"])
+    assert site.wait(table_format, run) == "success", site.told(table_format, run)
+    assert airflow.task(table_format, run, "orders.commit").tries == 2
+    assert site.values_of(table_format) == [*range(160)]

@@ -49,6 +49,16 @@ with DAG("batch", schedule=None, **COMMON):
         sensor={"min_partitions": 2, **QUICK},
     )
 
+# One for each table format.
+for table_format, sink in {
+    "delta": {"format": "delta", "path": OUTPUT},
+    "iceberg": {"format": "iceberg", "table": f"lake.db.`{TOPIC}`"},
+}.items():
+    with DAG(table_format, schedule=None, **COMMON):
+        kafka_spark_batch(
+            "orders", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset", sink=sink, sensor=None
+        )
+
 # It has ended: what runs is a backfill, and no schedule.
 HOURLY = {
     "schedule": CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
