@@ -26,6 +26,7 @@ TABLES = {  # by format and Spark's version; a new one is played first: make tes
     "delta": {
         "3.5": "io.delta:delta-spark_{}:3.3.2",
         "4.0": "io.delta:delta-spark_{}:4.0.0",
+        "4.2": "io.delta:delta-spark_4.2_{}:4.4.0",
     },
     "iceberg": {
         "3.5": "org.apache.iceberg:iceberg-spark-runtime-3.5_{}:1.10.0",
