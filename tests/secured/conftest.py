@@ -101,7 +101,7 @@ class Pipeline:
             '"orders-to-lake"': f'"{self.group}"',
             'topics=["orders"]': f'topics=["{self.topic}"]',
             "/tmp/lake": str(self.folder / "lake"),
-            'kafka_config_id="kafka_default",': 'kafka_config_id="kafka_default", retries=0,',
+            "retries=2,": "retries=0,",
             'schedule="@hourly"': "schedule=None",
         }
         file.write_text(dag_text(names | self.words))

@@ -15,9 +15,7 @@ from testbed.secured_broker import LISTENERS
 from tests.secured.conftest import PASSWORDS, Pipeline
 from tests.secured.page import client_properties
 
-SOON_S = (
-    15  # the driver's own limit is 10; Spark's own start is no part of it: 5 s on an idle machine, 20 on a busy one
-)
+SOON_S = 15  # the driver's own limit is 10. Spark's own start is no part of it: it takes 5 s, and 20 on a busy machine
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
