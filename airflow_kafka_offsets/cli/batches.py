@@ -7,7 +7,7 @@ import re
 from airflow_kafka_offsets.cli.render import Table
 from airflow_kafka_offsets.offsets.batch.log import BatchLog, Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.reads.verify import unverified
+from airflow_kafka_offsets.offsets.reads.verify import PROVED, unverified
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import claim_of
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
@@ -99,7 +99,7 @@ def splits_of(batch: StoredBatch) -> Table:
                 deciding[0].number if deciding else None,
                 not said,
                 sum(read.row_count for read in report.partitions.values()) if report else None,
-                report.proof if report else None,
+                PROVED[report.proof] if report else None,
                 report.output if report else None,
                 "; ".join(said) or None,
             )

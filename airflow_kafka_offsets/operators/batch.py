@@ -21,6 +21,7 @@ from airflow_kafka_offsets.operators.batch_parameters import (
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
+from airflow_kafka_offsets.pipeline.commit import RequireReport
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.choice import SinkWords
@@ -41,7 +42,7 @@ def kafka_spark_batch(
     sensor: DiscoveryParameters | None = None,
     wait_for_window: bool | WindowParameters | None = None,
     before_commit: Sequence[DependencyMixin] = (),
-    require_report: bool = True,
+    require_report: RequireReport = True,
     asset: Asset | None = None,
     catch_up: bool = False,
     output: str | None = None,

@@ -27,10 +27,11 @@ from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
+from airflow_kafka_offsets.offsets.reads.verify import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.pipeline.catch_up import next_run
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch, left_in_kafka
+from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, RequireReport, commit_batch, left_in_kafka
 from airflow_kafka_offsets.pipeline.said import committed_sentence
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
@@ -45,8 +46,9 @@ class CommitOffsetsOperator(BaseOperator):
 
     :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
     :param kafka_config_id: the connection that the plan was made with.
-    :param require_report: whether a batch with records needs matching read reports; ``False`` for jobs that make none:
-        the commit then trusts that the Spark task succeeded.
+    :param require_report: whether a batch with records needs matching read reports; ``"read-back"``: and each must be
+        of an output that was read back, not only of what Spark scanned; ``False`` for jobs that make none: the commit
+        then trusts that the Spark task succeeded.
     :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
         ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and where the ranges
@@ -69,7 +71,7 @@ class CommitOffsetsOperator(BaseOperator):
         *,
         plan: Mapping[str, Any] | Any,
         kafka_config_id: str = "kafka_default",
-        require_report: bool = True,
+        require_report: RequireReport = True,
         asset: Asset | None = None,
         catch_up: bool = False,
         trigger_rule: str = TriggerRule.NONE_FAILED,
@@ -78,12 +80,13 @@ class CommitOffsetsOperator(BaseOperator):
         wrong = [
             f"{name} is {value!r}; give {expected}."
             for name, value, kind, expected in (
-                ("require_report", require_report, bool, "True or False"),
                 ("asset", asset, Asset | None, "an airflow.sdk.Asset"),
                 ("catch_up", catch_up, bool, "True or False"),
             )
             if not isinstance(value, kind)
         ]
+        if require_report not in (True, False, "read-back"):
+            wrong.insert(0, f"require_report is {require_report!r}; give True, False or 'read-back'.")
         if wrong:
             raise InvalidRequest(tuple(wrong))
         if asset is not None:
@@ -112,7 +115,7 @@ class CommitOffsetsOperator(BaseOperator):
             return reference.resolve(context)
         except (XComNotFound, KeyError):
             skipped = _was_skipped(reference, context)
-            return None if skipped else _plan_of_log(reference, context, self.require_report)
+            return None if skipped else _plan_of_log(reference, context, bool(self.require_report))
 
     def execute(self, context: Any) -> dict[str, Any]:
         if self.plan is None:
@@ -132,6 +135,7 @@ class CommitOffsetsOperator(BaseOperator):
             "batch": done.batch.key if done and done.batch else None,
             "plan_id": done.plan_id if done else None,
             "group_id": done.group_id if done else None,
+            "proof": PROVED[outcome.proof] if outcome.proof else None,
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }

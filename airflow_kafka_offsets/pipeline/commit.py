@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from airflow_kafka_offsets.collector import only_new_garbage
 from airflow_kafka_offsets.errors import AnotherAirflow, BatchGone, ClusterUnavailable, PlanReplaced, StoreUnavailable
@@ -16,12 +17,15 @@ from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.position import position_after
+from airflow_kafka_offsets.offsets.reads.verify import Proof
 from airflow_kafka_offsets.pipeline.group import Cluster, Mirrored, group_moved, mirror, signature_of
 from airflow_kafka_offsets.pipeline.present import describe_present
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.reads import require_read
 
 log = logging.getLogger(__name__)
+
+RequireReport = bool | Literal["read-back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,13 @@ class CommitOutcome:
 
     :ivar batch: the committed batch; ``None`` where there was nothing to commit.
     :ivar by_this: whether this call made the commit; else it was on record before.
+    :ivar proof: of the reads; ``None`` where no report was asked for, or nothing was to be read.
     """
 
     batch: StoredBatch | None
     by_this: bool
     group: Mirrored
+    proof: Proof | None = None
 
     @property
     def plan(self) -> OffsetPlan | None:
@@ -65,12 +71,13 @@ def commit_batch(
     me: Actor,
     *,
     now_ms: int,
-    require_report: bool = True,
+    require_report: RequireReport = True,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Verify the batch's reads, commit it, and let the group follow.
 
-    :param require_report: whether the read reports must show it; ``False`` for jobs that make none.
+    :param require_report: whether the read reports must show it; ``False`` for jobs that make none. ``read-back``:
+        each must be of an output that was read back.
     :param dry_run: everything is looked at and refused as it would be, and nothing is written.
     :raises ReadNotVerified: the reports do not show that the batch was read.
     :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
@@ -79,7 +86,7 @@ def commit_batch(
     """
     if handed.folder is None:
         return CommitOutcome(None, False, mirror(pipeline, cluster, me, dry_run=dry_run))
-    by_this, as_if = False, None
+    by_this, as_if, proof = False, None, None
     while True:
         batch = pipeline.read(handed.folder)
         if batch is None:
@@ -90,7 +97,8 @@ def commit_batch(
             raise PlanReplaced(str(batch.log.plan.batch), str(handed.plan_id), batch.log.plan.plan_id)
         if require_report:
             again = batch.log.redone
-            require_read(batch, again.attempts if again and again.by.run == me.run else None)
+            newer_than = again.attempts if again and again.by.run == me.run else None
+            proof = require_read(batch, newer_than, read_back=require_report == "read-back")
         if batch.log.committed:
             break
         _refuse_foreign(batch, cluster, me)
@@ -105,8 +113,9 @@ def commit_batch(
             by_this, batch = True, done
             break
     if batch.log.plan.window:
-        return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"))
-    return CommitOutcome(batch, by_this, mirror(pipeline, cluster, me, known=batch, dry_run=dry_run, as_if=as_if))
+        return CommitOutcome(batch, by_this, Mirrored(left_alone="a window moves no group"), proof)
+    mirrored = mirror(pipeline, cluster, me, known=batch, dry_run=dry_run, as_if=as_if)
+    return CommitOutcome(batch, by_this, mirrored, proof)
 
 
 def left_in_kafka(plan: OffsetPlan, cluster: Cluster) -> int | None:

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.batch.log import Actor, BatchLog, Committed, Taken
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.table import counted, plan_in_words
+from airflow_kafka_offsets.offsets.reads.verify import PROVED
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import claim_of
 from airflow_kafka_offsets.pipeline.commit import CommitOutcome
@@ -109,7 +110,11 @@ def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
         return "This run committed nothing: it had no batch to do, and all that comes is left for the next run."
     what = str(claim_of(plan) if plan.window else plan.batch)
     did = f"This run committed {what}" if outcome.by_this else f"{what.capitalize()} was committed before"
-    return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
+    if not plan.to_read():
+        return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
+    proved = "no report was asked for" if outcome.proof is None else PROVED[outcome.proof]
+    words = plan_in_words(plan, is_shown=outcome.proof not in (None, "scan"))
+    return f"{did}: {words}; {proved}; {_left(plan, left)}."
 
 
 def _capitalized(sentence: str) -> str:

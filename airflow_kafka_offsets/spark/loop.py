@@ -35,8 +35,9 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     :param spark: the session of the job.
     :param write: ``write(records, batch)``; a sink of ``spark.sinks``, or a function like Structured Streaming's
         ``foreachBatch`` one. It returns the frame that reads back what it wrote, with the source's columns ``topic``,
-        ``partition`` and ``offset``; several for several sinks; ``batch.scanned`` or nothing where the result has no
-        offsets: then the report counts what Spark scanned (``records.persist()`` first, or Kafka is read twice).
+        ``partition`` and ``offset``; several for several sinks, each a whole copy; ``batch.scanned`` or nothing where
+        the result has no offsets: then the report counts what Spark scanned (``records.persist()`` first, or Kafka is
+        read twice).
     :param argv: the job's arguments, by default ``sys.argv[1:]``.
     :param options: further options of Spark's Kafka source; see :func:`read_batch`.
     :raises UnknownOutput: the output holds batches that the log does not know; nothing was written.

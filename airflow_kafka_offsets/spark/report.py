@@ -15,7 +15,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import TopicPartition
@@ -44,13 +44,15 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
     :param written: what reads the output back, with the columns ``topic``, ``partition`` and ``offset`` of the source;
         one frame for each sink. ``None``, or ``batch.scanned``: the sink cannot be read back, and what Spark scanned is
         counted; persist that frame before its first use, or Kafka is read a second time.
-    :raises InvalidRequest: there was no :func:`read_batch`, or a frame proves nothing.
+    :raises InvalidRequest: there was no :func:`read_batch`, a frame proves nothing, or one of several is not a whole
+        copy; nothing was reported.
     :raises DataLoss: a topic was made anew meanwhile: the records may be the new one's. Nothing was reported.
     :raises LateAttempt: another job has begun to write the same split meanwhile; nothing was reported.
     """
     source, attempt = batch.scanned, batch._begun
     reports = [_report(batch, frame, source) for frame in written or (None,)]
-    report = min(reports, key=lambda r: (_is_whole(batch, r), r.proof == "rows"))  # that of the sink that shows least
+    _refuse_parts(batch, reports)
+    report = min(reports, key=lambda r: get_args(Proof).index(r.proof))  # that of the sink that shows least
     batch._same_topics()
     attempt.report(report)
     return report
@@ -77,8 +79,22 @@ def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadR
     return ReadReport(batch.plan.plan_id, batch.split, batch.attempt, proof, reads, batch.output)
 
 
-def _is_whole(batch: Batch, report: ReadReport) -> bool:
-    return report.proof == "scan" or _is_every_offset(batch, report.partitions)
+def _refuse_parts(batch: Batch, reports: list[ReadReport]) -> None:
+    """:raises InvalidRequest: several frames, of which one does not read back the whole batch."""
+    parts = [
+        f"frame {number} has {sum(read.row_count for read in report.partitions.values())} rows"
+        for number, report in enumerate(reports, 1)
+        if report.proof == "rows" and not _is_every_offset(batch, report.partitions)
+    ]
+    if parts and len(reports) > 1:
+        raise InvalidRequest(
+            [
+                f"{len(reports)} frames were returned, and each must read back all of "
+                f"{sum(p.range.size for p in batch.partitions)} offsets: {', '.join(parts)}. Where the records are "
+                "divided over several outputs (good ones and dead letters), return one frame over all of them: "
+                "good.unionByName(dead). Else an output lacks records: correct the job."
+            ]
+        )
 
 
 def _is_every_offset(batch: Batch, reads: Mapping[TopicPartition, PartitionRead]) -> bool:
@@ -133,7 +149,7 @@ def _collect(counting: DataFrame) -> _Counts:
 
 
 def _proof(batch: Batch, counts: _Counts, source: DataFrame, is_read_back: bool) -> Proof:
-    """``rows`` where the output has each offset once; ``scan`` where just what was scanned was written or handed on."""
+    """``rows`` where the output has each offset once; ``compared`` where it has just what was scanned."""
     if _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()}):
         return "rows" if is_read_back else "scan"
     rows = sum(counted.read.row_count for counted in counts.values())
@@ -147,7 +163,7 @@ def _proof(batch: Batch, counts: _Counts, source: DataFrame, is_read_back: bool)
                 offsets,
             )
         if _collect(_count_by_partition(source)) == counts:
-            return "scan"
+            return "compared" if is_read_back else "scan"
     log.warning(
         "%s: %d rows were written for %d offsets, and Spark scans other records than these, so the commit will refuse "
         "this read.",

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from airflow_kafka_offsets.offsets.batch.log import Planned
 from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
-from airflow_kafka_offsets.offsets.reads.verify import Attempt, ReadReport, require_verified, unverified
+from airflow_kafka_offsets.offsets.reads.verify import Attempt, Proof, ReadReport, require_verified, unverified
 from airflow_kafka_offsets.progress import Progress
 from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch, entries_since_clean
@@ -105,9 +105,14 @@ def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
     return decided
 
 
-def require_read(batch: StoredBatch, newer_than: Mapping[int, int] | None = None) -> None:
-    """:raises ReadNotVerified: the reports do not show that every started split holds the current plan's records."""
-    require_verified(batch.log.plan, deciding_attempts(batch), newer_than)
+def require_read(
+    batch: StoredBatch, newer_than: Mapping[int, int] | None = None, *, read_back: bool = False
+) -> Proof | None:
+    """How it is proved that every started split holds the current plan's records, by the weakest of them.
+
+    :raises ReadNotVerified: the reports do not show it.
+    """
+    return require_verified(batch.log.plan, deciding_attempts(batch), newer_than, read_back=read_back)
 
 
 def is_read(batch: StoredBatch) -> bool:

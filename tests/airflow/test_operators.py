@@ -192,8 +192,8 @@ def test_the_log_says_which_pipeline_it_is_what_the_run_does_and_what_it_has_don
     first = "This run plans batch 1: it is the pipeline's first, so earliest-offset decides where it starts."
     last = "1 Spark job reads up to 3 records of 1 partition; nothing is lost or skipped."
     done = (
-        "This run committed batch 1: up to 3 records of 1 partition; nothing is lost or skipped; nothing is left in "
-        "Kafka for the next run."
+        "This run committed batch 1: up to 3 records of 1 partition; nothing is lost or skipped; read back; nothing is "
+        "left in Kafka for the next run."
     )
     lines = [
         first,

@@ -37,7 +37,7 @@ def test_a_batch_that_was_read_is_verified_however_it_is_named(says: Say, stored
         found = json.loads(output)
         assert (found["version"], found["key"], found["verified"]) == (1, stored.newest_key, True)
         assert [(row["split"], row["attempt"], row["rows"], row["proof"]) for row in found["splits"]] == [
-            (0, 1, 6, "rows")
+            (0, 1, 6, "read back")
         ]
     assert stored.objects() == before
     said = " ".join(says("verify", *of(stored), "--batch", "2")[1].split())

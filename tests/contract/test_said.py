@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import ClusterUnavailable
+from airflow_kafka_offsets.errors import ClusterUnavailable, ReadNotVerified
 from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
@@ -85,12 +85,47 @@ def test_a_commit_says_what_is_left_for_the_next_run(memory: Any, in_memory: Pip
     left = left_in_kafka(outcome.plan, in_memory.cluster)
     assert left == 6
     assert committed_sentence(outcome, left) == (
-        "This run committed batch 1: up to 12 records of 3 partitions; nothing is lost or skipped; 6 records that have "
-        "come since are left for the next run."
+        "This run committed batch 1: up to 12 records of 3 partitions; nothing is lost or skipped; read back; 6 "
+        "records that have come since are left for the next run."
     )
     again = run.commit()
     assert committed_sentence(again, 0).startswith("Batch 1 was committed before: up to 12 records")
     assert committed_sentence(again, 0).endswith("; nothing is left in Kafka for the next run.")
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        ("rows", "nothing is lost or skipped; read back"),
+        ("compared", "nothing is lost or skipped; read back, and compared with a scan"),
+        ("scan", "the plan leaves no record out; scanned, not read back"),
+        (None, "the plan leaves no record out; no report was asked for"),
+    ],
+)
+def test_a_commit_says_what_was_proved_and_no_more(in_memory: Pipeline, proof: Any, words: str) -> None:
+    """A function that filters and returns nothing has lost rows that a scan knows nothing of."""
+    run = in_memory.resolve("one", splits=2)
+    if proof is not None:
+        run.job(0).begin().write().report("rows")
+        run.job(1).begin().write().report(proof)
+    outcome = run.commit(require_report=proof is not None)
+    assert outcome.proof == proof, "that of the split that shows least"
+    assert committed_sentence(outcome, 0) == (
+        f"This run committed batch 1: up to 12 records of 3 partitions; {words}; nothing is left in Kafka for the next "
+        "run."
+    )
+
+
+def test_a_read_back_can_be_demanded(in_memory: Pipeline) -> None:
+    run = in_memory.resolve("one", splits=2)
+    run.job(0).begin().write().report("compared")
+    run.job(1).begin().write().report("scan")
+    with pytest.raises(ReadNotVerified, match="split 1: scanned, not read back") as refused:
+        run.commit(require_report="read-back")
+    assert len(refused.value.partitions) == 1
+    assert run.batch.again().log.committed is None
+    run.job(1).begin().write().report("rows")
+    assert run.commit(require_report="read-back").proof == "compared"
 
 
 def test_what_cannot_be_asked_any_more_is_not_known_and_fails_no_commit(

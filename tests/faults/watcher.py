@@ -105,7 +105,7 @@ class _Plan:
         covered: dict[int, float] = {}
         for at, counts, proof in sorted(self.reports, key=lambda report: report[0]):
             for partition, count in counts.items():
-                if count == self.sizes.get(partition) or proof == "scan":
+                if count == self.sizes.get(partition) or proof != "rows":
                     covered.setdefault(partition, at)
         to_read = [partition for partition, size in self.sizes.items() if size]
         if any(partition not in covered for partition in to_read):

@@ -119,7 +119,7 @@ def test_gaps_are_proven_by_the_scan(
     job = plans.job(batch)
     records = read_batch(spark, job)
     records = records.persist() if persisted else records
-    assert report_batch(job, write_split(records, job, tmp_path)).proof == "scan"
+    assert report_batch(job, write_split(records, job, tmp_path)).proof == "compared"
     assert ("persist()" in caplog.text) is not persisted
     require_read(batch)
     records.unpersist()
@@ -147,7 +147,7 @@ def test_a_compacted_topic_is_proven_by_the_scan(
     job = plans.job(batch)
     records = read_batch(spark, job).persist()
     report = report_batch(job, write_split(records, job, tmp_path))
-    assert report.proof == "scan"
+    assert report.proof == "compared"
     assert sum(read.offset_count for read in report.partitions.values()) < end
     require_read(batch)
     records.unpersist()
@@ -275,7 +275,7 @@ def test_no_frame_of_no_records_shows_that_the_output_is_empty(
 # Several sinks
 
 
-def test_of_several_sinks_the_one_that_lost_a_record_decides(
+def test_of_several_sinks_the_one_that_lost_a_record_is_named(
     spark: SparkSession, plans: Plans, filled: Filled, tmp_path: Path
 ) -> None:
     topic = filled(10)
@@ -283,9 +283,25 @@ def test_of_several_sinks_the_one_that_lost_a_record_decides(
         job = plans.job(batch := plans.batch({(topic, 0): (0, 10)}))
         records = read_batch(spark, job)
         kept = ["offset <> 7" if number == lost else "true" for number in (0, 1)]
-        report_batch(job, *(write_split(records.where(k), job, tmp_path / f"{lost}-{k[-1]}") for k in kept))
-        with pytest.raises(ReadNotVerified, match="short: 9 of 10 offsets"):
+        with pytest.raises(InvalidRequest, match=rf"all of 10 offsets: frame {lost + 1} has 9 rows\. Where"):
+            report_batch(job, *(write_split(records.where(k), job, tmp_path / f"{lost}-{k[-1]}") for k in kept))
+        with pytest.raises(ReadNotVerified, match="has not reported"):
             require_read(batch)
+
+
+def test_dead_letters_are_reported_by_one_frame_over_both_outputs(
+    spark: SparkSession, plans: Plans, filled: Filled, tmp_path: Path
+) -> None:
+    job = plans.job(batch := plans.batch({(filled(10), 0): (0, 10)}))
+    records = read_batch(spark, job)
+    good, dead = (
+        write_split(records.where(kept), job, tmp_path / name).select("topic", "partition", "offset")
+        for name, kept in (("good", "offset % 3 > 0"), ("dead", "offset % 3 = 0"))
+    )
+    with pytest.raises(InvalidRequest, match=r"frame 1 has 6 rows, frame 2 has 4 rows\. .* good\.unionByName\(dead\)"):
+        report_batch(job, good, dead)
+    assert report_batch(job, good.unionByName(dead)).proof == "rows"
+    require_read(batch)
 
 
 @pytest.mark.parametrize("scanned_first", [True, False])

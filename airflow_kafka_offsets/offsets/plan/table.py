@@ -55,19 +55,23 @@ def moves_table(moves: Mapping[TopicPartition, tuple[int | None, int]]) -> str:
     return "\n".join(lines)
 
 
-def plan_in_words(plan: OffsetPlan) -> str:
-    """``up to 12,000 records of 3 partitions; 300 are lost (…); nothing is skipped``, without the full stop."""
+def plan_in_words(plan: OffsetPlan, *, is_shown: bool = True) -> str:
+    """``up to 12,000 records of 3 partitions; 300 are lost (…); nothing is skipped``, without the full stop.
+
+    :param is_shown: whether the output is known to have what was planned; else that is said of the plan alone.
+    """
     read = counted(plan.record_count_upper_bound, "record")
-    return f"up to {read} of {counted(len(plan.to_read()), 'partition')}; {jumped_in_words(plan)}"
+    jumped = _jumped_in_words(plan) or ("nothing is lost or skipped" if is_shown else "the plan leaves no record out")
+    return f"up to {read} of {counted(len(plan.to_read()), 'partition')}; {jumped}"
 
 
-def jumped_in_words(plan: OffsetPlan) -> str:
+def _jumped_in_words(plan: OffsetPlan) -> str:
     """What the plan reads although a batch has read it, or does not read although no batch has; and why."""
     lost = _jumped([(p, p.lost) for p in plan.partitions], "lost")
     skipped = _jumped([(p, p.skipped) for p in plan.partitions], "skipped although still in Kafka")
     again = sum(p.position - p.start_offset for p in plan.partitions if p.continuity == "overlap")
     read_again = f"up to {counted(again, 'record')} {'is' if again == 1 else 'are'} read again" * bool(again)
-    return "; ".join(filter(None, (read_again, lost, skipped))) or "nothing is lost or skipped"
+    return "; ".join(filter(None, (read_again, lost, skipped)))
 
 
 def counted(number: int, what: str) -> str:

@@ -4,9 +4,10 @@ A split is verified by its single highest attempt that wrote: that one has to ha
 An attempt that has begun and not reported may have written half; two with the highest number may both have. One that
 reported *nothing written* takes nothing from a finished split.
 
-A report proves a range in one of two ways. ``rows``: as many rows as offsets, and each offset once (Spark counts the
-different ones). ``scan``: on a compacted or transactional topic some offsets have no record; there the proof is
-that a scan of the range under ``failOnDataLoss`` came to its end, and that just its offsets were written.
+A report proves a range in one of three ways. ``rows``: the output was read back, and has as many rows as offsets, each
+offset once (Spark counts the different ones). ``compared``: on a compacted or transactional topic some offsets have no
+record; there the output was read back and has just the offsets that a scan of the range under ``failOnDataLoss`` found.
+``scan``: that scan came to its end, and nobody has looked at the output.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_star
 from airflow_kafka_offsets.offsets.request.scope import one_of
 
 VERSION = 1
-Proof = Literal["rows", "scan"]
+Proof = Literal["scan", "compared", "rows"]  # the weakest first
+PROVED: Mapping[Proof, str] = {
+    "scan": "scanned, not read back",
+    "compared": "read back, and compared with a scan",
+    "rows": "read back",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +137,22 @@ def unverified(
 
 
 def require_verified(
-    plan: OffsetPlan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
-) -> None:
-    """:raises ReadNotVerified: with a line for everything that is missing or too much."""
+    plan: OffsetPlan,
+    attempts: Mapping[int, Sequence[Attempt]],
+    newer_than: Mapping[int, int] | None = None,
+    *,
+    read_back: bool = False,
+) -> Proof | None:
+    """The weakest proof of all splits; ``None`` where none was to be started.
+
+    :param read_back: whether each output has to have been read back.
+    :raises ReadNotVerified: with a line for everything that is missing or too much.
+    """
     lines = unverified(plan, attempts, newer_than)
+    found = {split: attempt.report for split, (attempt, *_) in sorted(attempts.items())} if not lines else {}
+    proofs = {split: report.proof for split, report in found.items() if report is not None}
+    if read_back:
+        lines += [f"split {split}: {PROVED['scan']}" for split, proof in proofs.items() if proof == "scan"]
     if lines:
         output = (
             f" Output {plan.output} may not be whole for key {plan.batch.key}." if plan.output and plan.batch else ""
@@ -146,6 +164,7 @@ def require_verified(
             'A run that has started no Spark job does the batch again with the conf {"kafka_offsets": {"redo": true}}. '
             "(require_report=False is for jobs that make no report.)",
         )
+    return min(proofs.values(), key=get_args(Proof).index, default=None)
 
 
 def _problems_of_split(
@@ -186,7 +205,7 @@ def _problems_of_split(
 def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:
     size = planned.range.size
     if read is None or read.row_count == 0:
-        return None if proof == "scan" else f"short: 0 of {size} records"
+        return f"short: 0 of {size} records" if proof == "rows" else None
     if read.first_offset < planned.start_offset or read.last_offset >= planned.end_offset:
         return f"beyond: offsets {read.first_offset} to {read.last_offset} are reported"
     if read.row_count > read.offset_count:

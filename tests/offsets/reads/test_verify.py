@@ -48,7 +48,7 @@ def problems(attempts, of=PLAN, newer_than=None):
 
 def test_what_was_reported_in_full_is_verified():
     assert problems(GOOD) == []
-    assert require_verified(PLAN, GOOD) is None
+    assert require_verified(PLAN, GOOD) == "rows"
 
 
 # ── which attempt counts ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,8 +179,9 @@ def test_rows_prove_a_range_by_each_offset_once(read, problem):
         pytest.param(PartitionRead(61, 60, 12, 99), "twice", id="one is double"),
     ],
 )
-def test_a_finished_scan_proves_that_nothing_is_missing_and_the_rows_must_fit_all_the_same(read, problem):
-    found = problems({**GOOD, 0: [report(0, {tp(0): read} if read else {}, proof="scan")]})
+@pytest.mark.parametrize("proof", ["scan", "compared"])
+def test_a_finished_scan_proves_that_nothing_is_missing_and_the_rows_must_fit_all_the_same(read, problem, proof):
+    found = problems({**GOOD, 0: [report(0, {tp(0): read} if read else {}, proof=proof)]})
     assert (found == []) if problem is None else (len(found) == 1 and problem in found[0]), found
 
 
@@ -277,7 +278,7 @@ REPORTS = st.builds(
     st.text(max_size=8),
     COUNT,
     COUNT,
-    st.sampled_from(["rows", "scan"]),
+    st.sampled_from(["rows", "compared", "scan"]),
     st.dictionaries(st.sampled_from([tp(0), tp(3), tp(0, "clicks")]), READS),
     st.none() | st.text(max_size=8),
     st.booleans(),
