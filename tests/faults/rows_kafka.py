@@ -2,6 +2,7 @@
 
 import base64
 import shutil
+import time
 import uuid
 from collections.abc import Callable
 
@@ -422,3 +423,36 @@ def open_transaction(s: Scene) -> str:
     s.produced += 40
     s.run(orders={"isolation_level": "read_committed"})
     return f"the log ended at {sorted(open_end.values())}; the run at {sorted(stable.values())}"
+
+
+_ANY_TIME = {"topic_config": {"message.timestamp.after.max.ms": str(2**63 - 1)}}  # as Kafka before 4.0 takes it
+
+
+@row(
+    "Kafka",
+    "one record with a time in the future",
+    ends="refused",
+    made="record 6 of 40 has microseconds for milliseconds; a window that ends behind it; then a run from the "
+    "position to now, before the last 20 come, and one after",
+    cause="has a time in the future",
+    remedy='read by position: `startup_mode="group-offsets"`, `bounded_mode="timestamp"`',
+    scene=_ANY_TIME,
+)
+def a_time_in_the_future(s: Scene) -> str:
+    begin = int(time.time() * 1000) - 3_600_000
+
+    def microseconds(number: int) -> int:
+        return begin * 1000 if number == 6 else begin + number * 60_000
+
+    s.produce(20, timestamp_ms=microseconds)
+    window = s.start("fault_window", since=str(begin), until=str(begin + 1_200_000))
+    s.refused(window, "resolve", "has a time in the future", f"{s.topic}[0]: the record at offset 3", str(begin * 1000))
+    first = s.run("fault_until")
+    s.produce(20, timestamp_ms=lambda number: begin + (20 + number) * 60_000)
+    s.run("fault_until")
+    said = first.log(first.task("resolve").task_id, 1)
+    if "this plan goes on to the end of the log" not in said:
+        raise PromiseBroken(f"no warning of it in the log:\n{said[-4000:]}")
+    if sorted(s.rows().values()) != [20, 20]:
+        raise PromiseBroken(f"the output is {s.rows()}")
+    return f"its time is {begin * 1000} ms; two runs by position read 20 records each"

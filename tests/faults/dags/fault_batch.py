@@ -14,7 +14,17 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import kafka_spark_batch
 
-PARAMS = {"topic": "", "group": "", "work_store": "", "output": "", "job": "", "splits": 1, "reject": False}
+PARAMS = {
+    "topic": "",
+    "group": "",
+    "work_store": "",
+    "output": "",
+    "job": "",
+    "splits": 1,
+    "reject": False,
+    "since": "now-1h",
+    "until": "now",
+}
 HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
 DAILY = CronDataIntervalTimetable("0 0 * * *", timezone="UTC")
 TODAY = datetime.fromisoformat(os.environ["FAULTS_TODAY"])
@@ -79,6 +89,18 @@ fault_batch_with_executors = batch(
 )
 fault_hourly = batch("fault_hourly", HOURLY)
 fault_hourly_windows = batch("fault_hourly_windows", HOURLY, startup_mode="timestamp", bounded_mode="timestamp")
+fault_until = batch(
+    "fault_until", retries=0, bounded_mode="timestamp", bounded_timestamp="{{ params.until }}", wait_for_window=False
+)
+fault_window = batch(
+    "fault_window",
+    retries=0,
+    startup_mode="timestamp",
+    startup_timestamp="{{ params.since }}",
+    bounded_mode="timestamp",
+    bounded_timestamp="{{ params.until }}",
+    wait_for_window=False,
+)
 fault_daily = batch(
     "fault_daily", DAILY, since=TODAY - timedelta(days=3), bounded_mode="timestamp", wait_for_window=False
 )
