@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
 from testbed import kafka_answers, kafka_proxy
+from testbed.checks import rows_by_batch
 from testbed.kafka_proxy import LIST_OFFSETS, Moment, NotFired
 from testbed.topics import quiet
 from tests.faults import moments
@@ -456,3 +457,39 @@ def a_time_in_the_future(s: Scene) -> str:
     if sorted(s.rows().values()) != [20, 20]:
         raise PromiseBroken(f"the output is {s.rows()}")
     return f"its time is {begin * 1000} ms; two runs by position read 20 records each"
+
+
+@row(
+    "Kafka",
+    "topic added to a DAG of windows, the past done again, and retention",
+    ends="refused",
+    made="a window of 60 records is committed; a topic with 40 of that time is added and the window done again, "
+    "and with re_plan; DeleteRecords takes 5 of the first topic, and re_plan comes once more",
+    cause="(5 offsets are gone)",
+    remedy="leave out `re_plan`: the rows that are written stay",
+)
+def topic_added_to_windows(s: Scene) -> str:
+    begin, added, output = int(time.time() * 1000) - 7_200_000, f"{s.topic}-added", s.folder / "windows"
+    s.produce(60, timestamp_ms=lambda number: begin + number * 1000)
+    s.run()  # the log, into an output of its own: the promise is held there too
+    conf = {"since": str(begin), "until": str(begin + 3_600_000), "output": str(output)}
+    s.run("fault_window", **conf)
+    s.broker.create_topic(added, 1)
+    s.broker.produce_many(added, 40, timestamp_ms=lambda number: begin + number * 1000)
+    conf["topic"] = f"{s.topic},{added}"
+    again = s.run("fault_window", **conf)
+    said = again.log(again.task("resolve").task_id, 1)
+    status, listed = s.command("show", "--windows")
+    if f"{added}[0] 40. " not in said or "warning: 1 of them lack" not in listed:
+        raise PromiseBroken(f"nobody is told of the 40 records: {status}, {listed}\n{said[-4000:]}")
+    before = rows_by_batch(output)
+    s.run("fault_window", orders={"re_plan": True}, **conf)
+    after = rows_by_batch(output)
+    if (list(before.values()), list(after.values())) != ([60], [100]):
+        raise PromiseBroken(f"the window holds {before}, and planned anew {after}")
+    s.broker.delete_records({(s.topic, 0): 5})
+    once_more = s.start("fault_window", orders={"re_plan": True}, **conf)
+    s.refused(once_more, "resolve", "(5 offsets are gone)", "Leave out re_plan to keep the rows that are written")
+    if rows_by_batch(output) != after:
+        raise PromiseBroken(f"the window holds {rows_by_batch(output)} now")
+    return "40 records were warned of and read by re_plan; a re_plan after retention left all 100 rows"
