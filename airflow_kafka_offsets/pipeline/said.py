@@ -110,7 +110,7 @@ def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
         return "This run committed nothing: it had no batch to do, and all that comes is left for the next run."
     what = str(claim_of(plan) if plan.window else plan.batch)
     did = f"This run committed {what}" if outcome.by_this else f"{what.capitalize()} was committed before"
-    if not plan.to_read():
+    if not plan.to_read() and outcome.proof != "scan":
         return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
     proved = "no report was asked for" if outcome.proof is None else PROVED[outcome.proof]
     words = plan_in_words(plan, is_shown=outcome.proof not in (None, "scan"))

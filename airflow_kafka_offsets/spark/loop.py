@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
@@ -13,7 +14,7 @@ from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.progress import shown
-from airflow_kafka_offsets.spark.report import report_batch
+from airflow_kafka_offsets.spark.report import report_batch, still_whole
 from airflow_kafka_offsets.spark.source import read_batch
 from airflow_kafka_offsets.stores.pipeline_log import read_what_is_left
 from airflow_kafka_offsets.stores.reads import has_begun
@@ -29,7 +30,8 @@ log = logging.getLogger(__name__)
 def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None = None, **options: Any) -> Batch:
     """Do the batch that this job was started for.
 
-    If ``write`` raises, nothing is reported: the split counts as half written until an attempt has reported it.
+    If ``write`` raises, the split counts as half written until an attempt has reported it. Where a sink can read its
+    rows back, and an attempt before has left each record there once, that one's report still counts.
     What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.progress`).
 
     :param spark: the session of the job.
@@ -55,7 +57,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
         try:
             written = write(records, batch)
         except Exception as error:
-            batch._begun.note_failure(error)
+            batch._begun.note_failure(error, partial(still_whole, spark, batch, write))
             raise
     with shown(spark, f"{name}: counts what was written"):
         report_batch(batch, *_frames(written))

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, Rea
 from airflow_kafka_offsets.spark.batch import Batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,21 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
     batch._same_topics()
     attempt.report(report)
     return report
+
+
+def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
+    """Whether the output has each offset of the split once, after a write that failed. Where nobody can tell: no."""
+    if not hasattr(sink, "written"):
+        return False
+    try:
+        frame = sink.written(spark, batch)
+        counts = _collect(_count_by_partition(frame)) if frame is not None else {}
+    except Exception as error:
+        log.warning("%s failed, and its output cannot be read back: %s", batch._begun, error)
+        return False
+    whole = frame is not None and _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()})
+    log.warning("%s failed; its output has %s.", batch._begun, "each record once" if whole else "not each record once")
+    return whole
 
 
 def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadReport:
@@ -98,8 +113,10 @@ def _refuse_parts(batch: Batch, reports: list[ReadReport]) -> None:
 
 
 def _is_every_offset(batch: Batch, reads: Mapping[TopicPartition, PartitionRead]) -> bool:
-    sizes = {p.topic_partition: (p.range.size, p.range.size) for p in batch.partitions}
-    return sizes == {tp: (read.row_count, read.offset_count) for tp, read in reads.items()}
+    return reads == {
+        p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
+        for p in batch.partitions
+    }
 
 
 def _count_by_partition(frame: DataFrame) -> DataFrame:

@@ -7,13 +7,14 @@
 A driver cannot be stopped from outside: it may be given up for dead and wake up hours later. So it looks. Before it has
 written, whoever has overtaken it makes it stop and report *nothing written*, which takes nothing from a finished split.
 After it has written, or failed in its write, it puts a higher attempt on record that never reports: what both may have
-written is then verified by nobody, until the split is written anew.
+written is then verified by nobody, until the split is written anew. One that failed, and whose output still has each
+record once, reports *nothing written*: Kafka may not have these records any more, and the report before it is true.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import LateAttempt, PlanReplaced, StoreUnavailable
@@ -76,11 +77,14 @@ class SplitAttempt:
             )
         store_report(self.store, self._folder, self.random, report)
 
-    def note_failure(self, error: Exception) -> None:
+    def note_failure(self, error: Exception, still_whole: Callable[[], bool]) -> None:
         """The write failed and may have changed the output: if somebody has taken this one's place, it is written anew.
 
         :param error: what the write raised; a ``LateAttempt`` says whether anything was written.
+        :param still_whole: whether the output has each record of the split once; asked where one before may have
+            written them.
         """
+        whole = self.number > 1 and not isinstance(error, LateAttempt) and still_whole()
         names = self.store.list(self._folder)
         if has_reported(names, self.split, self.number, self.random):  # that nothing was written
             return
@@ -88,6 +92,8 @@ class SplitAttempt:
             self.report_nothing_written()
         elif self._overtaken(names) != (None, None):
             begin(self.store, self.plan_object, self.plan, self.split, self.output)
+        elif whole:
+            self.report_nothing_written()
 
     def report_nothing_written(self) -> None:
         report = ReadReport(self.plan.plan_id, self.split, self.number, "rows", {}, self.output, wrote=False)

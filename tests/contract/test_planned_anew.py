@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
+from airflow_kafka_offsets.pipeline.said import committed_sentence
 from airflow_kafka_offsets.pipeline.skip import skip_batch
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -200,6 +201,31 @@ def test_a_split_that_must_be_empty_is_shown_by_the_output_alone(in_memory: Pipe
     run.job(1).begin().write().report("scan")
     with pytest.raises(ReadNotVerified, match="split 1: it must be empty, which only the output itself shows"):
         run.commit()
+
+
+def test_a_split_that_must_be_empty_and_that_nobody_has_written_is_empty(in_memory: Pipeline) -> None:
+    in_memory.resolve("one", splits=2).job(0).begin()
+    run = in_memory.resolve("one", re_plan=True, topics=None, partitions={"orders": [0]})
+    run.job(0).begin().write().report()
+    run.job(1).begin().write().report("scan")
+    run.commit()
+    assert in_memory.lake.offsets() == {0: [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("order", [{"skip": True}, {"restart": "w", "startup_mode": "latest-offset"}], ids=str)
+def test_a_batch_that_is_planned_anew_to_nothing_is_done_where_no_output_can_be_read_back(
+    in_memory: Pipeline, order: dict[str, Any]
+) -> None:
+    """What upsert has written nobody can take back, and none of it is read again: a person's word is enough."""
+    failed = in_memory.resolve("failed", splits=2)
+    for split in failed.splits:
+        failed.job(split).begin().write()
+    run = in_memory.resolve("next", **(order | {"skip": failed.batch_key} if "skip" in order else order))
+    assert run.plan.empty
+    for split in run.splits:
+        run.job(split).begin().write().report("scan")
+    assert "; scanned, not read back; " in committed_sentence(run.commit(), 0)
+    assert in_memory.resolve("third").assignment.batch is None
 
 
 # ── re_plan ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -184,6 +184,57 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_reported(
         require_read(batch)
 
 
+class Failing:
+    """A sink whose write fails after ``before`` was done; all else is the sink's own."""
+
+    def __init__(self, sink: Any, before: Callable[[], object]) -> None:
+        self.sink, self.before = sink, before
+
+    def __call__(self, records: DataFrame, batch: Batch) -> Any:
+        self.before()
+        return self.sink(records.withColumn("bad", f.expr("int(raise_error('a bad record'))")), batch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sink, name)
+
+
+def test_a_job_that_is_cleared_while_retention_takes_its_records_leaves_a_whole_split_verified(
+    spark: SparkSession, broker: KafkaBroker, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    batch = plans.batch({(topic := filled(10), 0): (0, 10)})
+    do(batch, files(str(out)))
+    with pytest.raises(Exception, match=r"an error|bad record|KAFKA|Kafka"):
+        do(batch, Failing(files(str(out)), lambda: broker.delete_records({(topic, 0): 10})))
+    assert attempts(batch) == [1, 2]
+    assert seen(spark, out) == list(range(10))
+    require_read(batch)
+    with pytest.raises(DataLoss):
+        do(batch, files(str(out)))
+
+
+def test_a_write_that_fails_and_leaves_no_whole_split_is_not_verified(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    do(batch, files(str(out)))
+    lose = lambda: [file.unlink() for file in out.rglob("part-*")]  # noqa: E731
+    with pytest.raises(Exception, match="a bad record"):
+        do(batch, Failing(files(str(out)), lose))
+    with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
+        require_read(batch)
+
+
+def test_a_late_job_that_fails_shows_nothing_of_a_newer_ones_rows(
+    plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    do(batch, files(str(out)))
+    with pytest.raises(Exception, match="a bad record"):
+        do(batch, Failing(files(str(out)), lambda: do(batch, files(str(out)))))
+    with pytest.raises(ReadNotVerified, match="attempt 4 began and has not reported"):
+        require_read(batch)
+
+
 @pytest.mark.parametrize("wrote", [None, True, False], ids=["an error", "it wrote", "it did not"])
 def test_a_late_job_that_fails_in_its_write_leaves_no_split_verified_that_it_may_have_changed(
     plans: Plans, filled: Filled, out: Path, do: Any, wrote: bool | None

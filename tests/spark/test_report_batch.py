@@ -266,10 +266,8 @@ def test_no_frame_of_no_records_shows_that_the_output_is_empty(
     emptied: tuple[StoredBatch, Batch, DataFrame],
     of: Callable[[DataFrame], DataFrame | None],
 ) -> None:
-    batch, job, _ = emptied
+    _, job, _ = emptied
     assert report_batch(job, of(read_batch(spark, job))).proof == "scan"
-    with pytest.raises(ReadNotVerified, match="only the output itself shows"):
-        require_read(batch)
 
 
 # Several sinks
@@ -320,11 +318,9 @@ def test_a_report_claims_no_more_than_its_weakest_sink_shows(
 def test_of_several_sinks_each_has_to_show_that_the_split_is_empty(
     spark: SparkSession, emptied: tuple[StoredBatch, Batch, DataFrame], tmp_path: Path, scanned_first: bool
 ) -> None:
-    batch, job, _ = emptied
+    _, job, _ = emptied
     frames = [None, write_split(read_batch(spark, job), job, tmp_path)]
-    report_batch(job, *(frames if scanned_first else frames[::-1]))
-    with pytest.raises(ReadNotVerified, match="only the output itself shows"):
-        require_read(batch)
+    assert report_batch(job, *(frames if scanned_first else frames[::-1])).proof == "scan"
 
 
 # What cannot be counted

@@ -239,7 +239,10 @@ def of_empty(partitions=(), number=1, **more):
         pytest.param(
             [of_empty(reads(0))], "split 1, orders[0]: 100 rows are reported, and it is not in", id="some rows"
         ),
-        pytest.param([of_empty(proof="scan")], "split 1: it must be empty, which only the output itself", id="a scan"),
+        pytest.param([of_empty(proof="scan")], None, id="a scan, and nobody wrote before"),
+        pytest.param(
+            [of_empty(number=2, proof="scan")], "split 1: it must be empty, which only the output itself", id="a scan"
+        ),
     ],
 )
 def test_a_split_that_must_be_empty_is_verified_by_reading_its_output_back(attempts, problem):
