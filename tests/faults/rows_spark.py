@@ -229,3 +229,50 @@ def line_separators(s: Scene) -> str:
     if folders != ["place=Bern", "place=Bern\u2028West"]:
         raise NotFired(f"the folders are {folders}")
     return f"200 records were written and rejected, and once more, below {folders}"
+
+
+@row(
+    "Spark",
+    "records deleted while a verified split is written again",
+    ends="healed",
+    made="a check fails after the write, and the Spark task is cleared: SIGSTOP of the driver when its second attempt "
+    "is on record, DeleteRecords of all that it reads, SIGCONT",
+)
+def retention_during_a_clear(s: Scene) -> str:
+    def retention(_: object) -> None:
+        process = driver(s)
+        process.send_signal(signal.SIGSTOP)
+        s.broker.delete_records({(s.topic, 0): 100, (s.topic, 1): 100})
+        process.send_signal(signal.SIGCONT)
+
+    s.produce()
+    first = s.start("fault_batch_checked", reject=True).wait("failed")
+    with when_file(s.store, begun(attempt=2), retention) as seen:
+        first.clear("spark").wait("failed")
+    if first.task("spark").state != "failed" or s.rows() != {first.batch: 200}:
+        raise NotFired(f"spark is {first.task('spark').state}; the output is {s.rows()}")
+    second = s.run("fault_batch_checked")
+    if second.batch != first.batch or s.objects(begun(attempt=3)):
+        raise PromiseBroken(f"{second.batch} was done, not {first.batch}: {s.objects(begun(attempt=3))}")
+    return f"{seen.proof()}; the second attempt failed, and the next run committed what the first had written"
+
+
+@row(
+    "Spark",
+    "batch left out whose output is not read back",
+    ends="healed",
+    made="a job whose function writes and returns nothing; a check fails after the write, and a person orders `skip`",
+)
+def skipped_and_not_read_back(s: Scene) -> str:
+    s.produce()
+    s.deploy("returns_nothing.py")
+    first = s.start("fault_batch_checked", reject=True).wait("failed")
+    if s.rows() != {first.batch: 200}:
+        raise NotFired(f"the output is {s.rows()}")
+    run = s.run("fault_batch_checked", orders={"skip": {"batch": first.batch, "reason": "cannot pass"}})
+    if run.batch != first.batch or not s.objects(begun(attempt=2)):
+        raise PromiseBroken(f"{run.batch} was done, not {first.batch}")
+    if "scanned, not read back" not in (said := run.log("orders.commit", 1)):
+        raise PromiseBroken(f"the commit does not say what was proved:\n{said[-2000:]}")
+    s.gone = set(range(200))
+    return "200 records were written and rejected, and the batch was committed empty"
