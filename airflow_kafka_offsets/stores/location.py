@@ -7,6 +7,7 @@ alone: an ``@`` further on belongs to a name. Azure's may name its account, as S
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.scope import plain_text
 
 _KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
+_SECRET = re.compile(r"[^/@]*:(?!\d+/)[^@]*@")  # not a port; a secret may have slashes
 _KNOWN = "a folder's path, file:///…, s3://bucket/…, gs://bucket/… or abfs://container/…"
 
 
@@ -53,6 +55,13 @@ def location_of(uri: str) -> Location:
     except ValueError as error:
         raise InvalidRequest((f"work_store {error}.",)) from None
     scheme, separator, rest = uri.partition("://")
+    if _SECRET.match(rest):
+        raise InvalidRequest(
+            (
+                "work_store has a key and a secret in it, and URIs are logged. Put them into an Airflow connection, "
+                f"and name that: {scheme}://CONNECTION@bucket/folder.",
+            )
+        )
     if not separator and ":" not in uri.partition("/")[0]:
         return Location(uri, "file", str(Path(uri).expanduser()))
     if separator and scheme == "file" and rest.startswith("/"):

@@ -182,10 +182,11 @@ class ObjectStore:
 def refused(what: str, location: Location, error: Exception) -> StoreUnavailable:
     """An answer that stays the same until somebody changes the credentials or their rights."""
     who = f"Airflow connection {location.connection!r}" if location.connection else "the credentials of this machine"
+    needed = "read, write, list and remove" if what.startswith("remove ") else "read, write and list"
     return StoreUnavailable(
         f"Cannot {what} the work store {location.uri}",
         _said(error),
-        f"Check {who}: they need the right to read, write, list and remove objects below {location.root}.",
+        f"Check {who}: they need the right to {needed} objects below {location.root}.",
     )
 
 

@@ -215,6 +215,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"topics": ["a b"]}, "topics has 'a b'; Kafka's topic names have"),
     ({"topics": None, "topic_pattern": "("}, "topic_pattern '(' is not a regular expression"),
     ({"group_id": " "}, "group_id is empty"),
+    ({"group_id": "a\nb"}, "group_id is 'a\\nb', which has a line end"),
+    ({"application_args": ["a\0b"]}, "argument 'a\\x00b' has '\\x00', which no operating system lets through"),
+    ({"work_store": "s3://key:hidden@bucket/x"}, "work_store has a key and a secret in it"),
+    ({"work_store": "s3://key:hid/hidden@bucket/x"}, "work_store has a key and a secret in it"),
+    ({"work_store": "hdfs://node:8020/a@b"}, "work_store hdfs://node:8020/a@b cannot be used"),
     ({"checkpoint_id": ""}, "checkpoint_id is empty"),
     ({"startup_timestamp": "2026"}, "startup_timestamp is given, but startup_mode is 'group-offsets'"),
     ({"startup_mode": "timestamp", "startup_timestamp": "yesterday"}, "startup_timestamp"),
@@ -237,8 +242,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[next(iter(arguments)) for arguments, _ in WRONG])
 def test_a_wrong_value_is_found_when_the_dag_is_parsed(airflow: Path, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidRequest, match=re.escape(message)):
+    with pytest.raises(InvalidRequest, match=re.escape(message)) as refused:
         dag_of(**arguments)
+    assert "hidden" not in str(refused.value)
 
 
 def test_an_argument_that_would_not_reach_the_job_is_refused_before_anything_is_planned() -> None:

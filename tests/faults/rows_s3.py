@@ -68,7 +68,7 @@ def no_right_to_commit(s: Scene) -> str:
     s.produce()
     _answer(s, 403, lambda method, path: method == "PUT" and "/2.json" in path)
     run = s.start("fault_batch_once")
-    s.refused(run, "commit", "StoreUnavailable", "Airflow connection 'lake'", "the right to read, write, list")
+    s.refused(run, "commit", "StoreUnavailable", "Airflow connection 'lake'", "the right to read, write and list")
     count = _played(s)
     run.clear("commit").wait()
     return f"{count} requests were answered by 403"
@@ -97,7 +97,7 @@ def read_only_after_the_commit(s: Scene) -> str:
     s.run("fault_batch_once")
     s.produce(50)
     run = s.start("fault_batch_once")
-    s.refused(run, "resolve", "StoreUnavailable", "the right to read, write, list")
+    s.refused(run, "resolve", "StoreUnavailable", "the right to read, write and list")
     count = _played(s)
     run.clear("resolve").wait()
     return f"{count} requests were answered by 403"

@@ -213,8 +213,8 @@ HOUSE = (
     Mutation("verify: short", VERIFY, '    if proof == "rows" and read.offset_count < size:', "    if False:", _VERIFY),
     Mutation("verify: started", VERIFY, "        for number in splits_to_start(plan)\n", "        for number in splits_to_start(plan)[:1]\n", _VERIFY),
     Mutation("arguments: braces", ARGUMENTS, """if "{{" in value or "}}" in value""", "if False", "reads/test_arguments"),
-    Mutation("arguments: own braces", CONTRACT, '    "}}": "Airflow, YARN and Databricks",\n', "", "reads/test_contract"),
-    Mutation("arguments: kubernetes", CONTRACT, '    "$(": "Kubernetes",\n', "", "reads/test_contract"),
+    Mutation("arguments: own braces", CONTRACT, '    "}}": "Airflow, YARN and Databricks would change",\n', "", "reads/test_contract"),
+    Mutation("arguments: kubernetes", CONTRACT, '    "$(": "Kubernetes would change",\n', "", "reads/test_contract"),
     Mutation("arguments: text", CONTRACT, "if not isinstance(word, str)", "if False", "reads/test_contract"),
     Mutation("arguments: size", CONTRACT, "    if size > MOST_BYTES:", "    if False:", "reads/test_contract"),
     Mutation("arguments: a batch's", CONTRACT, "        problems += refused.problems\n", "        pass\n", "reads/test_contract"),
@@ -596,4 +596,12 @@ HOUSE = (
     Mutation("secured: py4j", "spark/__init__.py", "return record.levelno >= logging.INFO", "return True", _CLIENT),
     Mutation("secured: spark's log", CLIENT, ".isDebugEnabled():", ".isTraceEnabled():", _CLIENT),
     Mutation("secured: may read", RECORDS_OF_SPARK, '        if operations is not None and "READ" not in operations.toString():\n', "        if False:\n", "tests/secured/test_batches.py::test_a_right_that_spark_lacks_is_named_before_anything_begins"),
+    # what would be another thing elsewhere
+    Mutation("refused: a line end", SCOPE, "    if value.splitlines() not in ([], [value]):\n", "    if False:\n", "tests/offsets/request/test_policies.py"),
+    Mutation("refused: a NUL", CONTRACT, '    "\\0": "no operating system lets through",\n', "", "reads/test_contract"),
+    Mutation("refused: a secret in the store's URI", "stores/location.py", "    if _SECRET.match(rest):\n", "    if False:\n", "tests/airflow/test_parsing.py"),
+    Mutation("refused: a password in a database's URL", "spark/sinks/jdbc_sink.py", "(user|\\w*password)=", "(user|password)=", "tests/spark/sinks/test_choice.py"),
+    Mutation("refused: no name in a catalog", "spark/sinks/contract.py", "    if not re.fullmatch(r\"(?:`[^`]+`|", "    if False and not re.fullmatch(r\"(?:`[^`]+`|", "tests/spark/sinks/test_choice.py"),
+    Mutation("refused: no name in a database", "spark/sinks/postgresql.py", '        if not re.fullmatch(rf"{part}', '        if False and not re.fullmatch(rf"{part}', "tests/spark/sinks/test_choice.py"),
+    Mutation("asked for: the right to remove", "stores/object_store.py", 'if what.startswith("remove ") else', "if True else", "tests/stores/test_rights.py"),
 )  # fmt: skip

@@ -43,5 +43,6 @@ def test_with_three_rights_all_works_but_clean_which_needs_a_fourth(guarded: Gua
 def test_one_right_less_is_refused_and_said(guarded: Guarded, missing: str, verb: str) -> None:
     store = store_with(guarded, *(right for right in NEEDED if right != missing))
     arguments = {"get": ("a/1.json",), "create": ("a/2.json", b"x"), "list": ("a",)}[verb]
-    with pytest.raises(StoreUnavailable, match=rf"{FOLDER}.*\n?.*(Forbidden|Access ?Denied)"):
+    with pytest.raises(StoreUnavailable, match=rf"{FOLDER}.*\n?.*(Forbidden|Access ?Denied)") as refused:
         getattr(store, verb)(*arguments)
+    assert "the right to read, write and list objects below" in str(refused.value), "clean alone removes"

@@ -16,13 +16,14 @@ from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 MOST_BYTES = 10_000
 """Of all words of a job, as JSON."""
 
-_CHANGED = {
+_NOT_AS_IT_IS = {
     # ContainerLaunch.expandEnvironment of Hadoop's node manager; Airflow's own templates; Databricks' dynamic values
-    "{{": "Airflow, YARN and Databricks",
-    "}}": "Airflow, YARN and Databricks",
+    "{{": "Airflow, YARN and Databricks would change",
+    "}}": "Airflow, YARN and Databricks would change",
     # expansion.Expand of Kubernetes' kubelet, for a container's args
-    "$(": "Kubernetes",
-    "$$": "Kubernetes",
+    "$(": "Kubernetes would change",
+    "$$": "Kubernetes would change",
+    "\0": "no operating system lets through",
 }
 
 
@@ -53,10 +54,10 @@ def word_problems(words: Sequence[object]) -> list[str]:
         if not isinstance(word, str)
     ]
     problems += [
-        f"The Spark job's argument {word!r} has {part!r}, which {changed_by} would change on the way to the job. "
+        f"The Spark job's argument {word!r} has {part!r}, which {fate} on the way to the job. "
         "Write it in another way; JSON may have blanks between its braces."
         for word in words
-        for part, changed_by in _CHANGED.items()
+        for part, fate in _NOT_AS_IT_IS.items()
         if part in str(word)
     ]
     size = len(json.dumps([str(word) for word in words], ensure_ascii=False).encode())

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.offset_maps import natural, partition_named
-from airflow_kafka_offsets.offsets.request.scope import one_of, parse_flag, plain_text
+from airflow_kafka_offsets.offsets.request.scope import one_line, one_of, parse_flag, plain_text
 
 ResetStrategy = Literal["earliest", "latest", "none"]
 OnDataLoss = Literal["fail", "reset", "advance"]
@@ -139,7 +139,7 @@ def parse_skip(value: Any) -> Skip | None:
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         raise ValueError(f"has the reason {reason!r}, which is no text")
-    return Skip(plain_text(batch.strip()), _past(value.get("past")), plain_text(reason or NO_REASON))
+    return Skip(one_line(batch.strip()), _past(value.get("past")), one_line(reason or NO_REASON))
 
 
 def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:

@@ -131,6 +131,13 @@ def _name(value: str | None, if_empty: str) -> str | None:
         raise ValueError(f"is {value!r}, which is no text; put it in quotes")
     if not value.strip():
         raise ValueError(if_empty)
+    return one_line(value)
+
+
+def one_line(value: str) -> str:
+    """:raises ValueError: it has a line end, with which it would look like two things in a log; or is no plain text."""
+    if value.splitlines() not in ([], [value]):
+        raise ValueError(f"is {value!r}, which has a line end")
     return plain_text(value)
 
 

@@ -125,6 +125,9 @@ def quoted_table(table: str) -> str:
 
 
 def table_parts(table: str) -> list[str]:
+    """:raises InvalidRequest: it is no name, so that what is left of it would be another table's."""
+    if not re.fullmatch(r"(?:`[^`]+`|[^.`]+)(?:\.(?:`[^`]+`|[^.`]+))*", table):
+        raise InvalidRequest([f"{table!r} is no table's name: give table, schema.table or catalog.schema.table."])
     return [part.strip("`") for part in re.findall(r"`[^`]+`|[^.`]+", table)]
 
 

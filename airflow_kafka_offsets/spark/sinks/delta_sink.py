@@ -38,6 +38,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     quoted,
     quoted_table,
     table_output,
+    table_parts,
     with_key,
 )
 from airflow_kafka_offsets.spark.sinks.on_s3 import require_one_delta_writer
@@ -214,6 +215,8 @@ def delta(
         raise InvalidRequest(["A Delta table has a path or a name in the catalog. Give one of the two."])
     if mode not in ("overwrite", "append"):
         raise InvalidRequest([f"mode is {mode!r}; it is 'overwrite' (this split's rows only) or 'append'."])
+    if table is not None:
+        table_parts(table)
     if path is not None:
         path_output(path)
         path = path.rstrip("/")

@@ -165,6 +165,7 @@ def iceberg(table: str, partition_by: Sequence[str] = (), options: Mapping[str, 
     :param options: of Iceberg's writer, such as ``target-file-size-bytes``.
     :raises InvalidRequest: no table is named, or an option is not yours to set.
     """
-    if not table_parts(table):
+    if not table:
         raise InvalidRequest(["No table is named. Give catalog, namespace and name, such as lake.db.orders."])
+    table_parts(table)
     return IcebergSink(table, names("partition_by", partition_by), options_of(options, OWN_OPTIONS))

@@ -108,7 +108,7 @@ def jdbc(
         problems.append(f"dialect is {dialect!r}; the only one that is known, and tested, is 'postgresql'.")
     if not url.startswith("jdbc:postgresql:"):
         problems.append("The URL does not begin with jdbc:postgresql:, such as jdbc:postgresql://host:5432/database.")
-    if re.search(r"[?&](user|password)=", url, re.IGNORECASE) or "@" in url.partition("?")[0]:
+    if re.search(r"[?&](user|\w*password)=", url, re.IGNORECASE) or "@" in url.partition("?")[0]:
         problems.append(
             "The URL has a user or a password in it, and URLs are logged. Set them as Spark settings: "
             f"{CONF_PREFIX}user and {CONF_PREFIX}password."

@@ -49,7 +49,8 @@ class Name:
         """:raises InvalidRequest: it is not a table, or schema and table."""
         parts = re.findall(r'"((?:[^"]|"")+)"|([^".]+)', name)
         found = [quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in parts]
-        if len(found) not in (1, 2) or not all(re.fullmatch(r"[A-Za-z_][\w$]*", plain or "a") for _, plain in parts):
+        part = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
+        if not re.fullmatch(rf"{part}(?:\.{part})?", name):
             raise InvalidRequest([f"{name!r} is no table's name: give table, or schema.table."])
         return cls(*(["public", *found][-2:]))
 

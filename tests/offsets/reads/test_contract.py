@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.reads.contract import MOST_BYTES
 
 PLAN = "pipelines/g%2Fdag%2Fresolve/batches/00000000/0000000007/1.json"
 ARGUMENTS = ["--plan", PLAN, "--plan-id", "p1", "--split", "3", "--work-store", "s3://bucket/store"]
-changed = ("{{", "}}", "$(", "$$")
+changed = ("{{", "}}", "$(", "$$", "\0")
 words = st.text(max_size=50).filter(lambda word: not word.startswith("--") and not any(c in word for c in changed))
 
 
@@ -27,6 +27,7 @@ def test_the_jobs_own_words_come_first_and_nothing_is_changed(own: list[str]) ->
 @pytest.mark.parametrize(
     ("own", "problem"),
     [
+        (["a\0b"], "has '.x00', which no operating system lets through"),
         (['{"a":{"b":1}}'], "has '}}', which Airflow, YARN and Databricks would change"),
         (["{{ ds }}"], "has '{{'"),
         (["$(HOSTNAME)"], "has '[$][(]', which Kubernetes would change"),

@@ -131,6 +131,7 @@ def test_skip_names_a_batch_and_how_far(written, skip):
         pytest.param({"batch": 7}, "expected", id="a batch by number alone"),
         pytest.param({"batch": KEY, "until": 5}, "expected", id="a key that is not known"),
         pytest.param({"batch": KEY, "reason": 5}, "has the reason 5, which is no text", id="a reason that is no text"),
+        pytest.param({"batch": KEY, "reason": "a\nb"}, "is 'a\\nb', which has a line end", id="a line end"),
         pytest.param({"batch": KEY, "past": ""}, "has past ''; expected <topic>-<partition>:<offset>", id="no past"),
         pytest.param({"batch": KEY, "past": 4711}, "has past 4711; expected", id="an offset of nothing"),
         pytest.param({"batch": KEY, "past": {"orders-3": 1}}, "has past", id="an object"),

@@ -71,6 +71,17 @@ def test_a_job_of_ones_own_names_no_format() -> None:
             {"format": "jdbc", "url": "jdbc:postgresql://u:p@h/d", "table": "t"},
             "The URL has a user or a password in it",
         ),
+        (
+            {"format": "jdbc", "url": "jdbc:postgresql://h/d?sslmode=require&sslpassword=p", "table": "t"},
+            "The URL has a user or a password in it",
+        ),
+        *(
+            ({"format": "jdbc", "url": "jdbc:postgresql://h/d", "table": table}, f"{table!r} is no table's name")
+            for table in ('a"b', "..a", "a.", "a b", 'a.b"c"')
+        ),
+        ({"format": "iceberg", "table": "..a"}, "'..a' is no table's name"),
+        ({"format": "iceberg", "table": "lake.a`b"}, "'lake.a`b' is no table's name"),
+        ({"format": "delta", "table": "a."}, "'a.' is no table's name"),
     ],
     ids=str,
 )
