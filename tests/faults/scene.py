@@ -150,12 +150,16 @@ class Run:
     airflow: StandaloneAirflow
     _batch: str = ""
 
+    def ended(self) -> str:
+        """The state that it has ended in."""
+        return self.airflow.wait_for_run(self.dag_id, self.run_id, deadline_s=DEADLINE_S)
+
     def wait(self, state: str = "success") -> "Run":
         """Until it has ended.
 
         :raises AssertionError: it ended otherwise; with the end of the failed task's log.
         """
-        found = self.airflow.wait_for_run(self.dag_id, self.run_id, deadline_s=DEADLINE_S)
+        found = self.ended()
         if found != state:
             tasks = self.airflow.tasks(self.dag_id, self.run_id)
             failed = [task for task in tasks if task.state == "failed"]
@@ -261,6 +265,11 @@ class Scene:
         return self.folder / "output"
 
     @property
+    def another_output(self) -> Path:
+        """Where a DAG writes whose path was changed. A reader of all that the pipeline wrote reads it, too."""
+        return self.folder / "another-output"
+
+    @property
     def job(self) -> Path:
         return self.folder / "job.py"
 
@@ -363,15 +372,15 @@ class Scene:
             else:
                 return {partition: offset for partition, (offset, _) in found.items()}
 
-    def table(self) -> pa.Table:
-        """All that a reader of the whole output folder finds."""
+    def table(self, *folders: Path) -> pa.Table:
+        """All that a reader of these whole folders finds; by default of all that the pipeline wrote."""
         end = time.monotonic() + DEADLINE_S
         while True:
             try:
-                if not self.output.exists():
-                    return EMPTY
-                found = ds.dataset(str(self.output), format="parquet", partitioning="hive")
-                return found.to_table(columns=COLUMNS) if found.files else EMPTY
+                there = filter(Path.exists, folders or (self.output, self.another_output))
+                found = [ds.dataset(str(folder), format="parquet", partitioning="hive") for folder in there]
+                found = [one for one in found if one.files]
+                return ds.dataset(found).to_table(columns=COLUMNS) if found else EMPTY
             except FileNotFoundError:  # Spark has moved a file while they were read
                 if time.monotonic() > end:
                     raise
