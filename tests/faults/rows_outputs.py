@@ -108,7 +108,7 @@ def copied_dag(s: Scene) -> str:
 def verified_and_deleted(s: Scene) -> str:
     s.produce()
     s.deploy("fails_in_split_1.py")
-    first = s.start("fault_batch_once", splits=2).wait("failed")
+    s.start("fault_batch_once", splits=2).wait("failed")
     written = s.table().select(["partition", "offset"]).to_pylist()
     partitions = {one["partition"] for one in written}
     if len(written) != 100 or len(partitions) != 1 or len(s.objects(report(0))) != 1 or s.objects(report(1)):
@@ -117,7 +117,7 @@ def verified_and_deleted(s: Scene) -> str:
     s.deploy_real()
     run = s.start("fault_batch_once", splits=2)
     if run.ended() != "success":
-        s.refused(run, "resolve", "DataLoss", "100 offsets are gone", first.batch)
+        s.refused(run, "resolve", "DataLoss", "100 offsets are gone")
         raise PromiseBroken(
             "DataLoss refuses the batch: 100 offsets are gone, all of them in the output, which has "
             f"{s.table().num_rows} rows of {s.produced}"
