@@ -13,7 +13,7 @@ def _in_two_outputs(s: Scene, *runs: Run) -> str:
     here, there, values = s.table(s.output).num_rows, s.table(s.another_output).num_rows, s.numbers()
     found = f"one output has {here} rows, the other {there}: {len(values)} rows of {len(set(values))} records"
     said = sum("nothing is lost or skipped" in run.log("orders.commit", run.task("commit").tries) for run in runs)
-    return f"{len(runs)} runs are green, of which {said} say that nothing is lost or skipped; {found}"
+    return f"green runs: {len(runs)}, and those that say that nothing is lost or skipped: {said}; {found}"
 
 
 def _rejected(s: Scene) -> Run:
@@ -79,8 +79,8 @@ def function_writes_elsewhere(s: Scene) -> str:
     cause="InvalidRequest",
     remedy="give the copy the path of the DAG, or a pipeline of its own",
     known_wrong=f"each run is green, and each output has a part of the pipeline's records; {MENDED}",
-    shows="3 runs are green, of which 3 say that nothing is lost or skipped; one output has 250 rows, the other 60: "
-    "310 rows of 310 records",
+    shows="green runs: 3, and those that say that nothing is lost or skipped: 3; "
+    "one output has 250 rows, the other 60: 310 rows of 310 records",
 )
 def copied_dag(s: Scene) -> str:
     s.produce()
