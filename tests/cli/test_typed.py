@@ -62,8 +62,8 @@ def test_a_refusal_names_the_options_that_say_what_a_run_does(name: str, error: 
 
 def test_a_parameter_that_the_dag_has_to_change_keeps_its_name() -> None:
     error = GroupActive("g", "Stable", ["me"])
-    assert "a group_id of its own" in error_as_typed(error, command("commit"))
-    assert "a group_id of its own" in error_as_typed(error, command("plan"))
+    assert "give the resolve task a group_id that nothing else uses" in error_as_typed(error, command("commit"))
+    assert "give the resolve task a group_id that nothing else uses" in error_as_typed(error, command("plan"))
 
 
 def test_a_warning_is_in_the_same_words() -> None:
