@@ -1,6 +1,7 @@
 """What a command found, as tables for people, JSON for programs, CSV for spreadsheets.
 
-A table fits ``WIDTH`` columns: on a terminal ``rich`` draws it, elsewhere ``layout`` lays it out as plain text.
+On a terminal a table fits ``WIDTH`` columns: ``rich`` draws it. Elsewhere it is plain text, and a row is one line, so
+that ``grep`` finds it whole.
 """
 
 from __future__ import annotations
@@ -95,7 +96,11 @@ def render(page: Page, output: str | None) -> str:
         rows = [[_yes_or_no(cell) for cell in row] for row in first.rows]
         csv.writer(buffer, lineterminator="\n").writerows([first.columns, *rows])
         return harmless(buffer.getvalue().rstrip("\n"))
-    parts = [page.head, *("\n".join(laid_out(_cells(table))) for table in page.tables if table.rows), page.summary]
+    parts = [
+        page.head,
+        *("\n".join(laid_out(_cells(table), sys.maxsize)) for table in page.tables if table.rows),
+        page.summary,
+    ]
     return harmless("\n\n".join(part for part in parts if part))
 
 

@@ -188,6 +188,23 @@ def test_the_history_is_newest_first(says: Say, stored: Pipeline) -> None:
     ]
 
 
+def test_where_nobody_looks_a_batch_is_one_line_however_long_its_names_are(says: Say, stored: Pipeline) -> None:
+    """`kafka-offsets show --history 20 | grep no` finds whole batches."""
+    long = Pipeline(stored.cluster, stored.store, "orders", "orders-to-lake", name="orders_to_lake_of_the_north" * 4)
+    for run in ("scheduled__2026-11-20T00:00:00+00:00", "scheduled__2026-11-21T00:00:00+00:00"):
+        long.run(run)
+        stored.cluster.produce(TopicPartition("orders", 1), [1])
+    _, table, _ = says("show", *of(long), "--history", "20")
+    heading, second, first, _, summary = table.splitlines()
+    assert heading.startswith("batch ")
+    assert "scheduled__2026-11-21T00:00:00+00:00/resolve" in second
+    assert (first.startswith("batch 1"), second.startswith("batch 2"), summary) == (
+        True,
+        True,
+        "2 batches, newest first",
+    )
+
+
 def test_the_windows_are_listed_newest_first(says: Say, stored: Pipeline) -> None:
     keys = [window(stored, f"w{hour}", hour) for hour in (0, 1, 2)]
     rows = shown(says, "show", *of(stored), "--windows")["windows"]

@@ -604,4 +604,6 @@ HOUSE = (
     Mutation("refused: no name in a catalog", "spark/sinks/contract.py", "    if not re.fullmatch(r\"(?:`[^`]+`|", "    if False and not re.fullmatch(r\"(?:`[^`]+`|", "tests/spark/sinks/test_choice.py"),
     Mutation("refused: no name in a database", "spark/sinks/postgresql.py", '        if not re.fullmatch(rf"{part}', '        if False and not re.fullmatch(rf"{part}', "tests/spark/sinks/test_choice.py"),
     Mutation("asked for: the right to remove", "stores/object_store.py", 'if what.startswith("remove ") else', "if True else", "tests/stores/test_rights.py"),
+    # where nobody looks
+    Mutation("cli: a row is a line", "cli/render.py", "laid_out(_cells(table), sys.maxsize)", "laid_out(_cells(table))", "tests/cli/test_history.py"),
 )  # fmt: skip
