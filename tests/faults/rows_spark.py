@@ -3,12 +3,25 @@
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pyarrow as pa
+import sqlalchemy
 
 from testbed.kafka_proxy import NotFired
 from tests.faults.rows import row
-from tests.faults.scene import FIRST_PLAN, PromiseBroken, Scene, begun, finished_task, in_place, report
+from tests.faults.scene import (
+    BUCKET,
+    EMPTY,
+    FIRST_PLAN,
+    PromiseBroken,
+    Scene,
+    begun,
+    finished_task,
+    in_place,
+    report,
+)
 from tests.faults.spying import driver, when_file
 
 
@@ -276,3 +289,63 @@ def skipped_and_not_read_back(s: Scene) -> str:
         raise PromiseBroken(f"the commit does not say what was proved:\n{said[-2000:]}")
     s.gone = set(range(200))
     return "200 records were written and rejected, and the batch was committed empty"
+
+
+@row(
+    "Spark",
+    "a database's URL with autosave=always",
+    ends="healed",
+    made="a job that writes 2,500 records in a task, in JDBC batches of 1,000, by `jdbc` and by `upsert` to "
+    "PostgreSQL; the URL has `?autosave=always`, which makes each batch a transaction of its own",
+)
+def autosave_always(s: Scene) -> str:
+    database = sqlalchemy.make_url(s.ground.postgres.new_database())
+    engine = sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool)
+
+    def asked(statement: str) -> list[dict[str, Any]]:
+        with engine.connect() as connection:
+            return [dict(found) for found in connection.execute(sqlalchemy.text(statement)).mappings()]
+
+    def read() -> pa.Table:
+        columns = """topic, "partition", "offset", convert_from(value, 'UTF8') AS value, kafka_batch"""
+        rows = asked(f"SELECT {columns} FROM orders") if sqlalchemy.inspect(engine).has_table("orders") else []
+        return pa.Table.from_pylist(rows) if rows else EMPTY
+
+    s.reader = read
+    s.produce(5_000)
+    s.deploy("into_a_database.py")
+    place = f"jdbc:postgresql://{database.host}:{database.port}/{database.database}"
+    run = s.run("fault_batch_once", output=f"{place}:orders")
+    counts = 'count(*) AS rows, count(DISTINCT (topic, "partition", "offset")) AS records'
+    (by_key,) = asked(f"SELECT {counts} FROM orders_by_key")
+    if list(by_key.values()) != [5_000, 5_000] or s.rows() != {run.batch: 5_000}:
+        raise PromiseBroken(f"upsert has left {by_key}, and jdbc {s.rows()}")
+    return f"upsert has left {by_key['rows']} rows of {by_key['records']} records, and jdbc {s.rows()[run.batch]} rows"
+
+
+@row(
+    "Spark",
+    "Delta table on S3, written by two drivers",
+    ends="refused",
+    made="a batch of two splits by `delta` to an `s3a` path, with Delta's own log store for S3",
+    cause="lets two drivers overwrite each other's commit",
+    remedy="name a path that is not on S3, and write it by `files`; start the next run",
+    scene={"on_s3": True},
+)
+def delta_on_s3(s: Scene) -> str:
+    s.produce()
+    s.deploy("writes_delta.py")
+    name = f"{s.topic}-table"
+    run = s.start("fault_batch_once", splits=2, output=f"s3a://{BUCKET}/{name}")
+    words = "InvalidRequest", "Nothing was written.", "=io.delta.storage.S3DynamoDBLogStore for every writer"
+    s.refused(run, "spark", "lets two drivers overwrite each other's commit", *words)
+    asked = [request for request in s.ground.s3.seen if name in request.path and "/outputs/" not in request.path]
+    written = [request for request in asked if request.method not in ("GET", "HEAD")]
+    other = run.task("spark", 1)
+    if written or other.state != "failed" or s.objects(begun(0)) or s.objects(begun(1)):
+        raise PromiseBroken(f"split 1 is {other.state}; on S3 was written {written}")
+    s.deploy_real()
+    s.run("fault_batch_once", splits=2)
+    if len(s.objects(report(0)) + s.objects(report(1))) != 2:
+        raise NotFired("the batch was not written by two drivers")
+    return f"S3 was asked {len(asked)} times for the table, and nothing was written there"

@@ -31,7 +31,7 @@ from testbed.http_proxy import HttpProxy
 from testbed.java import Java
 from testbed.kafka_proxy import Deed, KafkaProxy, Moment, NotFired, Rule
 from testbed.ports import free_ports
-from testbed.postgres import Postgres
+from testbed.postgres import PASSWORD, Postgres
 from testbed.raw_offsets import RawOffsets
 from testbed.s3_server import KEY, SECRET, S3Server
 from testbed.spark import s3a_conf, spark_conf, spark_env
@@ -46,6 +46,7 @@ HERE = Path(__file__).resolve().parent
 REAL_JOB = ROOT / "tests" / "faults" / "jobs" / "writes_files.py"
 COLUMNS = ["topic", "partition", "offset", "value", "kafka_batch"]
 DEADLINE_S = 600.0  # against hanging, on a machine that is busy
+JARS = (jars.spark_jars, jars.s3a_jars, jars.postgresql_jars, jars.delta_jars)
 EMPTY = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
 
 
@@ -101,12 +102,14 @@ def ground(folder: Path, java: Java, postgres: Postgres, say: Say = silent) -> I
     ):
         server.create_bucket(BUCKET)
         conf = {
-            **spark_conf([*jars.spark_jars(java, say), *jars.s3a_jars(java, say)]),
+            **spark_conf([jar for some in JARS for jar in some(java, say)]),
             **s3a_conf(s3.url),
             "spark.driver.memory": "512m",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.shuffle.partitions": "1",
             "spark.kafka_offsets.source.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
+            "spark.kafka_offsets.jdbc.user": "postgres",
+            "spark.kafka_offsets.jdbc.password": PASSWORD,
         }
         environment = {
             **_connections(proxy),
@@ -223,6 +226,7 @@ class Scene:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     logs_replaced: bool = False
     on_s3: bool = False
+    reader: Callable[[], pa.Table] | None = None
 
     def __post_init__(self) -> None:
         self.topic = f"orders-{uuid.uuid4().hex[:8]}"
@@ -373,7 +377,10 @@ class Scene:
                 return {partition: offset for partition, (offset, _) in found.items()}
 
     def table(self, *folders: Path) -> pa.Table:
-        """All that a reader of these whole folders finds; by default of all that the pipeline wrote."""
+        """All that a reader of these whole folders finds; by default of all that the pipeline wrote, be it folders or
+        what the row has a reader for."""
+        if self.reader and not folders:
+            return self.reader()
         end = time.monotonic() + DEADLINE_S
         while True:
             try:
