@@ -33,6 +33,7 @@ TABLES = {  # by format and Spark's version; a new one is played first: make tes
         "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_{}:1.10.0",
     },
 }
+_LEAST = {("delta", "3.5"): 3}  # Delta 3.3 was made for 3.5.3; on 3.5.0 Spark does not start with it
 _JAR_OF = {"delta": "delta-spark", "iceberg": "iceberg-spark-runtime"}
 _POSTGRESQL = "42.7.14"
 DELTA_CONF = {
@@ -116,7 +117,7 @@ def packages_for(
     wanted = {CONNECTOR: f"org.apache.spark:{CONNECTOR}_{spark.scala}:{spark.version}"}
     fits = TABLES.get(sink_format or "", {})
     if fits:
-        wanted[_JAR_OF[str(sink_format)]] = fits.get(spark.minor, "").format(spark.scala)
+        wanted[_JAR_OF[str(sink_format)]] = package_of(str(sink_format), spark.version).format(spark.scala)
     if sink_format == "jdbc":
         wanted["postgresql"] = f"org.postgresql:postgresql:{_POSTGRESQL}"
     if sink_format == "avro":
@@ -132,15 +133,24 @@ def packages_for(
     )
     missing = {name: coordinate for name, coordinate in wanted.items() if name not in there}
     if unknown := next((name for name, coordinate in missing.items() if not coordinate), None):
+        known = [f"{line}.{_LEAST.get((str(sink_format), line), 0)}" for line in fits]
         raise InvalidRequest(
             [
-                f"Which {unknown} fits Spark {spark.version} in {spark.home} is not known here; for Spark "
-                f"{', '.join(fits)} it is. Install one of these, or give all packages yourself: "
+                f"Which {unknown} fits Spark {spark.version} in {spark.home} is not known here; it is from Spark "
+                f"{', '.join(known)} on. Install one of these, or give all packages yourself: "
                 f"packages='{wanted[CONNECTOR]},…' with the {unknown} that its makers name for Spark {spark.minor}. "
                 "If your cluster has them, give packages=''."
             ]
         )
     return list(missing.values())
+
+
+def package_of(table_format: str, version: str) -> str:
+    """The Maven coordinate of a table format for this version of Spark, without Scala's; empty: none is known."""
+    found = re.match(r"(\d+\.\d+)\.(\d+)", version)
+    if found is None or int(found[2]) < _LEAST.get((table_format, found[1]), 0):
+        return ""
+    return TABLES[table_format].get(found[1], "")
 
 
 def settings_for(sink_format: str | None, configured: Mapping[str, str]) -> dict[str, str]:

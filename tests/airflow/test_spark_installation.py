@@ -103,6 +103,20 @@ def test_packages_follow_from_the_installed_spark_and_the_sink(
     assert packages_for(spark, sink, {}) == expected
 
 
+def test_delta_is_not_given_to_a_spark_that_does_not_start_with_it(tmp_path: Path) -> None:
+    """Spark 3.5.0 with Delta 3.3.2: tests/matrix, row `lowest`."""
+    for version, known in (("3.5.0", False), ("3.5.2", False), ("3.5.3", True), ("3.5.7", True)):
+        folder = tmp_path / version
+        folder.mkdir()
+        spark = find_spark("spark-submit-of-the-test", spark_at(folder, version=version))
+        if known:
+            assert any("delta-spark" in package for package in packages_for(spark, "delta", {}))
+        else:
+            with pytest.raises(InvalidRequest, match=r"fits Spark 3\.5\.\d .* from Spark 3\.5\.3, 4\.0\.0, 4\.2\.0 on"):
+                packages_for(spark, "delta", {})
+        assert any("iceberg" in package for package in packages_for(spark, "iceberg", {}))
+
+
 @pytest.mark.parametrize("sink", ["delta", "iceberg"])
 def test_a_table_format_that_is_not_known_for_the_spark_is_refused_with_what_to_set(tmp_path: Path, sink: str) -> None:
     spark = find_spark("spark-submit-of-the-test", spark_at(tmp_path, version="4.9.0"))
@@ -111,7 +125,8 @@ def test_a_table_format_that_is_not_known_for_the_spark_is_refused_with_what_to_
         packages_for(spark, sink, {})
     (problem,) = refused.value.problems
     assert re.match(
-        rf"Which {sink}-spark\S* fits Spark 4.9.0 in {tmp_path} is not known here; for Spark 3.5, 4", problem
+        rf"Which {sink}-spark\S* fits Spark 4.9.0 in {tmp_path} is not known here; it is from Spark 3\.5\.\d, 4",
+        problem,
     )
     assert f"packages='{connector},…' with the {sink}-spark" in problem
     assert packages_for(spark, "parquet", {}) == [connector]

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from airflow_kafka_offsets.errors import WorkStoreLost
-from airflow_kafka_offsets.hooks.spark_installation import DELTA_CONF, TABLES
+from airflow_kafka_offsets.hooks.spark_installation import DELTA_CONF, package_of
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from testbed import airflow_home
@@ -141,7 +141,7 @@ def ground(
     with KafkaBroker(folder / "kafka", version=row.kafka, java=java, say=say) as broker:
         broker.create_topic(watched, 1)
         jars = [spark_jars(java, say, row.spark)]
-        jars += [jars_of(java, say, row.minor) for name, jars_of in _JARS.items() if row.minor in TABLES[name]]
+        jars += [jars_of(java, say, row.minor) for name, jars_of in _JARS.items() if package_of(name, row.spark)]
         settings = {
             **spark_conf(jar for group in jars for jar in group),
             "spark.databricks.delta.snapshotPartitions": "1",  # of 50, for a table of a few files
@@ -276,8 +276,8 @@ def test_iceberg(site: Site) -> None:
 
 def _two_batches_and_a_clear(site: Site, table_format: str) -> None:
     """Two batches into a table; then the second is cleared, and replaces its rows."""
-    if site.row.minor not in TABLES[table_format]:
-        pytest.skip(f"there is no {table_format} for Spark {site.row.minor}: it is refused by name")
+    if not package_of(table_format, site.row.spark):
+        pytest.skip(f"no {table_format} is known for Spark {site.row.spark}: it is refused by name")
     airflow = site.airflow
     site.broker.create_topic(site.topic, 2)
     for first, count in ((0, 100), (100, 60)):
