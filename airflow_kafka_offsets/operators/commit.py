@@ -85,7 +85,7 @@ class CommitOffsetsOperator(BaseOperator):
             )
             if not isinstance(value, kind)
         ]
-        if require_report not in (True, False, "read-back"):
+        if str(require_report) not in ("True", "False", "read-back"):  # 1 is none of them
             wrong.insert(0, f"require_report is {require_report!r}; give True, False or 'read-back'.")
         if wrong:
             raise InvalidRequest(tuple(wrong))

@@ -96,8 +96,8 @@ def draft(
     end_times = _look_up(request, cluster, partitions, request.bounded)
     start_times = _look_up(request, cluster, partitions, request.startup) if start.position is None else {}
     facts = _facts(request, description, snapshots, held, start)
-    facts = replace(facts, start_times=start_times, end_times=end_times, newest_timestamps=newest)
-    facts = replace(facts, future=_look_for_future(request, cluster, newest, end_times))
+    future = _look_for_future(request, cluster, newest, end_times)
+    facts = replace(facts, start_times=start_times, end_times=end_times, newest_timestamps=newest, future=future)
     facts = replace(facts, cuts=look_for_cuts(cluster, to_compare(request, facts)))
     by_time = isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp)
     settings = known_topic_settings(cluster, topic_ids) if by_time else {}

@@ -169,11 +169,11 @@ def mirror(
 ) -> Mirrored:
     """Make the group equal to the position, on the partitions of the newest committed batch.
 
-    :param known: the batch that was just committed; it is not read again.
-    :param as_if: for a dry run, the batch that would be that one.
     Under live members it stays behind: the commit is on record, and a task that failed now would keep its asset event
     from downstream DAGs for good. The next commit lets the group follow.
 
+    :param known: the batch that was just committed; it is not read again.
+    :param as_if: for a dry run, the batch that would be that one.
     :raises GroupMoved: somebody else wrote to the group; nothing is overwritten.
     """
     newest = as_if or pipeline.newest_commit(known)
