@@ -28,7 +28,7 @@ class ErrorPage:
     ways: tuple[str, ...]
 
 
-_SHOW = "`kafka-offsets show --checkpoint-id PIPELINE` shows the newest batch and its log; `--history 10` the last ten."
+_SHOW = "`kafka-offsets show --pipeline-id PIPELINE` shows the newest batch and its log; `--history 10` the last ten."
 _LAG = (
     "`kafka-offsets lag --kafka-config-id kafka_default --group-id GROUP` shows what the group holds in each "
     "partition, and who wrote it."
@@ -36,7 +36,7 @@ _LAG = (
 _PARTITIONS = (
     "`kafka-offsets partitions --kafka-config-id kafka_default --topics TOPIC` shows both ends of each partition's log."
 )
-_VERIFY = "`kafka-offsets verify --checkpoint-id PIPELINE --batch NUMBER` shows each split and what speaks against it."
+_VERIFY = "`kafka-offsets verify --pipeline-id PIPELINE --batch NUMBER` shows each split and what speaks against it."
 _HOW_TO_CLEAR = (
     "A task: in Airflow's grid, the task, *Clear*, with *Downstream*; or `airflow tasks clear DAG --task-regex TASK "
     "--downstream --start-date 2026-11-22 --end-date 2026-11-23`, with the days around the run's logical date.",
@@ -189,7 +189,7 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "To move a pipeline on purpose, the next time: `kafka-offsets reset` says before what would be read "
             "twice or left out. Cost: none.",
             "If another consumer uses the group: give one of the two a `group_id` of its own. Cost: the "
-            "pipeline's default name has the group in it; give the old one as `checkpoint_id`, so that its "
+            "pipeline's default name has the group in it; give the old one as `pipeline_id`, so that its "
             "position stays.",
         ),
     ),
@@ -203,8 +203,8 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
             "Until then a consumer that crashed is a member, and so is a static one (`group.instance.id`) that "
             "was stopped. Cost: a minute.",
             "Leave the group to its member: give the resolve task a `group_id` that nothing else uses and, in the same "
-            "change, the `checkpoint_id` that the message names; then clear the task. The unfinished batch goes over "
-            "to the new group with its offsets. Without that `checkpoint_id` it would be a new pipeline, which begins "
+            "change, the `pipeline_id` that the message names; then clear the task. The unfinished batch goes over "
+            "to the new group with its offsets. Without that `pipeline_id` it would be a new pipeline, which begins "
             "where `startup_mode` says. Cost: lag monitors have to watch another group.",
             "A commit task under live members is no error: it commits the batch in the log, publishes its asset "
             "event, warns, and succeeds. The next commit lets the group follow. Cost: lag monitors show an old "
@@ -216,7 +216,7 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "pipeline under an earlier name: its default name is made of the group, the DAG and the task.",
         (_LAG, "`kafka-offsets pipelines` lists the pipelines that the work store has."),
         (
-            "If the DAG or the task was renamed: give the resolve task the `checkpoint_id` that the message "
+            "If the DAG or the task was renamed: give the resolve task the `pipeline_id` that the message "
             "names. Cost: none; the position goes on.",
             "If these are two pipelines: give this one a `group_id` of its own. Cost: its startup mode decides "
             "where it begins.",
@@ -237,7 +237,7 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "them twice.",
         ("`kafka-offsets pipelines` lists what the work store has.", _LAG),
         (
-            "If `checkpoint_id` or `work_store` was changed: set it back, and clear the task. Cost: none.",
+            "If `pipeline_id` or `work_store` was changed: set it back, and clear the task. Cost: none.",
             "Restore the work store from a backup, and clear the task. Cost: batches since the backup are read "
             "again, if the group does not tell of them.",
             _in_the_conf('"restart": true')
@@ -287,9 +287,9 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         (_SHOW,),
         (
             "To write a committed batch again: clear its run (`kafka-offsets redo --kafka-config-id "
-            "kafka_default --checkpoint-id PIPELINE --batch NUMBER` names it). Cost: Spark reads the batch "
+            "kafka_default --pipeline-id PIPELINE --batch NUMBER` names it). Cost: Spark reads the batch "
             "again.",
-            "To skip: name the key of the unfinished batch, which `kafka-offsets show --checkpoint-id "
+            "To skip: name the key of the unfinished batch, which `kafka-offsets show --pipeline-id "
             "PIPELINE` prints. Cost: what is skipped is not read.",
         ),
     ),
@@ -299,10 +299,10 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
         "be read and written again.",
         (_SHOW, "Leave out `--execute`: the command then shows each partition before and after."),
         (
-            "An unfinished batch: let the next run finish it, or `kafka-offsets skip --checkpoint-id PIPELINE "
+            "An unfinished batch: let the next run finish it, or `kafka-offsets skip --pipeline-id PIPELINE "
             "--batch KEY --execute`, then reset. Cost: a skip leaves its records out.",
             "A batch without records, of a reset that was cut off: `kafka-offsets commit --kafka-config-id "
-            "kafka_default --checkpoint-id PIPELINE --batch KEY --execute`. Cost: none.",
+            "kafka_default --pipeline-id PIPELINE --batch KEY --execute`. Cost: none.",
             "Back over records: add `--allow-duplicates`. Cost: readers of the same output find these records "
             "twice; remove the old rows first, or give the pipeline another output.",
         ),
@@ -322,13 +322,12 @@ PAGES: Mapping[type[KafkaOffsetsError], ErrorPage] = {
     errors.WindowOverlaps: ErrorPage(
         "Another window of the same pipeline has records of this one. Both outputs would hold them, and readers would "
         "count them twice.",
-        ("`kafka-offsets show --checkpoint-id PIPELINE --windows` lists the pipeline's windows.",),
+        ("`kafka-offsets show --pipeline-id PIPELINE --windows` lists the pipeline's windows.",),
         (
             "To write the other window again: clear its run. Cost: Spark reads it again.",
-            "To do without it: `kafka-offsets skip --checkpoint-id PIPELINE --window NAME --execute`, then "
+            "To do without it: `kafka-offsets skip --pipeline-id PIPELINE --window NAME --execute`, then "
             "clear its run. Cost: its rows are removed from the output.",
-            "For a second purpose: use a `checkpoint_id` and an output of its own. Cost: the records are in "
-            "two outputs.",
+            "For a second purpose: use a `pipeline_id` and an output of its own. Cost: the records are in two outputs.",
             "If two runs planned in the same moment: try again. Cost: none.",
         ),
     ),

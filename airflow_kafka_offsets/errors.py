@@ -240,7 +240,7 @@ class GroupActive(RefusedError):
             f"{self.found}\n"
             "Stop that consumer, then clear this task. One that is gone already (crashed; or static, and stopped) is a "
             "member until its session is over: session.timeout.ms, 45 s by default, then retry. Or leave it the group: "
-            f"give the resolve task a group_id that nothing else uses and, in the same change, checkpoint_id{name}, "
+            f"give the resolve task a group_id that nothing else uses and, in the same change, pipeline_id{name}, "
             "without which it would be a new pipeline that begins where startup_mode says; then clear that task."
         )
 
@@ -284,7 +284,7 @@ class AnotherPipeline(RefusedError):
         return (
             f"Pipeline {self.pipeline!r} has no batch yet, and group {self.group_id!r} follows another pipeline:\n"
             f"{listed(self.writers)}\n"
-            f"If the DAG was renamed, give the resolve task checkpoint_id={self.other!r}. If these are two pipelines, "
+            f"If the DAG was renamed, give the resolve task pipeline_id={self.other!r}. If these are two pipelines, "
             "give this one a group_id of its own."
         )
 
@@ -325,7 +325,7 @@ class WorkStoreLost(RefusedError):
         return (
             f"Pipeline {self.pipeline!r} has no batch in work store {self.store}, but task {self.task} has succeeded "
             "before. Its position is lost: to apply the startup mode again would skip records, or read them twice.\n"
-            "If checkpoint_id or work_store was changed, set it back. Else restore the work store; or trigger a run "
+            "If pipeline_id or work_store was changed, set it back. Else restore the work store; or trigger a run "
             'with the conf {"kafka_offsets": {"restart": true}}, which applies the startup mode once more.'
         )
 
@@ -449,7 +449,7 @@ class WindowOverlaps(RefusedError):
         return (
             f"The {self.window} overlaps other windows of pipeline {self.pipeline!r}:\n{listed(self.others)}\n{own}\n"
             "To write one of those again, clear its run: the same window goes to the same place. To do without it, "
-            "kafka-offsets skip --window. For a second purpose, use a checkpoint_id and an output of its own. Two runs "
+            "kafka-offsets skip --window. For a second purpose, use a pipeline_id and an output of its own. Two runs "
             "that planned in the same moment may both be refused: try again."
         )
 

@@ -107,11 +107,11 @@ class Ours:
 
     def _assigned(self, group: str, folder: Path) -> tuple[Assignment, PipelineLog]:
         given = RequestParameters(
-            topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest", checkpoint_id=str(time.time_ns())
+            topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest", pipeline_id=str(time.time_ns())
         )
         request = request_for(self._config, given, Occasion(time.time_ns() // 1_000_000))
         run = RunKey("bench", str(time.time_ns()), "resolve")
-        pipeline = PipelineLog(open_store(str(folder)), request.scope.checkpoint_id or "")
+        pipeline = PipelineLog(open_store(str(folder)), request.scope.pipeline_id or "")
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:
             return plan_batch(Asker(request, run, pipeline, cluster, NoAirflow())), pipeline
 

@@ -192,7 +192,7 @@ def windows_up_to(pipeline: Pipeline, first: StoredBatch, number: int) -> None:
     for hour in range(1, number):
         claim = window(hour)
         bounds = claim.start_ms, claim.end_ms
-        made = replace(plan, batch=batch_name_of(claim, pipeline.checkpoint_id), window_bounds=bounds)
+        made = replace(plan, batch=batch_name_of(claim, pipeline.pipeline_id), window_bounds=bounds)
         batch = log.begin_window(claim.name, 1, Planned(made))
         assert batch is not None
         log.claim(claim, 1)
@@ -231,7 +231,7 @@ def show(bench: Bench, title: str, found: tuple[Cost, list[Cost], Cost]) -> None
 
 def on_s3(bench: Bench, memory: MemoryStore, pipeline: Pipeline) -> Pipeline:
     """The pipeline on S3, with the history that it has in memory."""
-    name = pipeline.checkpoint_id
+    name = pipeline.pipeline_id
     bench.fill(name, memory.objects)
     store = bench.store(name)
     store.list("")  # the first request asks whether the bucket is there

@@ -27,7 +27,7 @@ def clean(options: Options) -> int:
     objects: Counter[tuple[str, str]] = Counter()
     progress = Progress("look for what is old" if dry_run else "clean", unit="batches and windows")
     for removal in find_old(store, before_ms):
-        which = removal.pipeline.checkpoint_id, removal.kind
+        which = removal.pipeline.pipeline_id, removal.kind
         found[which] += 1
         objects[which] += len(removal.names)
         if not dry_run:

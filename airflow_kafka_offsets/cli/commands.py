@@ -74,7 +74,7 @@ _STORE = Option(
     "the work store's URI or folder; default: [kafka_offsets] work_store of Airflow",
     {"metavar": "URI"},
 )
-_PIPELINE = replace(OF_FIELD["checkpoint_id"], help="the pipeline; kafka-offsets pipelines lists them")
+_PIPELINE = replace(OF_FIELD["pipeline_id"], help="the pipeline; kafka-offsets pipelines lists them")
 _BATCH_OF_RUN = (
     replace(_PIPELINE, help="the pipeline; default: group_id/dag_id/task_id"),
     Option("batch", "the batch: its number, its key, or a window's name", {"metavar": "KEY"}, WHICH_BATCH),
@@ -82,7 +82,7 @@ _BATCH_OF_RUN = (
     Option("run_id", "the run", group=WHICH_BATCH),
     Option("task_id", "the resolve task, with its task group: orders.resolve", group=WHICH_BATCH),
     Option("map_index", "of a mapped resolve task", NUMBER, WHICH_BATCH),
-    replace(OF_FIELD["group_id"], help="the pipeline's group, instead of --checkpoint-id"),
+    replace(OF_FIELD["group_id"], help="the pipeline's group, instead of --pipeline-id"),
     _STORE,
 )
 _EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", FLAG)
@@ -152,7 +152,7 @@ COMMANDS = (
         "show",
         "history",
         "A batch and its log in words: the newest batch, one that you name, or the last few",
-        "show --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --history 5",
+        "show --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --history 5",
         (
             _PIPELINE,
             Option(
@@ -171,14 +171,14 @@ COMMANDS = (
         "verify",
         "verifying",
         "Whether a batch was read, by its read reports; nothing is written",
-        "verify --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
+        "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_BATCH_OF_RUN, _OUTPUT),
     ),
     Command(
         "commit",
         "verifying",
         "Commit a batch as its commit task does; a dry run unless --execute",
-        "commit --kafka-config-id kafka_default --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
+        "commit --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (
             *_CLUSTER,
             *_BATCH_OF_RUN,
@@ -195,7 +195,7 @@ COMMANDS = (
         "skip",
         "skipping",
         "Leave out records that cannot be processed: of the unfinished batch, or a window; a dry run unless --execute",
-        "skip --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve "
+        "skip --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--batch 0000000007-20261122T022057-k3f9 --past orders-3:4711 --reason "cannot be parsed"',
         (
             _PIPELINE,
@@ -214,14 +214,14 @@ COMMANDS = (
         "redo",
         "redoing",
         "How to write a committed batch again, into the same place; a dry run unless --execute",
-        "redo --kafka-config-id kafka_default --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
+        "redo --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_CLUSTER, *_BATCH_OF_RUN, _EXECUTE, _OUTPUT),
     ),
     Command(
         "reset",
         "resetting",
         "Set a pipeline's position, as a batch of its log, and its group with it; a dry run unless --execute",
-        "reset --kafka-config-id kafka_default --checkpoint-id orders-to-lake/orders_to_lake/orders.resolve "
+        "reset --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--to-datetime 2026-11-20T00:00Z --reason "start over after the migration"',
         (
             *_CLUSTER,

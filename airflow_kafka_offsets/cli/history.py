@@ -23,7 +23,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamage
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, checkpoint_ids
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
 from airflow_kafka_offsets.stores.store import together
 
 
@@ -33,7 +33,7 @@ def pipelines(options: Options) -> int:
     output = options.get("output")
     rows: list[tuple[object, ...]] = []
     damaged = []
-    names = checkpoint_ids(store)
+    names = pipeline_ids(store)
     for name in names:
         try:
             rows += _rows_of(PipelineLog(store, name), for_programs=output == "json")
@@ -92,7 +92,7 @@ def _row(
 ) -> tuple[object, ...]:
     log, plan = batch.log, batch.log.plan
     return (
-        pipeline.checkpoint_id,
+        pipeline.pipeline_id,
         name_of(plan),
         log.committed is not None,
         by_whom(log),
@@ -149,7 +149,7 @@ def show(options: Options) -> int:
     batch = find_batch(pipeline, options["batch"]) if options.get("batch") is not None else pipeline.newest()
     if batch is None:
         raise NoPosition(
-            [f"Pipeline {pipeline.checkpoint_id!r} has no batch in its log"],
+            [f"Pipeline {pipeline.pipeline_id!r} has no batch in its log"],
             f"It has {len(pipeline.windows())} windows: kafka-offsets show --windows lists them.",
         )
     return _show_one(pipeline, batch, options)
@@ -158,12 +158,12 @@ def show(options: Options) -> int:
 def _show_one(pipeline: PipelineLog, batch: StoredBatch, options: Options) -> int:
     facts, plan = facts_of(batch), batch.log.plan
     state = "committed by" if facts["committed"] else "not committed; with"
-    head = [f"{name_of(plan)} of pipeline {pipeline.checkpoint_id!r}: {state} {facts['by']}, {facts['at']}"]
+    head = [f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: {state} {facts['by']}, {facts['at']}"]
     told = (("key", "key"), ("after", "after"), ("output", "output"), ("group_id", "group"))
     head += [f"{word}: {facts[name]}" for name, word in told if facts[name]]
     head += [f"warning: {warning}" for warning in plan.warnings]
     tables = [ranges_of(plan), entries_of(batch), splits_of(batch)]
-    page = Page(tables, {"checkpoint_id": pipeline.checkpoint_id, **facts}, head="\n".join(head))
+    page = Page(tables, {"pipeline_id": pipeline.pipeline_id, **facts}, head="\n".join(head))
     show_page(page, options.get("output"))
     return 0
 
@@ -198,6 +198,6 @@ def _show_many(pipeline: PipelineLog, batches: list[StoredBatch], name: str, opt
             f"\nwarning: {len(short)} of them lack offsets that their times gave when a run last did them (unread): a "
             "topic was added, or records came late. re_plan in a run's conf reads them."
         )
-    page = Page([table], {"checkpoint_id": pipeline.checkpoint_id}, summary)
+    page = Page([table], {"pipeline_id": pipeline.pipeline_id}, summary)
     show_page(page, options.get("output"))
     return 0

@@ -120,18 +120,18 @@ def work_store(options: Options) -> Store:
 
 
 def pipeline_asked_for(options: Options) -> PipelineLog:
-    """The pipeline of ``--checkpoint-id``, or by its default name that of ``--group-id``, ``--dag-id``, ``--task-id``.
+    """The pipeline of ``--pipeline-id``, or by its default name that of ``--group-id``, ``--dag-id``, ``--task-id``.
 
     :raises InvalidRequest: neither is given.
     :raises NoPosition: the work store does not have it.
     """
-    name = options.get("checkpoint_id")
+    name = options.get("pipeline_id")
     parts = [options.get(part) for part in ("group_id", "dag_id", "task_id")]
     if name is None and all(parts):
-        name = "/".join(map(str, parts))  # as hooks.kafka_offsets.default_checkpoint_id, which needs Airflow
+        name = "/".join(map(str, parts))  # as hooks.kafka_offsets.default_pipeline_id, which needs Airflow
     if name is None:
         derived = " (or --group-id, --dag-id and --task-id, which make its default name)" * ("group_id" in options)
-        raise InvalidRequest((f"Which pipeline? Give --checkpoint-id{derived}. kafka-offsets pipelines lists them.",))
+        raise InvalidRequest((f"Which pipeline? Give --pipeline-id{derived}. kafka-offsets pipelines lists them.",))
     pipeline = PipelineLog(work_store(options), name)
     if not pipeline.store.list(pipeline.root):
         raise NoPosition(
@@ -163,7 +163,7 @@ def batch_asked_for(options: Options, pipeline: PipelineLog) -> StoredBatch | No
     taken = pipeline.batch_of_run(run)
     if taken is None:
         raise NoPosition(
-            [f"Run {run} has taken no batch of pipeline {pipeline.checkpoint_id!r}"],
+            [f"Run {run} has taken no batch of pipeline {pipeline.pipeline_id!r}"],
             "Correct the names: the task is the resolve task, with its task group; a mapped one needs --map-index.",
         )
     found = pipeline.read(taken.folder) if taken.folder else None
@@ -182,7 +182,7 @@ def find_batch(pipeline: PipelineLog, named: str) -> StoredBatch:
     key = found.log.plan.batch.key if found and found.log.plan.batch else None
     if found is None or (number_of(named) and key != named):
         raise NoPosition(
-            [f"Pipeline {pipeline.checkpoint_id!r} has no batch and no window {named!r}"],
+            [f"Pipeline {pipeline.pipeline_id!r} has no batch and no window {named!r}"],
             "kafka-offsets show --history 10 lists its last batches, and --windows its windows.",
         )
     return found

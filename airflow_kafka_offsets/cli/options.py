@@ -84,7 +84,7 @@ _HELP: Mapping[str, tuple[str, str]] = {
     "include_internal_topics": ("", "let the pattern match internal topics too"),
     "group_id": ("GROUP", "the consumer group; default: the client configuration's group.id"),
     "isolation_level": ("LEVEL", "read_uncommitted or read_committed; default: the client configuration's"),
-    "checkpoint_id": ("PIPELINE", "go on from this pipeline's position; without it the startup mode decides"),
+    "pipeline_id": ("PIPELINE", "go on from this pipeline's position; without it the startup mode decides"),
     "startup_mode": ("MODE", ", ".join(STARTUP_MODES)),
     "startup_timestamp": ("TIME", _TIME),
     "specific_offsets": (

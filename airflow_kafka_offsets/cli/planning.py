@@ -35,8 +35,8 @@ def plan(options: Options) -> int:
 
         return plan_windows(options)
     stray = [f"--{name} goes with --windows only." for name in ("from", "to", "timezone") if options.get(name)]
-    if options.get("work_store") and options.get("checkpoint_id") is None:
-        stray.append("--work-store goes with --checkpoint-id only: without it the startup mode decides.")
+    if options.get("work_store") and options.get("pipeline_id") is None:
+        stray.append("--work-store goes with --pipeline-id only: without it the startup mode decides.")
     given = request_of(options)
     if stray:
         raise InvalidRequest(tuple(stray))
@@ -47,10 +47,10 @@ def plan(options: Options) -> int:
         given["skip"] = _skip(given["skip"])
     config = client_config(options)
     request = request_for(config, RequestParameters(**given), Occasion(now_ms()))
-    words = [f"{OF_FIELD[name].flag} goes with --checkpoint-id only." for name in _WORDS if given.get(name)]
-    if words and request.scope.checkpoint_id is None:
+    words = [f"{OF_FIELD[name].flag} goes with --pipeline-id only." for name in _WORDS if given.get(name)]
+    if words and request.scope.pipeline_id is None:
         raise InvalidRequest(tuple(words))
-    pipeline = _pipeline(options) if request.scope.checkpoint_id is not None else None
+    pipeline = _pipeline(options) if request.scope.pipeline_id is not None else None
     with KafkaCluster(config) as cluster:
         made = preview(request, cluster, pipeline)
     say(*(f"warning: {text_as_typed(warning, _PLAN)}" for warning in made.warnings))
@@ -62,7 +62,7 @@ def _pipeline(options: Options) -> PipelineLog:
     try:
         return pipeline_asked_for(options)
     except NoPosition as error:
-        raise NoPosition(error.partitions, f"{error.remedy} A first run is planned without --checkpoint-id.") from None
+        raise NoPosition(error.partitions, f"{error.remedy} A first run is planned without --pipeline-id.") from None
 
 
 def _skip(text: str) -> Mapping[str, Any]:

@@ -65,7 +65,7 @@ def _page(pipeline: PipelineLog, found: Redo, servers: str | None, dry_run: bool
     arguments = {} if dry_run or not found.records.there else found.arguments(servers)
     clear, again = _clear(found) if found.records.there else None, found.batch.log.redone
     facts = {
-        "checkpoint_id": pipeline.checkpoint_id,
+        "pipeline_id": pipeline.pipeline_id,
         **facts_of(found.batch),
         "run": _run_of(found),
         "records_there": found.records.there,
@@ -76,8 +76,7 @@ def _page(pipeline: PipelineLog, found: Redo, servers: str | None, dry_run: bool
         "dry_run": dry_run,
     }
     lines = [
-        f"{name_of(plan)} of pipeline {pipeline.checkpoint_id!r}: committed by {by_whom(found.batch.log)}, "
-        f"{facts['at']}",
+        f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {by_whom(found.batch.log)}, {facts['at']}",
         f"output: {plan.output or 'not named in the plan'}, where kafka_batch = '{key}'",
         f"records: {'all of them are still in Kafka' if found.records.there else 'gone from Kafka'}",
         *([f"{again.by} is doing it once more since {iso(again.at_ms)}"] if dry_run and again else []),

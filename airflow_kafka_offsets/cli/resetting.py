@@ -144,7 +144,7 @@ def _page(pipeline: PipelineLog, done: ResetOutcome, asked: Reset, dry_run: bool
     name = plan.batch if plan else None
     left_alone = done.group.left_alone
     facts = {
-        "checkpoint_id": pipeline.checkpoint_id,
+        "pipeline_id": pipeline.pipeline_id,
         "key": name.key if name and not dry_run else None,
         "number": name.number if name else None,
         "group_id": plan.group_id if plan else None,

@@ -56,7 +56,7 @@ def _of_the_window(asked: Skip, pipeline: PipelineLog) -> Skip:
     found = find_window(pipeline, asked.batch)
     if found is None:
         raise NoPosition(
-            [f"Pipeline {pipeline.checkpoint_id!r} has no window {asked.batch!r}"],
+            [f"Pipeline {pipeline.pipeline_id!r} has no window {asked.batch!r}"],
             "kafka-offsets show --windows lists those that it has.",
         )
     return Skip(found.name.rpartition("/")[2], asked.past, asked.reason)
@@ -79,7 +79,7 @@ def _page(pipeline: PipelineLog, asked: Skip, before: OffsetPlan, after: OffsetP
     columns = ("topic", "partition", "start", "end", "start after", "records after", "skipped")
     skipped = after.skipped - before.skipped
     facts = {
-        "checkpoint_id": pipeline.checkpoint_id,
+        "pipeline_id": pipeline.pipeline_id,
         "key": after.batch.key if after.batch else None,
         "plan_id_before": before.plan_id,
         "plan_id_after": after.plan_id,

@@ -54,13 +54,13 @@ def lag(options: Options) -> int:
     config = client_config(options)
     everything = all(options.get(name) is None for name in ("topics", "topic_pattern", "partitions"))
     scope = _scope(config, options, everything)
-    pipeline = pipeline_asked_for(options) if scope.checkpoint_id is not None else None
+    pipeline = pipeline_asked_for(options) if scope.pipeline_id is not None else None
     position = position_of(pipeline) if pipeline else None
     newest = pipeline.newest() if pipeline else None
     group_id = scope.group_id or (newest.log.plan.group_id if newest and newest.log.plan.mirrors else None)
     if group_id is None and pipeline is None:
         raise InvalidRequest(
-            ("Whose lag? Give --group-id or --checkpoint-id, or set group.id in the client configuration.",)
+            ("Whose lag? Give --group-id or --pipeline-id, or set group.id in the client configuration.",)
         )
     with KafkaCluster(config) as cluster:
         committed = cluster.all_committed(group_id) if group_id is not None else {}
@@ -74,13 +74,13 @@ def lag(options: Options) -> int:
             found = cluster.describe(scope.subscription)
             wanted = found.partitions()
         states = partition_states(cluster, found, wanted, scope.isolation_level)
-    kept = _kept(position, found, scope.checkpoint_id or "") if pipeline else None
+    kept = _kept(position, found, scope.pipeline_id or "") if pipeline else None
     show(_page(_Lag(scope, group_id, found, states, committed, kept)), options.get("output"))
     return 0
 
 
 def _scope(config: Mapping[str, object], options: Options, everything: bool) -> Scope:
-    names = (*SUBSCRIPTION, "isolation_level", "group_id", "checkpoint_id")
+    names = (*SUBSCRIPTION, "isolation_level", "group_id", "pipeline_id")
     asked = {name: options[name] for name in names if options.get(name) is not None}
     return scope_for(config, ScopeParameters(**{**asked, **({"topic_pattern": ".*"} if everything else {})}))
 
@@ -91,7 +91,7 @@ def _refuse_unknown_group(cluster: KafkaCluster, group_id: str) -> None:
         raise NoCommittedOffset(
             [f"Group {group_id!r} is not known to cluster {cluster.cluster_id()}: it has no commit and no member"],
             "Correct the name, or the cluster. (Kafka forgets the offsets of a group without members, after seven days "
-            "by default: --checkpoint-id counts from a pipeline's own position.)",
+            "by default: --pipeline-id counts from a pipeline's own position.)",
         )
 
 
@@ -165,7 +165,7 @@ def _page(lag: _Lag) -> Page:
     lags = [lag.of(state) for state in lag.states]
     unknown = lags.count(None)
     isolation, cluster_id = lag.scope.isolation_level, lag.found.cluster_id
-    whose = f"pipeline {lag.scope.checkpoint_id}" if of_pipeline else f"group {lag.group_id}"
+    whose = f"pipeline {lag.scope.pipeline_id}" if of_pipeline else f"group {lag.group_id}"
     summary = (
         f"{whose}: lag {sum(known for known in lags if known is not None)} in {len(rows) - unknown} partitions"
         + (f", unknown in {unknown} more" if unknown else "")
@@ -174,7 +174,7 @@ def _page(lag: _Lag) -> Page:
     facts = {
         "cluster_id": cluster_id,
         "group_id": lag.group_id,
-        "checkpoint_id": lag.scope.checkpoint_id,
+        "pipeline_id": lag.scope.pipeline_id,
         "isolation_level": isolation,
     }
     return Page([table], facts, summary)

@@ -18,13 +18,13 @@ def verify(options: Options) -> int:
     pipeline = pipeline_asked_for(options)
     batch = batch_asked_for(options, pipeline)
     if batch is None:
-        facts: dict[str, object] = {"checkpoint_id": pipeline.checkpoint_id, "key": None, "verified": True}
+        facts: dict[str, object] = {"pipeline_id": pipeline.pipeline_id, "key": None, "verified": True}
         summary = "That run had nothing to do, so there is nothing to verify."
         show(Page([Table(("split",), [], "splits")], facts, summary), options.get("output"))
         return 0
     splits, plan = splits_of(batch), batch.log.plan
     whole = is_verified(splits)
-    facts = {"checkpoint_id": pipeline.checkpoint_id, **facts_of(batch), "verified": whole}
+    facts = {"pipeline_id": pipeline.pipeline_id, **facts_of(batch), "verified": whole}
     summary = f"{name_of(plan)}, plan {plan.plan_id}, is {'verified' if whole else 'not verified'}" + (
         f": its reports say that exactly its up to {plan.record_count_upper_bound} records were read. What "
         f"{plan.output or 'its output'} holds now was not looked at"
@@ -84,7 +84,7 @@ def _page(pipeline: PipelineLog, batch: StoredBatch | None, outcome: CommitOutco
     now = batch if dry_run else outcome.batch
     left_alone = outcome.group.left_alone
     facts = {
-        "checkpoint_id": pipeline.checkpoint_id,
+        "pipeline_id": pipeline.pipeline_id,
         **(facts_of(now) if now else {"key": None}),
         "dry_run": dry_run,
         "committed_before": before is not None,

@@ -27,7 +27,7 @@ SUMMARY_XCOM = "summary"
 class AirflowSurroundings:
     """:class:`~airflow_kafka_offsets.pipeline.surroundings.Surroundings` of a task.
 
-    :ivar pipeline: the checkpoint_id that the task plans for.
+    :ivar pipeline: the pipeline_id that the task plans for.
     """
 
     context: Any
@@ -51,7 +51,7 @@ class AirflowSurroundings:
     def has_succeeded_before(self, run: RunKey) -> bool:
         """Whether the task has succeeded for this pipeline in another run, earlier or later than this one.
 
-        A task has many pipelines where it is mapped, or where a template names the group or the checkpoint_id, and each
+        A task has many pipelines where it is mapped, or where a template names the group or the pipeline_id, and each
         of them has a first run: so it is looked for by name. Where the XComs were purged, any success counts.
         """
         ti = self.context["ti"]
@@ -115,6 +115,6 @@ def _zone_of_timetable(context: Any) -> tzinfo:
     return zone if isinstance(zone, tzinfo) else UTC
 
 
-def default_checkpoint_id(group_id: str | None, dag_id: str, task_id: str) -> str:
+def default_pipeline_id(group_id: str | None, dag_id: str, task_id: str) -> str:
     """The default name of a pipeline. It has the DAG and the task, so two pipelines of one group have two names."""
     return "/".join([*([group_id] if group_id else []), dag_id, task_id])

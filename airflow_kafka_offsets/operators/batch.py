@@ -27,7 +27,7 @@ from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.choice import SinkWords
 
 _SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions", "include_internal_topics")
-_OF_THE_SENSOR = (*_SUBSCRIPTION, "group_id", "checkpoint_id", "work_store")
+_OF_THE_SENSOR = (*_SUBSCRIPTION, "group_id", "pipeline_id", "work_store")
 _OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width")
 
 

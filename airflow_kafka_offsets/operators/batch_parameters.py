@@ -36,7 +36,7 @@ class BatchParameters(TypedDict, total=False):
     partitions: Mapping[str, Sequence[int]] | str | None
     include_internal_topics: bool
     group_id: str | None
-    checkpoint_id: str | None
+    pipeline_id: str | None
     isolation_level: IsolationLevel | str | None
     startup_mode: StartupModeName | str
     startup_timestamp: Times | None

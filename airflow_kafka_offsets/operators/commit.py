@@ -144,7 +144,7 @@ class CommitOffsetsOperator(BaseOperator):
         """What was committed, and how much is left in Kafka, as far as that is known."""
         self.log.info(
             "Pipeline %s, %s, work store %s",
-            pipeline.checkpoint_id,
+            pipeline.pipeline_id,
             f"{plan['stored_as']}, plan {plan['plan_id']}" if plan["stored_as"] else "nothing to do",
             pipeline.store.uri,
         )
@@ -174,12 +174,12 @@ class CommitOffsetsOperator(BaseOperator):
         if getattr(run.run_type, "value", run.run_type) == "backfill":
             self.log.info("No run follows at once: a backfill has its own runs")
             return ""
-        target = target_of(run.conf, pipeline.checkpoint_id)
+        target = target_of(run.conf, pipeline.pipeline_id)
         following = next_run(outcome, pipeline, me, left, target)
         if isinstance(following, str):
             self.log.info("No run follows at once: %s", following)
             return ""
-        conf = conf_of_next(run.conf, pipeline.checkpoint_id, following.target)
+        conf = conf_of_next(run.conf, pipeline.pipeline_id, following.target)
         try:
             is_new = trigger_run(context["ti"].dag_id, following.run_id, conf)
         except AirflowRuntimeError as error:
@@ -267,7 +267,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
             "ResolveStartupOffsetsOperator that is not mapped the work store can be asked instead. Clear that task."
         )
     resolve = copy(resolve)
-    for name in ("kafka_config_id", "group_id", "checkpoint_id", "work_store"):
+    for name in ("kafka_config_id", "group_id", "pipeline_id", "work_store"):
         setattr(resolve, name, resolve.render_template(getattr(resolve, name), context))
     run = RunKey(context["ti"].dag_id, context["ti"].run_id, resolve.task_id)
     try:
@@ -277,7 +277,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
     taken = pipeline.batch_of_run(run)
     if taken is None:
         raise _no_plan(
-            f"There is no XCom 'plan' of task {resolve.task_id}, and pipeline {pipeline.checkpoint_id!r} in work store "
+            f"There is no XCom 'plan' of task {resolve.task_id}, and pipeline {pipeline.pipeline_id!r} in work store "
             f"{pipeline.store.uri} has no batch of this run: there is nothing to commit. Clear task {resolve.task_id}."
         )
     batch = pipeline.read(taken.folder) if taken.folder else None
@@ -287,7 +287,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
             f"since, and there are no reports that show which plan Spark has read. Clear task {resolve.task_id}."
         )
     return {
-        "pipeline": pipeline.checkpoint_id,
+        "pipeline": pipeline.pipeline_id,
         "work_store": pipeline.store.uri,
         "stored_as": taken.folder,
         "plan_id": batch.log.plan.plan_id if batch else None,

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.hooks.surroundings import (
     PIPELINE_XCOM,
     SUMMARY_XCOM,
     AirflowSurroundings,
-    default_checkpoint_id,
+    default_pipeline_id,
     occasion_of,
     run_conf,
     run_key,
@@ -78,7 +78,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     ``SparkSubmitOperator.partial(...).expand(application_args=resolve.output)``; empty when there is nothing to do.
     ``plan``, for ``CommitOffsetsOperator``: ``{"pipeline", "work_store", "stored_as", "batch", "plan_id", …}``, the
     batch's log in the work store and the plan's digest; never the partitions. ``pipeline``: its name, as the command
-    line takes it for ``--checkpoint-id``. ``summary``: what the run does and why, in words. ``starting_offsets``,
+    line takes it for ``--pipeline-id``. ``summary``: what the run does and why, in words. ``starting_offsets``,
     ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions with records, for jobs
     that do not use ``read_batch``. Where one of the three has more than 48 KiB, which is at 2,000 to 3,000 partitions,
     none is pushed, and the log says so.
@@ -138,7 +138,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         seconds or an ISO 8601 duration; default: five minutes.
     :param overlap_timeout: how long another run that has the batch is waited for, deferred; default: two hours.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
-    :param checkpoint_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
+    :param pipeline_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
         goes with what it maps over.
     :param sink: what the job that is in this package writes: ``{"format": "parquet", "path": "/lake/orders"}``; the
         formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`. It gives
@@ -181,7 +181,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "split_by",
         "overlap_timeout",
         "work_store",
-        "checkpoint_id",
+        "pipeline_id",
         "sink",
         "application_args",
     )
@@ -190,7 +190,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     # Of the attributes that ``__init__`` sets by the parameters' names, those that are used here one by one.
     kafka_config_id: str
     group_id: str | None
-    checkpoint_id: str | None
+    pipeline_id: str | None
     startup_mode: str
     startup_timestamp: Times | None
     bounded_mode: str
@@ -210,7 +210,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         partitions: Mapping[str, Sequence[int]] | str | None = None,
         include_internal_topics: bool = False,
         group_id: str | None = None,
-        checkpoint_id: str | None = None,
+        pipeline_id: str | None = None,
         isolation_level: IsolationLevel | str | None = None,
         startup_mode: StartupModeName | str = "group-offsets",
         startup_timestamp: Times | None = None,
@@ -286,15 +286,15 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         :raises InvalidRequest: a mapped task whose pipeline nobody names.
         """
         run = run_key(context)
-        if not self.checkpoint_id and run.map_index >= 0:
+        if not self.pipeline_id and run.map_index >= 0:
             raise InvalidRequest(
                 (
-                    "A mapped resolve task needs a checkpoint_id that goes with what it maps over, such as the topic: "
+                    "A mapped resolve task needs a pipeline_id that goes with what it maps over, such as the topic: "
                     "by its index it would take another one's position when the list changes.",
                 )
             )
         group_id = self.group_id or hook.client_config.get("group.id")
-        name = self.checkpoint_id or default_checkpoint_id(group_id, run.dag_id, self.task_id)
+        name = self.pipeline_id or default_pipeline_id(group_id, run.dag_id, self.task_id)
         return PipelineLog(configured_work_store(self.work_store), name)
 
     def _plan(self, context: Any, waited_until_ms: int | None = None) -> list[list[str]]:
@@ -337,15 +337,15 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = with_conf(parameters_of(RequestParameters, self), conf)
         output = sink_of(self.sink).output if self.sink else self.output_name
-        asked = replace(asked, checkpoint_id=pipeline.checkpoint_id, output_name=output)
+        asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, occasion_of(context))
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(
-            f"Pipeline {pipeline.checkpoint_id}: {scope.subscription_words}, group {scope.group_id}, work store "
+            f"Pipeline {pipeline.pipeline_id}: {scope.subscription_words}, group {scope.group_id}, work store "
             f"{pipeline.store.uri}"
         )
-        around = AirflowSurroundings(context, pipeline.checkpoint_id)
+        around = AirflowSurroundings(context, pipeline.pipeline_id)
         try:
             with hook.open_cluster() as cluster:
                 asker = Asker(request, run_key(context), pipeline, cluster, around)
@@ -398,9 +398,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         """Push all XComs but the summary. Returns what the log should say about them."""
         ti, plan, batch = context["ti"], assignment.plan, assignment.batch
         run = run_key(context)
-        ti.xcom_push(key=PIPELINE_XCOM, value=pipeline.checkpoint_id)
+        ti.xcom_push(key=PIPELINE_XCOM, value=pipeline.pipeline_id)
         reference: dict[str, Any] = {
-            "pipeline": pipeline.checkpoint_id,
+            "pipeline": pipeline.pipeline_id,
             "work_store": pipeline.store.uri,
             "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
         }

@@ -16,9 +16,9 @@ from airflow_kafka_offsets.stores.pipeline_log import (
     Found,
     PipelineLog,
     StoredBatch,
-    checkpoint_ids,
     is_entry,
     look_into,
+    pipeline_ids,
 )
 from airflow_kafka_offsets.stores.reads import has_begun
 from airflow_kafka_offsets.stores.store import Store
@@ -44,8 +44,8 @@ class Removal:
 
 def find_old(store: Store, before_ms: int) -> Iterator[Removal]:
     """The batches and windows of each pipeline that were committed before ``before_ms`` and are not needed any more."""
-    for checkpoint_id in checkpoint_ids(store):
-        pipeline = PipelineLog(store, checkpoint_id)
+    for pipeline_id in pipeline_ids(store):
+        pipeline = PipelineLog(store, pipeline_id)
         yield from _old_batches(pipeline, before_ms)
         yield from _old_windows(pipeline, before_ms)
 

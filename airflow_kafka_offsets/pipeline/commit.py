@@ -144,7 +144,7 @@ def _refuse_another_store(pipeline: PipelineLog, folder: str, me: Actor) -> None
     """
     if me.run is not None and pipeline.batch_of_run(me.run) is None:
         raise StoreUnavailable(
-            f"Cannot find {folder} of pipeline {pipeline.checkpoint_id!r} in the work store {pipeline.store.uri}",
+            f"Cannot find {folder} of pipeline {pipeline.pipeline_id!r} in the work store {pipeline.store.uri}",
             f"what is seen under this name knows nothing of run {me.run}, which its resolve task has planned",
             "This worker must see the work store that the resolve task wrote. A local folder works on one machine: set "
             "[kafka_offsets] work_store to a place that all machines reach.",

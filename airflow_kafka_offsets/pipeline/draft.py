@@ -110,7 +110,7 @@ def draft(
     return OffsetPlan(
         cluster_id=description.cluster_id,
         group_id=request.scope.group_id,
-        pipeline=request.scope.checkpoint_id,
+        pipeline=request.scope.pipeline_id,
         isolation_level=request.scope.isolation_level,
         startup_mode=request.startup.name,
         bounded_mode=request.bounded.name,
@@ -195,7 +195,7 @@ def _on_another_cluster(
         case "adopt-group":
             found = held or {}
             return {tp: Known(c.offset, "cluster changed → group adopted", c.leader_epoch) for tp, c in found.items()}
-    raise ClusterChanged(request.scope.checkpoint_id or "", position.cluster_id, cluster_id)
+    raise ClusterChanged(request.scope.pipeline_id or "", position.cluster_id, cluster_id)
 
 
 def _recreated(position: Position | None, topic_ids: Mapping[str, str | None]) -> frozenset[str]:

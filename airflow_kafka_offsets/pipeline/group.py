@@ -63,7 +63,7 @@ def look_at_group(
     try:
         return cluster.committed(group_id, partitions), []
     except NotAuthorized as error:
-        if request.reads_commits or request.scope.checkpoint_id is not None:
+        if request.reads_commits or request.scope.pipeline_id is not None:
             raise
         return None, [f"Group {group_id!r} cannot follow this plan: {error.reason}"]
 
@@ -74,7 +74,7 @@ def refuse_another_airflow(
     """:raises AnotherAirflow: the log or the group was written by one, and no policy says that this one takes over."""
     if request.policies.on_another_airflow == "take-over":
         return
-    pipeline = request.scope.checkpoint_id or ""
+    pipeline = request.scope.pipeline_id or ""
     wrote = batch.log.last_instance if batch else None
     if wrote is not None and wrote != signature.instance:
         raise AnotherAirflow(pipeline, signature.instance, wrote, f"its work store {batch.store.uri}" if batch else "")
@@ -91,7 +91,7 @@ def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: He
     if others:
         lines = [f"{tp}: at {held[tp].offset}, by {writer_of(held[tp])}" for tp in others]
         other = next(iter(others.values())).pipeline
-        raise AnotherPipeline(request.scope.checkpoint_id or "", request.scope.group_id or "", lines, other)
+        raise AnotherPipeline(request.scope.pipeline_id or "", request.scope.group_id or "", lines, other)
 
 
 def group_moved(

@@ -40,14 +40,14 @@ class LagQuestion:
 
     :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
     :ivar position: by the log.
-    :ivar checkpoint_id: the pipeline, whose marks in a group tell where the log is lost.
+    :ivar pipeline_id: the pipeline, whose marks in a group tell where the log is lost.
     """
 
     scope: Scope
     limits: LagLimits
     group_id: str | None
     position: Position | None = None
-    checkpoint_id: str | None = None
+    pipeline_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) 
         return LagQuestion(scope, limits, scope.group_id)
     position = position_of(pipeline)
     is_lost = position is None and pipeline.newest() is None
-    return LagQuestion(scope, limits, scope.group_id if is_lost else None, position, pipeline.checkpoint_id)
+    return LagQuestion(scope, limits, scope.group_id if is_lost else None, position, pipeline.pipeline_id)
 
 
 def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: ClusterDescription, now_ms: int) -> Lag:
@@ -247,12 +247,12 @@ def _position(
     A pipeline whose first batch is not committed has no position yet: its first run has read nothing.
     """
     position = question.position
-    if question.checkpoint_id is None:
+    if question.pipeline_id is None:
         of_group = {tp: held[tp].offset for tp in description.partitions() if tp in held}
         return of_group, position_mark(of_group)
     if question.group_id is not None:  # a lost work store: the group's marks tell
         mine = {tp: held[tp] for tp in description.partitions() if tp in held}
-        own = Signature.of(question.checkpoint_id, "").own(mine)
+        own = Signature.of(question.pipeline_id, "").own(mine)
         position = position_of_marks(mine, own, description.cluster_id, {})
     kept = {tp: offset.offset for tp, offset in position.offsets.items()} if position else {}
     return kept, position_mark(kept)

@@ -117,7 +117,7 @@ class Asker:
 
     @property
     def signature(self) -> Signature:
-        return Signature.of(self.pipeline.checkpoint_id, self.around.instance)
+        return Signature.of(self.pipeline.pipeline_id, self.around.instance)
 
     def signed(self, plan: OffsetPlan) -> OffsetPlan:
         """``plan`` as this run makes it."""
@@ -169,7 +169,7 @@ def plan_batch(asker: Asker) -> Assignment:
         assignment = _decide(asker, _look(asker))
         if assignment is not None:
             return assignment
-        log.info("Somebody was faster in pipeline %s: looking again", asker.pipeline.checkpoint_id)
+        log.info("Somebody was faster in pipeline %s: looking again", asker.pipeline.pipeline_id)
 
 
 def foresee(asker: Asker) -> OffsetPlan:
@@ -210,7 +210,7 @@ def _look(asker: Asker) -> Seen:
     if newest is None:
         refuse_another_pipeline(request, signature, follows)
         if restart is None and told is None and asker.run and asker.around.has_succeeded_before(asker.run):
-            raise WorkStoreLost(pipeline.checkpoint_id, pipeline.store.uri, asker.run.task_id)
+            raise WorkStoreLost(pipeline.pipeline_id, pipeline.store.uri, asker.run.task_id)
     if restart is not None:
         return seen
     if newest is None and told is not None:
@@ -222,7 +222,7 @@ def _look(asker: Asker) -> Seen:
         match request.policies.on_group_moved:
             case "fail":
                 numbers = number_of(after), number_of(seen.marked)
-                raise StoreBehindGroup(pipeline.checkpoint_id, pipeline.store.uri, *numbers)
+                raise StoreBehindGroup(pipeline.pipeline_id, pipeline.store.uri, *numbers)
             case "adopt-group":
                 seen = replace(seen, position=told, after=seen.marked, told_by_group=True)
     elif newest is None:
@@ -566,7 +566,7 @@ def put_on_record(asker: Asker, batch: StoredBatch, kind: Kind) -> None:
     pipeline, output = asker.pipeline, batch.log.plan.output
     records: list[Callable[[], None]] = [partial(pipeline.bind, asker.run, batch)]
     if output is not None:
-        records.append(partial(claim_output, pipeline.store, output, pipeline.checkpoint_id, kind))
+        records.append(partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind))
     list(together(pipeline.store, *records))
 
 

@@ -26,7 +26,7 @@ def plan_offsets(client_config: Mapping[str, Any], *, work_store: str | None = N
     """The plan that these parameters make on that cluster, now.
 
     :param client_config: librdkafka settings, as in the Kafka connection's extra.
-    :param work_store: with ``checkpoint_id``: go on from that pipeline's position; else the startup mode decides.
+    :param work_store: with ``pipeline_id``: go on from that pipeline's position; else the startup mode decides.
     :param parameters: those of ``ResolveStartupOffsetsOperator`` except the connection's.
     :raises InvalidRequest: before the cluster is asked, with every problem.
     :raises RefusedError: the plan would lose records.
@@ -37,7 +37,7 @@ def plan_offsets(client_config: Mapping[str, Any], *, work_store: str | None = N
         raise InvalidRequest((f"Unknown parameters: {', '.join(unknown)}.",))
     given = {name: value for name, value in parameters.items() if value is not None}
     request = request_for(client_config, RequestParameters(**given), Occasion(now_ms()))
-    named = request.scope.checkpoint_id
+    named = request.scope.pipeline_id
     pipeline = PipelineLog(open_store(work_store), named) if work_store and named else None
     with KafkaCluster(client_config) as cluster:
         return preview(request, cluster, pipeline)

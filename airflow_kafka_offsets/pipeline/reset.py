@@ -126,7 +126,7 @@ def _look(pipeline: PipelineLog, cluster: Cluster, me: Actor) -> _Seen | None:
     newest = pipeline.newest()
     if newest is None:
         raise NoPosition(
-            [f"Pipeline {pipeline.checkpoint_id!r} has no batch in its log"],
+            [f"Pipeline {pipeline.pipeline_id!r} has no batch in its log"],
             "Its first run begins where startup_mode says: set that instead of a reset.",
         )
     committed = newest.log.committed
@@ -186,7 +186,7 @@ def _describe(pipeline: PipelineLog, cluster: Cluster, position: Position) -> Cl
             "Correct the connection, or the pipeline's name.",
         )
     if description.cluster_id != position.cluster_id:
-        raise ClusterChanged(pipeline.checkpoint_id, position.cluster_id, description.cluster_id)
+        raise ClusterChanged(pipeline.pipeline_id, position.cluster_id, description.cluster_id)
     ids = position.topic_ids
     anew = [
         f"{name}: its id is {topic.topic_id}, the position is of {ids[name]}"
@@ -212,7 +212,7 @@ def _refuse_what_a_commit_would(pipeline: PipelineLog, cluster: Cluster, me: Act
     marked, name = number_of(newest_batch(signature.own(held))), plan.batch
     newest = (name.number if name else None) or 0
     if marked > newest and pipeline.newest(seen.newest) is seen.newest:
-        raise StoreBehindGroup(pipeline.checkpoint_id, pipeline.store.uri, newest, marked)
+        raise StoreBehindGroup(pipeline.pipeline_id, pipeline.store.uri, newest, marked)
     foreign = signature.foreign(held, seen.position)
     if foreign:
         raise group_moved(plan.group_id, foreign, seen.position)

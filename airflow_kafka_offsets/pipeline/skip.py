@@ -25,7 +25,7 @@ def skip_batch(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool)
         newest = pipeline.newest()
         if newest is None:
             raise NoPosition(
-                [f"Pipeline {pipeline.checkpoint_id!r} has no batch"], "Correct the name, or the work store."
+                [f"Pipeline {pipeline.pipeline_id!r} has no batch"], "Correct the name, or the work store."
             )
         name = newest.log.plan.batch
         if newest.log.committed:
@@ -48,7 +48,7 @@ def skip_window(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool
         window = named or _by_key(pipeline, skip.batch)
         if window is None:
             raise NoPosition(
-                [f"Pipeline {pipeline.checkpoint_id!r} has no window {skip.batch}"],
+                [f"Pipeline {pipeline.pipeline_id!r} has no window {skip.batch}"],
                 "kafka-offsets show --windows lists those that it has.",
             )
         found = _replace(window, skip, now_ms, dry_run)

@@ -76,7 +76,7 @@ def _try(asker: Asker) -> Assignment | None:
     step = next_step(asker.me, batch.log if batch else None, own=True, again=True, is_running=asker.around.is_running)
     match step, batch:
         case PlanNext(), None:
-            plan = replace(_draft(asker), batch=batch_name_of(claim, pipeline.checkpoint_id))
+            plan = replace(_draft(asker), batch=batch_name_of(claim, pipeline.pipeline_id))
             begun = pipeline.begin_window(claim.name, number, Planned(plan))
             return (
                 None if begun is None else _settle(asker, begun, claim, f"plans the {claim}: no run has planned it yet")
@@ -199,7 +199,7 @@ def _settle(
     given_up = batch.log.plan.empty and batch.log.plan.reason is not None  # else two that have begun block each other
     others = [] if given_up else _in_the_way(asker, claim)
     if others:
-        raise WindowOverlaps(str(claim), asker.pipeline.checkpoint_id, others, _withdraw(asker, batch))
+        raise WindowOverlaps(str(claim), asker.pipeline.pipeline_id, others, _withdraw(asker, batch))
     put_on_record(asker, batch, _kind(claim))
     return Assignment(batch, tuple(splits_to_start(batch.log.plan)) if splits is None else splits, said)
 

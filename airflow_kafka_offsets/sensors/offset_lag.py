@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.sensors.early import Settled
-from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
 from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
 
@@ -48,7 +48,7 @@ class OffsetLagSensor(WaitingSensor):
     :param max_age: so is one that is older: seconds, a timedelta, or an ISO 8601 duration (``PT10M``).
     :param resolve_task_id: measure from the position of this resolve task, instead of what the group holds; for
         pipelines that do not commit to the group (``commit_mode="checkpoint-only"``).
-    :param checkpoint_id: of that task, if it has one of its own.
+    :param pipeline_id: of that task, if it has one of its own.
     :param work_store: of that task.
     :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's.
     :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
@@ -68,14 +68,14 @@ class OffsetLagSensor(WaitingSensor):
         "isolation_level",
         "min_records",
         "max_age",
-        "checkpoint_id",
+        "pipeline_id",
         "work_store",
     )
 
     kafka_config_id: str
     resolve_task_id: str | None
     group_id: str | None
-    checkpoint_id: str | None
+    pipeline_id: str | None
     work_store: str | None
 
     def __init__(
@@ -90,25 +90,25 @@ class OffsetLagSensor(WaitingSensor):
         min_records: int | str | None = None,
         max_age: float | str | timedelta | None = None,
         resolve_task_id: str | None = None,
-        checkpoint_id: str | None = None,
+        pipeline_id: str | None = None,
         work_store: str | None = None,
         isolation_level: str | None = None,
         **kwargs: Any,
     ) -> None:
         given = dict(locals())
         super().__init__(**kwargs)
-        for name in (*_WATCHED, "resolve_task_id", "checkpoint_id"):
+        for name in (*_WATCHED, "resolve_task_id", "pipeline_id"):
             setattr(self, name, given[name])
-        settled = Settled(self, (*_WATCHED, "checkpoint_id"))
+        settled = Settled(self, (*_WATCHED, "pipeline_id"))
         settled.check_what_all_have()
         settled.check(lambda: parse_limits(settled.min_records, settled.max_age))
         self.refuse_what_is_wrong(settled.problems)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
         hook = kafka_hook(self.kafka_config_id)
-        checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
+        pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
         watched = {name: getattr(self, name) for name in _WATCHED}
-        return OffsetLagTrigger(poke_interval=self.poke_interval, checkpoint_id=checkpoint_id, **watched)
+        return OffsetLagTrigger(poke_interval=self.poke_interval, pipeline_id=pipeline_id, **watched)
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         self.log.info("Group %s has up to %d unread records", found["group_id"], found["lag"])

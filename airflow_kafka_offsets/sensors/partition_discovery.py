@@ -13,7 +13,7 @@ from airflow_kafka_offsets.offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.sensors.early import Settled
-from airflow_kafka_offsets.sensors.waiting import WaitingSensor, pipeline_checkpoint_id
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
@@ -34,7 +34,7 @@ class PartitionDiscoverySensor(WaitingSensor):
     :param min_partitions: how many partitions every topic must have.
     :param resolve_task_id: the resolve task whose position "new" is measured by; ``kafka_spark_batch`` names its own.
     :param group_id: of that task; default: the connection's ``group.id``.
-    :param checkpoint_id: of that task, if it has one of its own.
+    :param pipeline_id: of that task, if it has one of its own.
     :param work_store: of that task.
     :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
         has set ``[operators] default_deferrable`` to no.
@@ -50,14 +50,14 @@ class PartitionDiscoverySensor(WaitingSensor):
         "topic_pattern",
         "partitions",
         "group_id",
-        "checkpoint_id",
+        "pipeline_id",
         "work_store",
     )
 
     kafka_config_id: str
     resolve_task_id: str | None
     group_id: str | None
-    checkpoint_id: str | None
+    pipeline_id: str | None
     work_store: str | None
     min_partitions: int
 
@@ -72,7 +72,7 @@ class PartitionDiscoverySensor(WaitingSensor):
         min_partitions: int = 1,
         resolve_task_id: str | None = None,
         group_id: str | None = None,
-        checkpoint_id: str | None = None,
+        pipeline_id: str | None = None,
         work_store: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -95,7 +95,7 @@ class PartitionDiscoverySensor(WaitingSensor):
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         topics: dict[str, list[int]] = found["topics"]
-        if self.resolve_task_id or self.checkpoint_id:
+        if self.resolve_task_id or self.pipeline_id:
             new = partitions_or_counts(self._new_partitions(context, topics))
             if new:
                 self.log.info("New since the last batch: %s", new)
@@ -104,8 +104,8 @@ class PartitionDiscoverySensor(WaitingSensor):
 
     def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
         hook = kafka_hook(self.kafka_config_id)
-        checkpoint_id = pipeline_checkpoint_id(context, hook, self.group_id, self.checkpoint_id, self.resolve_task_id)
-        position = position_of(PipelineLog(configured_work_store(self.work_store), str(checkpoint_id)))
+        pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
+        position = position_of(PipelineLog(configured_work_store(self.work_store), str(pipeline_id)))
         return new_since(position, topics) if position else {}
 
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowTaskTimeout,
     TaskDeferralTimeout,
 )
-from airflow_kafka_offsets.hooks.surroundings import default_checkpoint_id
+from airflow_kafka_offsets.hooks.surroundings import default_pipeline_id
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.pipeline.clock import now_ms
@@ -197,11 +197,11 @@ class WaitingSensor(BaseSensorOperator):
         """The sensor's XCom, of what the trigger found."""
 
 
-def pipeline_checkpoint_id(
-    context: Any, hook: KafkaOffsetsHook, group_id: str | None, checkpoint_id: str | None, resolve_task_id: str | None
+def watched_pipeline_id(
+    context: Any, hook: KafkaOffsetsHook, group_id: str | None, pipeline_id: str | None, resolve_task_id: str | None
 ) -> str | None:
-    """The checkpoint_id of the resolve task that a sensor names in its own DAG; ``None`` where it names none."""
-    if checkpoint_id or not resolve_task_id:
-        return checkpoint_id
+    """The pipeline_id of the resolve task that a sensor names in its own DAG; ``None`` where it names none."""
+    if pipeline_id or not resolve_task_id:
+        return pipeline_id
     group = group_id or hook.client_config.get("group.id")
-    return default_checkpoint_id(group, context["ti"].dag_id, resolve_task_id)
+    return default_pipeline_id(group, context["ti"].dag_id, resolve_task_id)

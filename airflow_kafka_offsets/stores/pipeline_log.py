@@ -2,7 +2,7 @@
 
 ::
 
-    pipelines/<checkpoint_id>/
+    pipelines/<pipeline_id>/
         batches/<hundreds>/<number>/<k>.json      the log of a batch: k = 1, 2, …: plan, taken, commit, cleaned
         windows/<from>--<to>/<k>.json             the same, of a window
         window-claims/<yyyy-mm>/<from>--<to>.<k>  in each month that the window lies in, for its plan k
@@ -105,12 +105,12 @@ class BatchOfRun:
 
 
 class PipelineLog:
-    """The log of the pipeline ``checkpoint_id``."""
+    """The log of the pipeline ``pipeline_id``."""
 
-    def __init__(self, store: Store, checkpoint_id: str) -> None:
+    def __init__(self, store: Store, pipeline_id: str) -> None:
         self.store = store
-        self.checkpoint_id = checkpoint_id
-        self.root = f"pipelines/{safe_name(checkpoint_id)}"
+        self.pipeline_id = pipeline_id
+        self.root = f"pipelines/{safe_name(pipeline_id)}"
 
     # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -266,7 +266,7 @@ class PipelineLog:
         return f"{self.root}/runs/{names}/{run.map_index}.json"
 
 
-def checkpoint_ids(store: Store) -> list[str]:
+def pipeline_ids(store: Store) -> list[str]:
     """Every pipeline that the store has."""
     folders = [name[:-1] for name in store.list("pipelines") if name.endswith("/")]
     names = [(_name_in_plans(store, folder) if "%2D" in folder else unquote(folder), folder) for folder in folders]

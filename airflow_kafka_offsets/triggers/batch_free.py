@@ -99,10 +99,10 @@ class BatchFreeTrigger(BaseTrigger):
         """Whether the run would only find that yet another run has the newest batch."""
         ti = self.task_instance
         _, pipeline, kind, *_ = self.next_entry.split("/")
-        checkpoint_id = unquote(pipeline)
-        if ti is None or kind != "batches" or safe_name(checkpoint_id) != pipeline:
+        pipeline_id = unquote(pipeline)
+        if ti is None or kind != "batches" or safe_name(pipeline_id) != pipeline:
             return False
-        log = PipelineLog(store, checkpoint_id)
+        log = PipelineLog(store, pipeline_id)
         run = RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
         if log.batch_of_run(run) is not None:  # it waits for a batch of its own, whatever the newest is
             return False

@@ -42,7 +42,7 @@ class LagWatch:
     :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
-    :param checkpoint_id: measure from this pipeline's position, instead of what the group holds.
+    :param pipeline_id: measure from this pipeline's position, instead of what the group holds.
     :param work_store: of that pipeline.
     :param isolation_level: default: the connection's.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
@@ -55,7 +55,7 @@ class LagWatch:
     partitions: Mapping[str, Sequence[int]] | str | None = None
     include_internal_topics: bool = False
     group_id: str | None = None
-    checkpoint_id: str | None = None
+    pipeline_id: str | None = None
     work_store: str | None = None
     isolation_level: str | None = None
     min_records: int | str | None = None
@@ -92,7 +92,7 @@ class LagWatch:
     def _question(self, client_config: Mapping[str, Any]) -> LagQuestion:
         limits = parse_limits(self.min_records, self.max_age)
         scope = scope_for(client_config, parameters_of(ScopeParameters, self))
-        named = scope.checkpoint_id
+        named = scope.pipeline_id
         pipeline = PipelineLog(configured_work_store(self.work_store), named) if named else None
         return lag_question(scope, limits, pipeline)
 

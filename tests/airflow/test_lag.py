@@ -86,7 +86,7 @@ def test_a_pipeline_that_leaves_the_group_alone_is_measured_by_its_checkpoint(
     produce(broker, name, 5)
     conf = {"topic": name, "group": group}
     asked = {"topics": name, "group_id": group}
-    of_pipeline = LagWatch(**asked, checkpoint_id=f"{group}/checkpoint_only/resolve")
+    of_pipeline = LagWatch(**asked, pipeline_id=f"{group}/checkpoint_only/resolve")
     assert of_pipeline.look().records == 5
 
     assert run("checkpoint_only", conf).state == "success"

@@ -51,7 +51,7 @@ def test_a_mapped_resolve_without_a_name_for_each_pipeline_is_refused(
 ) -> None:
     result = run("mapped_without_a_name", {"topic": topic(1), "group": group})
     assert result.states("resolve") == ["failed"]
-    assert "A mapped resolve task needs a checkpoint_id that goes with what it maps over, such as the topic" in said()
+    assert "A mapped resolve task needs a pipeline_id that goes with what it maps over, such as the topic" in said()
 
 
 @pytest.mark.parametrize(("name", "found"), [("2026", "2026"), ("1e50", "1e+50"), ("True", "True")])

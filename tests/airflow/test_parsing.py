@@ -220,7 +220,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"work_store": "s3://key:hidden@bucket/x"}, "work_store has a key and a secret in it"),
     ({"work_store": "s3://key:hid/hidden@bucket/x"}, "work_store has a key and a secret in it"),
     ({"work_store": "hdfs://node:8020/a@b"}, "work_store hdfs://node:8020/a@b cannot be used"),
-    ({"checkpoint_id": ""}, "checkpoint_id is empty"),
+    ({"pipeline_id": ""}, "pipeline_id is empty"),
     ({"startup_timestamp": "2026"}, "startup_timestamp is given, but startup_mode is 'group-offsets'"),
     ({"startup_mode": "timestamp", "startup_timestamp": "yesterday"}, "startup_timestamp"),
     ({"startup_mode": "specific-offsets"}, "startup_mode='specific-offsets' needs specific_offsets"),

@@ -18,7 +18,7 @@ Said = Callable[[], str]
 
 @pytest.mark.parametrize("dag_id", ["batch", "batch_by_its_own_name"])
 def test_the_commit_finds_its_batch_in_the_work_store(orders: Orders, purge: Purge, dag_id: str) -> None:
-    """By the default name, and by a checkpoint_id; group, topic and that name are templates."""
+    """By the default name, and by a pipeline_id; group, topic and that name are templates."""
     orders.dag_id = dag_id
     orders.produce(5)
     held = orders.run(reject=True)

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_offsets import KafkaOffsetsHook, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.surroundings import default_checkpoint_id, occasion_of, run_conf, run_key, this_airflow
+from airflow_kafka_offsets.hooks.surroundings import default_pipeline_id, occasion_of, run_conf, run_key, this_airflow
 from airflow_kafka_offsets.offsets.model import RunKey
 
 
@@ -20,20 +20,20 @@ def pipeline_of(context: dict[str, Any], **parameters: Any) -> str:
     operator = ResolveStartupOffsetsOperator(task_id="t", topics=["a"], **parameters)
     hook = KafkaOffsetsHook()
     hook.__dict__["client_config"] = {"bootstrap.servers": "h:1", "group.id": "of-the-connection"}
-    return operator.pipeline_log(context, hook).checkpoint_id
+    return operator.pipeline_log(context, hook).pipeline_id
 
 
 def test_a_pipeline_is_named_by_its_group_its_dag_and_its_task() -> None:
-    assert default_checkpoint_id("g", "d", "t") == "g/d/t"
+    assert default_pipeline_id("g", "d", "t") == "g/d/t"
     assert pipeline_of(context_of(), group_id="g") == "g/d/t"
     assert pipeline_of(context_of()) == "of-the-connection/d/t"
-    assert pipeline_of(context_of(), group_id="g", checkpoint_id="lake") == "lake"
+    assert pipeline_of(context_of(), group_id="g", pipeline_id="lake") == "lake"
 
 
 def test_a_mapped_task_has_the_pipelines_that_it_is_told() -> None:
-    with pytest.raises(InvalidRequest, match="needs a checkpoint_id that goes with what it maps over"):
+    with pytest.raises(InvalidRequest, match="needs a pipeline_id that goes with what it maps over"):
         pipeline_of(context_of(map_index=0), group_id="g")
-    assert pipeline_of(context_of(map_index=0), checkpoint_id="lake/orders") == "lake/orders"
+    assert pipeline_of(context_of(map_index=0), pipeline_id="lake/orders") == "lake/orders"
 
 
 def test_a_run_is_the_same_for_each_of_its_tries() -> None:

@@ -61,7 +61,7 @@ def test_a_work_store_that_is_none_fails_at_once(airflow: Any, topic: Any, defer
     from airflow.sdk.exceptions import AirflowFailException
 
     name = topic(1)
-    sensor = PartitionDiscoverySensor(task_id="wait", topics=name, checkpoint_id="p", deferrable=deferrable)
+    sensor = PartitionDiscoverySensor(task_id="wait", topics=name, pipeline_id="p", deferrable=deferrable)
     sensor.work_store = "ftp://lake"  # as a template has rendered it
     with pytest.raises(AirflowFailException, match="work_store ftp://lake cannot be used"):
         sensor.execute({})

@@ -31,7 +31,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((LAG, WINDOW), {"isolation_level": "serializable"}, "isolation_level is 'serializable'; use one of"),
     ((DISCOVERY, LAG), {"work_store": "ftp://lake"}, "ftp://lake cannot be used"),
     ((DISCOVERY, LAG), {"group_id": " "}, "group_id is empty"),
-    ((DISCOVERY, LAG), {"checkpoint_id": ""}, "checkpoint_id is empty"),
+    ((DISCOVERY, LAG), {"pipeline_id": ""}, "pipeline_id is empty"),
     ((DISCOVERY,), {"min_partitions": 0}, "min_partitions is 0; it must be a number of partitions, at least 1"),
     ((DISCOVERY,), {"min_partitions": "{{ 3 }}"}, "min_partitions is '{{ 3 }}'"),  # nothing renders it
     ((LAG,), {"min_records": "many"}, "min_records is 'many'"),

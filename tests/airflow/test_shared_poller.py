@@ -191,7 +191,7 @@ def test_a_watch_that_is_wrong_is_wrong_alone(
     there = connect("without_a_group", **{"bootstrap.servers": broker.client_config["bootstrap.servers"]})
     asked = {"kafka_config_id": there, "poke_interval": 0.2, "until_ms": None}
     groupless = OffsetLagTrigger(topics=name, **asked)
-    lost = OffsetLagTrigger(topics=name, group_id=group, checkpoint_id="p", work_store="s3://", **asked)
+    lost = OffsetLagTrigger(topics=name, group_id=group, pipeline_id="p", work_store="s3://", **asked)
     good = [OffsetLagTrigger(topics=name, group_id=f"{group}-{n}", **asked) for n in range(3)]
 
     no_group, no_store, *found = fire(groupless, lost, *good)

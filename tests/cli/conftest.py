@@ -67,4 +67,4 @@ def at(broker: KafkaBroker) -> tuple[str, ...]:
 
 def of(pipeline: Pipeline) -> tuple[str, ...]:
     """The options that name a pipeline: its work store and its checkpoint id."""
-    return ("--work-store", pipeline.store.uri, "--checkpoint-id", pipeline.checkpoint_id)
+    return ("--work-store", pipeline.store.uri, "--pipeline-id", pipeline.pipeline_id)

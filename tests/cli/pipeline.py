@@ -36,12 +36,12 @@ class Pipeline:
     at_ms: int | None = None  # the clock of its tasks, where it is not this machine's
 
     @property
-    def checkpoint_id(self) -> str:
+    def pipeline_id(self) -> str:
         return f"{self.group}/{self.name}/resolve"
 
     @property
     def log(self) -> PipelineLog:
-        return PipelineLog(self.store, self.checkpoint_id)
+        return PipelineLog(self.store, self.pipeline_id)
 
     @property
     def newest_key(self) -> str:
@@ -58,7 +58,7 @@ class Pipeline:
         given = {
             "topics": [self.topic],
             "group_id": self.group,
-            "checkpoint_id": self.checkpoint_id,
+            "pipeline_id": self.pipeline_id,
             **self.parameters,
             **parameters,
         }

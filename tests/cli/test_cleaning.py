@@ -38,7 +38,7 @@ def test_clean_counts_what_is_old_and_removes_it_when_told_to(says: Say, old: Pi
     shown = json.loads(output)
     assert (shown["version"], shown["dry_run"]) == (1, True)
     # Of each batch a plan, a commit, a begun and a report; the last two commits stay however old they are.
-    assert shown["removed"] == [{"pipeline": old.checkpoint_id, "kind": "batches", "count": 2, "objects": 8}]
+    assert shown["removed"] == [{"pipeline": old.pipeline_id, "kind": "batches", "count": 2, "objects": 8}]
     assert old.objects() == before
 
     status, output, messages = says(*words, "--execute", "--output", "json")
@@ -60,7 +60,7 @@ def test_old_windows_go_too_and_take_their_claims_with_them(says: Say, stored: P
     assert len(windows.log.windows()) == 2
     _, output, _ = says("clean", "--work-store", stored.store.uri, "--keep", "90d", "--execute", "--output", "json")
     [removed] = json.loads(output)["removed"]
-    assert (removed["pipeline"], removed["kind"], removed["count"]) == (windows.checkpoint_id, "windows", 1)
+    assert (removed["pipeline"], removed["kind"], removed["count"]) == (windows.pipeline_id, "windows", 1)
     assert len(windows.log.windows()) == 1
 
 

@@ -112,7 +112,7 @@ def test_a_store_without_pipelines_says_so(says: Say, stored: Pipeline) -> None:
 def test_a_batch_is_shown_with_its_log_in_words(says: Say, stored: Pipeline) -> None:
     before = stored.objects()
     first = shown(says, "show", *of(stored))
-    assert (first["checkpoint_id"], first["number"], first["committed"]) == ("g/dag/resolve", 1, True)
+    assert (first["pipeline_id"], first["number"], first["committed"]) == ("g/dag/resolve", 1, True)
     assert [(row["entry"], row["what"]) for row in first["entries"]] == [
         (1, "planned by run dag/one/resolve: up to 4 records of 1 partition"),
         (2, "committed by run dag/one/resolve"),
@@ -232,10 +232,10 @@ def test_the_csv_of_a_batch_is_its_ranges(says: Say, stored: Pipeline) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (["--checkpoint-id", "another"], 1, "has no pipeline 'another'"),
-        ([], 2, "Which pipeline? Give --checkpoint-id."),
-        (["--checkpoint-id", "g/dag/resolve", "--batch", "1", "--history", "3"], 2, "--batch shows one batch"),
-        (["--checkpoint-id", "g/dag/resolve", "--batch", "1", "--windows"], 2, "--batch shows one batch"),
+        (["--pipeline-id", "another"], 1, "has no pipeline 'another'"),
+        ([], 2, "Which pipeline? Give --pipeline-id."),
+        (["--pipeline-id", "g/dag/resolve", "--batch", "1", "--history", "3"], 2, "--batch shows one batch"),
+        (["--pipeline-id", "g/dag/resolve", "--batch", "1", "--windows"], 2, "--batch shows one batch"),
     ],
 )
 def test_an_unclear_show_says_what_it_needs(
@@ -249,7 +249,7 @@ def test_an_unclear_show_says_what_it_needs(
 def test_a_store_that_cannot_be_read_is_status_3(says: Say, stored: Pipeline) -> None:
     file = stored.store.root / "file"
     file.write_text("")
-    assert says("show", "--work-store", str(file), "--checkpoint-id", "g/dag/resolve")[0] == 3
+    assert says("show", "--work-store", str(file), "--pipeline-id", "g/dag/resolve")[0] == 3
 
 
 def test_a_pipeline_that_has_only_windows_says_how_to_list_them(says: Say, stored: Pipeline) -> None:

@@ -134,7 +134,7 @@ def test_names_that_do_not_fit_a_drawn_table_stay_whole(stored: Pipeline, column
     long = Pipeline(stored.cluster, stored.store, "orders", "group-" * 5, name="a-long-dag-name")
     long.run("scheduled__2026-11-20T00:00:00+00:00")
     seen = on_a_terminal("pipelines", "--work-store", stored.store.uri, columns=columns)
-    assert f" {long.checkpoint_id}" in seen
+    assert f" {long.pipeline_id}" in seen
     assert "2 pipelines in" in seen
 
 

@@ -144,13 +144,13 @@ STORE = ("--work-store", "/nonexistent/store")
         pytest.param([*PLAN, "--skip", "{"], "--skip is not JSON", id="skip"),
         pytest.param([*PLAN, "--skip", '{"batch": "k", "past": "orders"}'], "--skip has past 'orders'", id="past"),
         pytest.param(
-            ["skip", *STORE, "--checkpoint-id", "p", "--batch", "k", "--past", "orders:1"],
+            ["skip", *STORE, "--pipeline-id", "p", "--batch", "k", "--past", "orders:1"],
             "--past 'orders:1'; expected <topic>-<partition>:<offset>",
             id="past of skip",
         ),
         pytest.param([*WINDOWS, "P1000000D", "--timezone", "../etc/passwd"], "--timezone is", id="time zone"),
-        pytest.param(["show", *STORE, "--checkpoint-id", "\udcff"], "--checkpoint-id is no text", id="no UTF-8"),
-        pytest.param(["show", *STORE, "--checkpoint-id", "p", "--history", "0"], "--history is 0", id="no history"),
+        pytest.param(["show", *STORE, "--pipeline-id", "\udcff"], "--pipeline-id is no text", id="no UTF-8"),
+        pytest.param(["show", *STORE, "--pipeline-id", "p", "--history", "0"], "--history is 0", id="no history"),
         pytest.param(["clean", "--work-store", "ftp://h/x", "--keep", "90d"], "ftp://h/x cannot be used", id="scheme"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_malformed_client_configuration_is_status_2(says: Say, tmp_path: Path,
 
 def test_whoever_stops_reading_gets_no_traceback(stored: Pipeline) -> None:
     code = "import sys; from airflow_kafka_offsets.cli.main import main; sys.exit(main())"
-    call = [sys.executable, "-c", code, "show", "--work-store", stored.store.uri, "--checkpoint-id", "g/dag/resolve"]
+    call = [sys.executable, "-c", code, "show", "--work-store", stored.store.uri, "--pipeline-id", "g/dag/resolve"]
     reader, writer = os.pipe()
     os.close(reader)
     try:

@@ -77,7 +77,7 @@ def test_specific_offsets_for_a_partition_that_does_not_exist_are_said(
 # with a pipeline's position
 
 
-def test_with_a_checkpoint_id_it_goes_on_from_that_pipelines_position_and_writes_nothing(
+def test_with_a_pipeline_id_it_goes_on_from_that_pipelines_position_and_writes_nothing(
     says: Say, pipeline: Pipeline, at: tuple[str, ...]
 ) -> None:
     before = pipeline.objects()
@@ -112,13 +112,13 @@ def test_a_pipeline_that_the_store_does_not_have_is_status_1_and_named(
     says: Say, pipeline: Pipeline, at: tuple[str, ...]
 ) -> None:
     words = ("--topics", pipeline.topic, "--startup-mode", "earliest-offset", "--work-store", pipeline.store.uri)
-    status, output, messages = says("plan", *at, *words, "--checkpoint-id", "another")
+    status, output, messages = says("plan", *at, *words, "--pipeline-id", "another")
     assert (status, output) == (1, "")
     assert f"{pipeline.store.uri} has no pipeline 'another'" in messages
-    assert "A first run is planned without --checkpoint-id" in messages
+    assert "A first run is planned without --pipeline-id" in messages
     status, _, messages = says("plan", *at, *words)
     assert status == 2
-    assert "--work-store goes with --checkpoint-id only" in messages
+    assert "--work-store goes with --pipeline-id only" in messages
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_word_about_batches_needs_a_pipeline(
     at = ("--bootstrap-servers", broker.bootstrap_servers, "--topics", topic(1), "--startup-mode", "earliest-offset")
     status, _, messages = says("plan", *at, *words)
     assert status == 2
-    assert f"{flag} goes with --checkpoint-id only" in messages
+    assert f"{flag} goes with --pipeline-id only" in messages
 
 
 def test_what_a_run_would_refuse_a_plan_refuses_too(

@@ -77,8 +77,8 @@ def test_a_window_that_is_gone_is_status_1_and_says_where_to_start(
             "--startup-mode cannot be given with --windows: a window's bounds come from --from, --to and --windows",
         ),
         (
-            ("--windows", "daily", "--from", "now-1d", "--to", "now", "--max-records", "5", "--checkpoint-id", "p"),
-            "--checkpoint-id, --max-records cannot be given with --windows",
+            ("--windows", "daily", "--from", "now-1d", "--to", "now", "--max-records", "5", "--pipeline-id", "p"),
+            "--pipeline-id, --max-records cannot be given with --windows",
         ),
         (
             ("--windows", "daily", "--from", "now-1d", "--to", "now", "--topic-pattern", "x"),

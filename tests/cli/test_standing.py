@@ -76,13 +76,13 @@ def test_lag_counts_from_the_groups_commits_and_says_who_wrote_them(
     status, output, messages = says(*words, "--output", "json")
     assert (status, messages) == (0, "")
     found = json.loads(output)
-    assert (found["version"], found["group_id"], found["checkpoint_id"]) == (1, pipeline.group, None)
+    assert (found["version"], found["group_id"], found["pipeline_id"]) == (1, pipeline.group, None)
     rows = by_partition(output)
     assert [rows[0][name] for name in ("committed", "log_start", "end", "lag")] == [4, 0, 10, 6]
-    mark = (pipeline.checkpoint_id, "no-airflow", pipeline.newest_key)
+    mark = (pipeline.pipeline_id, "no-airflow", pipeline.newest_key)
     assert (rows[0]["pipeline"], rows[0]["instance"], rows[0]["batch"]) == mark
     _, table, _ = says(*words)
-    assert f"pipeline '{pipeline.checkpoint_id}'" in table
+    assert f"pipeline '{pipeline.pipeline_id}'" in table
     assert "lag 6 in 2 partitions" in table
     assert pipeline.newest_key not in table, "hidden: 'committed by' says it for people"
 
@@ -97,7 +97,7 @@ def test_lag_of_a_pipeline_counts_from_its_log_wherever_the_group_is(
     rows = by_partition(output)
     assert [rows[0][name] for name in ("position", "committed", "end", "lag")] == [4, 9, 10, 6]
     assert rows[0]["committed_by"] == "somebody else (not this provider)"
-    assert f"pipeline {pipeline.checkpoint_id}: lag 6 in 2 partitions" in says("lag", *at, *of(pipeline))[1]
+    assert f"pipeline {pipeline.pipeline_id}: lag 6 in 2 partitions" in says("lag", *at, *of(pipeline))[1]
 
 
 def test_lag_of_a_pipeline_needs_no_group_that_the_cluster_knows(
@@ -159,8 +159,8 @@ def test_nobodys_lag_is_a_wrong_request_and_an_unknown_pipeline_is_status_1(
 ) -> None:
     status, _, messages = says("lag", *at)
     assert status == 2
-    assert "Whose lag? Give --group-id or --checkpoint-id" in messages
-    status, _, messages = says("lag", *at, "--checkpoint-id", "another", "--work-store", pipeline.store.uri)
+    assert "Whose lag? Give --group-id or --pipeline-id" in messages
+    status, _, messages = says("lag", *at, "--pipeline-id", "another", "--work-store", pipeline.store.uri)
     assert status == 1
     assert "has no pipeline 'another'" in messages
 

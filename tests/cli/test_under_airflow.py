@@ -72,7 +72,7 @@ def test_the_work_store_is_the_one_that_airflow_is_configured_with(
     airflow: Path, stored: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__WORK_STORE", stored.store.uri)
-    one, other = (call("show", "--checkpoint-id", stored.checkpoint_id) for call in (script, inside))
+    one, other = (call("show", "--pipeline-id", stored.pipeline_id) for call in (script, inside))
     assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
     assert one.stdout == other.stdout != ""
 

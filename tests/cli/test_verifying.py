@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.hooks.surroundings import default_checkpoint_id
+from airflow_kafka_offsets.hooks.surroundings import default_pipeline_id
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.attempts import begin
@@ -46,7 +46,7 @@ def test_a_batch_that_was_read_is_verified_however_it_is_named(says: Say, stored
 
 
 def test_the_default_name_of_a_pipeline_is_the_operators(stored: Pipeline) -> None:
-    assert default_checkpoint_id("g", "dag", "resolve") == stored.checkpoint_id
+    assert default_pipeline_id("g", "dag", "resolve") == stored.pipeline_id
 
 
 def test_a_batch_that_was_not_read_is_status_1_and_says_what_is_missing(says: Say, stored: Pipeline) -> None:
@@ -93,27 +93,27 @@ def test_a_run_whose_batch_was_cleaned_away_is_told_so(says: Say, stored: Pipeli
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        pytest.param(["--checkpoint-id", "g/dag/resolve"], 2, "Which batch?", id="none"),
-        pytest.param(["--checkpoint-id", "g/dag/resolve", "--batch", "1", *RUN_TWO], 2, "Which batch?", id="both"),
+        pytest.param(["--pipeline-id", "g/dag/resolve"], 2, "Which batch?", id="none"),
+        pytest.param(["--pipeline-id", "g/dag/resolve", "--batch", "1", *RUN_TWO], 2, "Which batch?", id="both"),
         pytest.param(
-            ["--checkpoint-id", "g/dag/resolve", "--dag-id", "dag", "--run-id", "r"], 2, "Which batch?", id="half"
+            ["--pipeline-id", "g/dag/resolve", "--dag-id", "dag", "--run-id", "r"], 2, "Which batch?", id="half"
         ),
         pytest.param(
-            ["--checkpoint-id", "g/dag/resolve", "--batch", "1", "--map-index", "1"],
+            ["--pipeline-id", "g/dag/resolve", "--batch", "1", "--map-index", "1"],
             2,
             "Which batch?",
             id="index alone",
         ),
         pytest.param([*RUN_TWO], 2, "Which pipeline?", id="no pipeline"),
-        pytest.param(["--checkpoint-id", "g/dag/resolve", "--batch", "9"], 1, "no window '9'", id="unknown"),
+        pytest.param(["--pipeline-id", "g/dag/resolve", "--batch", "9"], 1, "no window '9'", id="unknown"),
         pytest.param(
-            ["--checkpoint-id", "g/dag/resolve", *RUN_TWO],
+            ["--pipeline-id", "g/dag/resolve", *RUN_TWO],
             1,
             "Run dag/two/resolve has taken no batch",
             id="unknown run",
         ),
         pytest.param(
-            ["--checkpoint-id", "g/dag/resolve", *RUN_TWO, "--map-index", "3"], 1, "dag/two/resolve[3]", id="mapped"
+            ["--pipeline-id", "g/dag/resolve", *RUN_TWO, "--map-index", "3"], 1, "dag/two/resolve[3]", id="mapped"
         ),
     ],
 )

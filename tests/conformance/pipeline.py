@@ -25,7 +25,7 @@ class Pipeline(contract.Pipeline):
     """
 
     group: str | None  # type: ignore[assignment]
-    checkpoint_id: str = "billing"
+    pipeline_id: str = "billing"
     now_ms: int = NOW
     runs: int = field(default=0, kw_only=True)
 
@@ -45,7 +45,7 @@ class Pipeline(contract.Pipeline):
         return run
 
     def request(self, *, run_type: str | None = None, **parameters: Any) -> PlanRequest:
-        given = {"group_id": self.group, "checkpoint_id": self.checkpoint_id, **self.parameters, **parameters}
+        given = {"group_id": self.group, "pipeline_id": self.pipeline_id, **self.parameters, **parameters}
         if not {"topics", "topic_pattern", "partitions"} & given.keys():
             given["topics"] = [self.topic]
         return request_for({}, RequestParameters(**given), Occasion(self.now_ms, run_type=run_type or self.run_type))

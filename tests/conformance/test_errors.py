@@ -199,7 +199,7 @@ def without_right(memory_site: Site, store: LocalStore, group: str) -> Pipeline:
 def test_L3_without_the_right_to_read_the_group_a_mode_that_needs_no_commit_still_works(
     without_right: Pipeline,
 ) -> None:
-    without_right.checkpoint_id = None  # type: ignore[assignment]  # kafka-offsets plan
+    without_right.pipeline_id = None  # type: ignore[assignment]  # kafka-offsets plan
     plan = without_right.first(**EARLIEST)
     assert ranges(plan) == {0: (0, 3)}
     assert [w for w in plan.warnings if "cannot follow this plan: GROUP_AUTHORIZATION_FAILED" in w]

@@ -189,7 +189,7 @@ def test_F8_the_first_plan_already_leaves_real_offsets(site: Site, pipeline: Pip
 
 def test_F9_an_empty_position_is_one(site: Site, pipeline: Pipeline, written: str) -> None:
     """Of a first run that found nothing to subscribe to, in some version to come."""
-    plan = pipeline.next(checkpoint_id="another", commit_mode="checkpoint-only").plan
+    plan = pipeline.next(pipeline_id="another", commit_mode="checkpoint-only").plan
     empty = Position(plan.cluster_id, {}, {}, "latest-offset")
     batch = pipeline.log.begin(1, Planned(plan))
     assert batch is not None

@@ -217,7 +217,7 @@ class Pipeline:
     topic: str
     group: str
     parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
-    checkpoint_id: str = CHECKPOINT
+    pipeline_id: str = CHECKPOINT
     run_type: str = "scheduled"
     airflow: Airflow = field(default_factory=Airflow)
     lake: Lake = field(default_factory=Lake)
@@ -227,9 +227,9 @@ class Pipeline:
         """The resolve task of ``run``; once more, if it ran before: a retry, or a clear."""
         key = run if isinstance(run, RunKey) else RunKey("dag", run, "resolve")
         request = self.request(run_type=run_type, **parameters)
-        checkpoint_id = request.scope.checkpoint_id or ""
-        asker = Asker(request, key, PipelineLog(self.store, checkpoint_id), self.cluster, self.airflow)
-        pipeline = self if checkpoint_id == self.checkpoint_id else replace(self, checkpoint_id=checkpoint_id)
+        pipeline_id = request.scope.pipeline_id or ""
+        asker = Asker(request, key, PipelineLog(self.store, pipeline_id), self.cluster, self.airflow)
+        pipeline = self if pipeline_id == self.pipeline_id else replace(self, pipeline_id=pipeline_id)
         return Run(pipeline, key, (plan_window if request.window else plan_batch)(asker))
 
     def run(self, name: str | RunKey, **parameters: Any) -> Run:
@@ -240,7 +240,7 @@ class Pipeline:
         given = {
             "topics": [self.topic],
             "group_id": self.group,
-            "checkpoint_id": self.checkpoint_id,
+            "pipeline_id": self.pipeline_id,
             **self.parameters,
             **parameters,
         }
@@ -251,7 +251,7 @@ class Pipeline:
 
     @property
     def log(self) -> PipelineLog:
-        return PipelineLog(self.store, self.checkpoint_id)
+        return PipelineLog(self.store, self.pipeline_id)
 
     @property
     def newest(self) -> StoredBatch:

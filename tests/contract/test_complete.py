@@ -258,6 +258,6 @@ def test_windows_over_midnight_are_compared_too(cluster: AnyCluster, pipeline: P
 
 def test_a_window_of_another_pipeline_is_not_compared(cluster: AnyCluster, pipeline: Pipeline) -> None:
     start = NOW_MS - 48 * HOUR
-    planned(pipeline, "first", **window(start, start + HOUR), checkpoint_id="another")
+    planned(pipeline, "first", **window(start, start + HOUR), pipeline_id="another")
     produce(cluster, pipeline.topic, start + 3, start + HOUR)
     assert late(pipeline.resolve("second", **window(start + HOUR, start + 2 * HOUR)).plan) == [0, 0, 0]

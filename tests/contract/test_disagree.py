@@ -157,26 +157,26 @@ def test_a_first_run_that_failed_before_has_lost_nothing(in_memory: Pipeline) ->
 def test_a_renamed_dag_is_told_the_name_that_its_position_has(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
-    renamed = replace(pipeline, checkpoint_id="renamed")
+    renamed = replace(pipeline, pipeline_id="renamed")
     with pytest.raises(AnotherPipeline) as refused:
         renamed.resolve("two")
     assert (refused.value.other, len(refused.value.writers)) == (CHECKPOINT, 3)
-    assert f"checkpoint_id='{CHECKPOINT}'" in str(refused.value)
+    assert f"pipeline_id='{CHECKPOINT}'" in str(refused.value)
     assert renamed.log.newest() is None
-    assert replace(renamed, checkpoint_id=refused.value.other).run("two").ranges == [(4, 6)] * 3
+    assert replace(renamed, pipeline_id=refused.value.other).run("two").ranges == [(4, 6)] * 3
     assert pipeline.lake.offsets() == ALL_SIX
 
 
 def test_a_restart_does_not_take_another_pipelines_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     with pytest.raises(AnotherPipeline):
-        pipeline.resolve("two", checkpoint_id="renamed", restart="w")
+        pipeline.resolve("two", pipeline_id="renamed", restart="w")
 
 
 def test_another_pipeline_that_does_not_mirror_may_read_beside_it(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     before = marks(pipeline)
-    audit = replace(pipeline, checkpoint_id="audit", lake=Lake())
+    audit = replace(pipeline, pipeline_id="audit", lake=Lake())
     audit.run("two", commit_mode="checkpoint-only")
     assert audit.lake.offsets() == pipeline.lake.offsets()
     assert marks(pipeline) == before
@@ -186,7 +186,7 @@ def test_two_pipelines_share_a_group_where_they_read_different_partitions(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     one = replace(pipeline, parameters={**pipeline.parameters, "topics": None, "partitions": {pipeline.topic: [0]}})
-    two = replace(one, checkpoint_id="two", parameters={**one.parameters, "partitions": {pipeline.topic: [1, 2]}})
+    two = replace(one, pipeline_id="two", parameters={**one.parameters, "partitions": {pipeline.topic: [1, 2]}})
     for number in range(2):
         one.run(f"one-{number}")
         two.run(f"two-{number}")
@@ -200,7 +200,7 @@ def test_what_another_pipeline_took_over_is_its_and_the_first_one_is_stopped(
 ) -> None:
     pipeline.run("one")
     cluster.hands.expire(pipeline.group)
-    replace(pipeline, checkpoint_id="other", lake=Lake()).run("two", max_records=1)
+    replace(pipeline, pipeline_id="other", lake=Lake()).run("two", max_records=1)
     with pytest.raises(GroupMoved, match=f"by pipeline 'other' of Airflow {AIRFLOW}"):
         pipeline.resolve("three")
 

@@ -31,7 +31,7 @@ def table(memory: AnyCluster, pipeline: Pipeline) -> str:
         return step(), pipeline.cluster.asked
 
     def look() -> None:
-        scope = Scope(TopicList((pipeline.topic,)), pipeline.group, "read_committed", pipeline.checkpoint_id)
+        scope = Scope(TopicList((pipeline.topic,)), pipeline.group, "read_committed", pipeline.pipeline_id)
         question = lag_question(scope, parse_limits(None, None), pipeline.log)
         look_at_lag(question, pipeline.cluster, pipeline.cluster.discover(scope.subscription), pipeline.now_ms)
 

@@ -217,7 +217,7 @@ def test_a_commit_that_is_killed_between_any_two_steps_loses_nothing_and_repeats
     """Steps of the work store and of the group, from the first look at the batch to the last one at the log."""
     for steps in range(100):
         group = f"{in_memory.group}-{steps}"
-        pipeline = replace(in_memory, group=group, checkpoint_id=group, lake=Lake())
+        pipeline = replace(in_memory, group=group, pipeline_id=group, lake=Lake())
         run, life = pipeline.resolve("one").spark(), Life(steps)
         try:
             with_life(run, life).commit()

@@ -67,13 +67,13 @@ def test_a_commit_carries_the_mark_of_its_batch_and_the_epoch(cluster: AnyCluste
 def test_names_that_are_too_long_for_a_mark_are_told_apart_all_the_same(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
-    pipeline.checkpoint_id = "ä" * 3000
+    pipeline.pipeline_id = "ä" * 3000
     pipeline.run("one")
     assert len(commits(pipeline)[0].metadata) <= METADATA_LIMIT_BYTES
     produce(cluster, pipeline)
     assert pipeline.run("two").ranges == [(4, 6)] * 3
     with pytest.raises(AnotherPipeline):
-        pipeline.resolve("one", checkpoint_id="ä" * 3001)
+        pipeline.resolve("one", pipeline_id="ä" * 3001)
 
 
 def test_the_first_batch_takes_a_group_over_that_is_further_and_says_so(
@@ -135,13 +135,13 @@ def test_who_leaves_the_group_to_its_member_as_the_error_says_reads_each_record_
     member = cluster.live_member(pipeline.group, pipeline.topic)
     with member, pytest.raises(GroupActive) as refused:
         pipeline.resolve("one", startup_mode=first)
-    found = re.search(r"a group_id .* checkpoint_id='([^']+)'", str(refused.value))
+    found = re.search(r"a group_id .* pipeline_id='([^']+)'", str(refused.value))
     assert found, refused.value
     produce(cluster, pipeline)
     if has_committed:
         somebody(cluster, pipeline, p0=3)
     with cluster.live_member(pipeline.group, pipeline.topic):
-        left = replace(pipeline, group=f"{pipeline.group}-own", checkpoint_id=found[1])
+        left = replace(pipeline, group=f"{pipeline.group}-own", pipeline_id=found[1])
         left.run("one", startup_mode=first)
         left.run("two", startup_mode=first)
     assert left.lake.offsets() == {number: list(range(began, 6)) for number in range(3)}
@@ -346,7 +346,7 @@ def test_checkpoint_only_may_start_where_a_group_is_and_does_not_follow_it(
 ) -> None:
     """An audit beside a pipeline: the group, its marks and its moves are the other one's."""
     pipeline.run("one", max_records_per_partition=1)
-    audit = replace(pipeline, checkpoint_id="audit", lake=Lake())
+    audit = replace(pipeline, pipeline_id="audit", lake=Lake())
     audit.parameters = {"startup_mode": "group-offsets", "commit_mode": "checkpoint-only"}
     assert audit.run("audit-1").ranges == [(1, 4)] * 3
     produce(cluster, pipeline)

@@ -24,7 +24,7 @@ WINDOW: dict[str, Any] = {
 
 @pytest.fixture
 def other(in_memory: Pipeline) -> Pipeline:
-    return replace(in_memory, checkpoint_id="other", group=f"{in_memory.group}-other")
+    return replace(in_memory, pipeline_id="other", group=f"{in_memory.group}-other")
 
 
 def test_two_pipelines_do_not_write_one_output(in_memory: Pipeline, other: Pipeline) -> None:

@@ -440,7 +440,7 @@ def test_only_the_unfinished_batch_can_be_skipped(in_memory: Pipeline, memory: A
     with pytest.raises(BatchClosed, match=f"the unfinished batch is {open_batch.batch_key}"):
         skip_batch(in_memory.log, by_hand, now_ms=NOW_MS, dry_run=False)
     with pytest.raises(NoPosition, match="has no batch"):
-        skip_batch(replace(in_memory, checkpoint_id="another").log, by_hand, now_ms=NOW_MS, dry_run=False)
+        skip_batch(replace(in_memory, pipeline_id="another").log, by_hand, now_ms=NOW_MS, dry_run=False)
 
 
 def test_a_spark_job_of_a_batch_that_is_skipped_meanwhile_is_refused(in_memory: Pipeline) -> None:

@@ -89,7 +89,7 @@ def test_hourly_windows_read_each_record_once_in_any_order(cluster: AnyCluster, 
 def test_a_windows_key_says_its_bounds_and_its_pipeline(in_memory: Pipeline) -> None:
     key = in_memory.resolve("one", **hours(1, 3)).batch_key
     assert re.fullmatch(r"20261031T230000Z--20261101T010000Z-[0-9a-f]{8}", key)
-    other = in_memory.resolve("one", **hours(1, 3), checkpoint_id="other").batch_key
+    other = in_memory.resolve("one", **hours(1, 3), pipeline_id="other").batch_key
     assert key != other
     assert key.rpartition("-")[0] == other.rpartition("-")[0]
 
@@ -438,7 +438,7 @@ def test_an_empty_window_that_is_not_committed_is_in_the_way(in_memory: Pipeline
 
 def test_another_pipeline_has_windows_of_its_own(in_memory: Pipeline) -> None:
     in_memory.resolve("one", **hours(0, 2))
-    assert in_memory.resolve("two", **hours(1, 2), checkpoint_id="for the auditors").ranges[0] == (2, 4)
+    assert in_memory.resolve("two", **hours(1, 2), pipeline_id="for the auditors").ranges[0] == (2, 4)
 
 
 def test_windows_by_topic_overlap_only_where_a_topic_does(in_memory: Pipeline, memory: AnyCluster) -> None:

@@ -26,7 +26,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "include_internal_topics": ("perhaps", {"topics": None, "topic_pattern": ".*"}),
     "group_id": (" ", {}),
     "isolation_level": ("serializable", {}),
-    "checkpoint_id": (" ", {}),
+    "pipeline_id": (" ", {}),
     "startup_mode": ("newest", {}),
     "startup_timestamp": ("soon", {"startup_mode": "timestamp"}),
     "specific_offsets": ("{", {"startup_mode": "specific-offsets"}),

@@ -60,7 +60,7 @@ class Site:
 
         :raises KafkaOffsetsError: it has no answer.
         """
-        scope = Scope(TopicList((self.topic,)), self.group, "read_committed", self.pipeline.checkpoint_id)
+        scope = Scope(TopicList((self.topic,)), self.group, "read_committed", self.pipeline.pipeline_id)
         question = lag_question(scope, parse_limits(None, None), self.pipeline.log)
         return look_at_lag(question, self.timed, self.timed.discover(scope.subscription), now_ms())
 

@@ -72,9 +72,9 @@ def function_writes_elsewhere(s: Scene) -> str:
 
 @row(
     "Airflow",
-    "a DAG copied with its checkpoint_id and another path",
+    "a DAG copied with its pipeline_id and another path",
     ends="refused",
-    made="a run of the DAG, one of its copy, which has the same `checkpoint_id` and another path, and one of the DAG, "
+    made="a run of the DAG, one of its copy, which has the same `pipeline_id` and another path, and one of the DAG, "
     "with new records for each",
     cause="InvalidRequest",
     remedy="give the copy the path of the DAG, or a pipeline of its own",

@@ -403,7 +403,7 @@ class Scene:
 
     def command(self, verb: str, *words: str) -> tuple[int, str]:
         """`kafka-offsets …` on this row's pipeline; its status and words."""
-        where = ["--work-store", str(self.store), "--checkpoint-id", self.group]
+        where = ["--work-store", str(self.store), "--pipeline-id", self.group]
         program = "import sys; from airflow_kafka_offsets.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", program, verb, *where, *words]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -45,7 +45,7 @@ COMMANDS_OF_A_STORE = (
     *("plan --topics orders --group-id g", "skip --batch KEY", "skip --window WINDOW", "pipelines --output json"),
     *("show --output csv", "show --output json", "release-output --output-name s3://lake/orders"),
 )
-NAMES = ("--checkpoint-id", "g/dag/resolve")
+NAMES = ("--pipeline-id", "g/dag/resolve")
 WORDS = ("1", "now-2h", '{"orders": {"0": 1}}', "orders", "0000000001", "P1D")
 FILES = ("--client-config", "--from-file")
 
@@ -134,7 +134,7 @@ def words_of(command: str, store: Path) -> list[str]:
     words = command.split(" ")
     known = {option.flag for one in COMMANDS if one.name == words[0] for option in one.options}
     words += ["--work-store", str(store)] if "--work-store" in known else []
-    words += NAMES if "--checkpoint-id" in known else []
+    words += NAMES if "--pipeline-id" in known else []
     words += ["--bootstrap-servers", "localhost:1"] if "--bootstrap-servers" in known else []
     return words
 

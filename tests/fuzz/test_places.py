@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import StoreDamaged, StoreUnavailable
 from airflow_kafka_offsets.stores import limits
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object, read_object
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, checkpoint_ids
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, pipeline_ids
 from tests.fuzz.strange import fuzzed, texts
 from tests.stores.builders import begin, run
 
@@ -63,7 +63,7 @@ def test_no_verb_leaves_the_folder(store: LocalStore, outside: Path, verb: str, 
 
 def test_the_folder_itself_may_be_a_link(store: LocalStore, tmp_path: Path) -> None:
     (tmp_path / "other-name").symlink_to(store.root)
-    assert checkpoint_ids(LocalStore(tmp_path / "other-name")) == ["p"]
+    assert pipeline_ids(LocalStore(tmp_path / "other-name")) == ["p"]
 
 
 @fuzzed()
@@ -101,7 +101,7 @@ def test_a_folder_that_leads_to_another_name_is_no_pipeline(store: LocalStore) -
     copied = pipelines / "x%2Dx" / "batches" / "00000000" / "0000000001"
     copied.mkdir(parents=True)
     (copied / "1.json").write_bytes((pipelines / "p/batches/00000000/0000000001/1.json").read_bytes())
-    assert checkpoint_ids(store) == ["p"]
+    assert pipeline_ids(store) == ["p"]
 
 
 @pytest.mark.parametrize("name", ["٢.json", "02.json", "2.json.bak", "1e3.json", "2.JSON", "-2.json", ".2.json"])

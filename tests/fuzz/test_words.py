@@ -55,7 +55,7 @@ JOB = [
     "/nowhere",
 ]
 PARAMETERS: list[dict[str, Any]] = [
-    {"topics": ["orders"], "group_id": "g", "checkpoint_id": "p", "output_name": "s3://lake/orders", "splits": 2},
+    {"topics": ["orders"], "group_id": "g", "pipeline_id": "p", "output_name": "s3://lake/orders", "splits": 2},
     {"topics": "orders", "startup_mode": "specific-offsets", "specific_offsets": {"orders": {"0": 5}}, "group_id": "g"},
     {
         "topics": ["orders", "bills"],
@@ -129,7 +129,7 @@ NAMES = {field.name for field in fields(RequestParameters)}
 @fuzzed(2)
 @given(changed(PARAMETERS), changed([{"redo": True, "on_data_loss": "advance"}]) | st.none())
 @example({"topics": "orders", "group_id": "g", "skip": {"batch": "k", "reason": "\ud800"}}, None)
-@example({"topics": "orders", "checkpoint_id": "\ud800"}, None)
+@example({"topics": "orders", "pipeline_id": "\ud800"}, None)
 @example({"topics": "orders", "splits": 10**9}, None)
 @example({"startup_mode": "timestamp", "startup_timestamp": {}}, None)
 @example({"topics": "orders", "idle_timeout": 1e306}, None)
@@ -139,7 +139,7 @@ def test_parameters_are_a_request_or_refused(given_: Any, conf: Any) -> None:
         asked = with_conf(RequestParameters(**known), conf)
         request = parse_request(asked, Occasion(NOW, (NOW - 3_600_000, NOW)))
         words = [request.startup_words, request.scope.subscription_words, request.output or "", *request.warnings]
-        for word in [*words, request.scope.checkpoint_id or "", request.scope.group_id or ""]:
+        for word in [*words, request.scope.pipeline_id or "", request.scope.group_id or ""]:
             word.encode()
     if isinstance(conf, dict):
         with suppress(InvalidRequest):

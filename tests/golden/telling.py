@@ -38,11 +38,11 @@ def told(store: Path) -> dict[str, Any]:
         batches = [one.log.plan.batch.key for one in pipeline.newest_first() if one.log.plan.batch]
         for batch in [*batches, *pipeline.windows()]:
             for command in ("show", "verify"):
-                ask(command, "--checkpoint-id", name, "--batch", batch)
+                ask(command, "--pipeline-id", name, "--batch", batch)
         if batches:
-            ask("show", "--checkpoint-id", name, "--history", "9")
+            ask("show", "--pipeline-id", name, "--history", "9")
         if pipeline.windows():
-            ask("show", "--checkpoint-id", name, "--windows")
+            ask("show", "--pipeline-id", name, "--windows")
     answers["outputs"] = {output: str(owner_of(LocalStore(store), output)) for output in OUTPUTS}
     as_json: dict[str, Any] = json.loads(json.dumps(answers))
     return as_json

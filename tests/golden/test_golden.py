@@ -36,7 +36,7 @@ def test_a_pipeline_of_an_earlier_version_goes_on(version: str, tmp_path: Path) 
     cluster = cluster_of(json.loads((HERE / version / "cluster.json").read_text()))
     pipeline = of(LocalStore(tmp_path / "store"), cluster, NOW + 10)
 
-    own = Signature.of(pipeline.checkpoint_id, NoAirflow().instance).own(cluster.groups[pipeline.group])
+    own = Signature.of(pipeline.pipeline_id, NoAirflow().instance).own(cluster.groups[pipeline.group])
     fourth = pipeline.log.batch(4)
     assert fourth is not None
     assert fourth.log.plan.batch is not None

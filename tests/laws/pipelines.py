@@ -72,7 +72,7 @@ class Pipeline:
     def asker(
         self, run: RunKey, *, store: Store | None = None, occasion: dict[str, Any] | None = None, **more: Any
     ) -> Asker:
-        asked = RequestParameters(**{"group_id": GROUP, "checkpoint_id": CHECKPOINT, **self.ask, **more})
+        asked = RequestParameters(**{"group_id": GROUP, "pipeline_id": CHECKPOINT, **self.ask, **more})
         moment = Occasion(**{"now_ms": NOW, "run_type": "scheduled", **(occasion or {})})
         return Asker(
             request_for({}, asked, moment), run, PipelineLog(store or self.store, CHECKPOINT), self.cluster, NoAirflow()

@@ -140,7 +140,7 @@ class World:
         def call() -> Assignment:
             modes = {name: value for name, value in self.modes[run.pipeline].items() if name != "require_report"}
             given = {"topic_pattern": "orders.*", "auto_offset_reset": "earliest", **modes}
-            given |= {"checkpoint_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
+            given |= {"pipeline_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
             if run.window:
                 given |= {"output_name": self.windows_output_of(run.pipeline)}
             request = request_for({}, RequestParameters(**given), Occasion(NOW, run_type="scheduled"))

@@ -398,7 +398,7 @@ HOUSE = (
     Mutation("group: members", GROUP, '    if group.members or group.state not in ("Empty", "Dead"):', "    if False:", "test_mirror"),
     Mutation("group: another Airflow's log", GROUP, "    if wrote is not None and wrote != signature.instance:\n", "    if False:\n", "test_disagree"),
     Mutation("group: another Airflow's marks", GROUP, "        if mark.instance != signature.instance:\n", "        if False:\n", "test_disagree"),
-    Mutation("group: a missing right", GROUP, "if request.reads_commits or request.scope.checkpoint_id is not None:\n            raise", "if request.reads_commits:\n            raise", "contract/|conformance/"),
+    Mutation("group: a missing right", GROUP, "if request.reads_commits or request.scope.pipeline_id is not None:\n            raise", "if request.reads_commits:\n            raise", "contract/|conformance/"),
     # skip, clean, status
     Mutation("skip: committed", SKIP, "        if newest.log.committed:\n", "        if False:\n", "cli/test_skipping"),
     Mutation("skip: which", SKIP, "        if name is None or skip.batch != name.key:\n", "        if False:\n", "cli/test_skipping"),
@@ -568,7 +568,7 @@ HOUSE = (
     Mutation("said: failed elsewhere", SAID, "    ours = holder.run is not None and holder.instance == around.instance\n", "    ours = holder.run is not None\n", "tests/contract/test_said.py"),
     Mutation("said: of the connection", REQUEST, '"group_id": asked.group_id is None,', '"group_id": False,', "tests/errors/test_parameters.py"),
     # tasks
-    Mutation("task: mapped", RESOLVE_TASK, "        if not self.checkpoint_id and run.map_index >= 0:\n", "        if False:\n", "tests/airflow/test_mapped.py"),
+    Mutation("task: mapped", RESOLVE_TASK, "        if not self.pipeline_id and run.map_index >= 0:\n", "        if False:\n", "tests/airflow/test_mapped.py"),
     Mutation("task: wrong values", RESOLVE_TASK, "        self._refuse_what_is_wrong()\n", "", "tests/airflow/test_parsing.py"),
     Mutation("task: templates", "offsets/problems.py", " if not any(_names(", " if True or not any(_names(", "tests/airflow/test_parsing.py"),
     Mutation("task: templates and words", "offsets/problems.py", 'r".*" if "_" in parameter else', 'r".*" if True else', "tests/airflow/test_sensors_parsed.py"),

@@ -166,7 +166,7 @@ def test_each_pipeline_is_cleaned_for_itself(store: MemoryStore) -> None:
         for number in (1, 2, 3):
             done(PipelineLog(store, name), number, OLD)
     done(PipelineLog(store, "young"), 1, YOUNG)
-    found = [(removal.pipeline.checkpoint_id, removal.kind, short(removal)) for removal in find_old(store, BEFORE)]
+    found = [(removal.pipeline.pipeline_id, removal.kind, short(removal)) for removal in find_old(store, BEFORE)]
     assert found == [("a", "batches", "0000000001"), ("b/c", "batches", "0000000001")]
 
 

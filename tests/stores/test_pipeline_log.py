@@ -15,8 +15,8 @@ from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.stores.pipeline_log import (
     BatchOfRun,
     PipelineLog,
-    checkpoint_ids,
     newer_plan,
+    pipeline_ids,
     read_batch,
     read_plan,
 )
@@ -102,7 +102,7 @@ def test_pipelines_are_found_by_their_names(store: MemoryStore) -> None:
     PipelineLog(store, "z" * 300).bind(run("one"), None)
     store.create("pipelines/readme.txt", b"x")
     found = ["..", "g/dag/resolve", "x" * 300, "y" * 300, "über"]
-    assert sorted(checkpoint_ids(store)) == found, "one too long for a folder, and without a plan, is absent"
+    assert sorted(pipeline_ids(store)) == found, "one too long for a folder, and without a plan, is absent"
 
 
 def test_two_pipelines_share_nothing(store: MemoryStore, log: PipelineLog) -> None:

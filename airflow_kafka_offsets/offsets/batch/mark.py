@@ -74,8 +74,8 @@ class Signature:
     instance: str
 
     @classmethod
-    def of(cls, checkpoint_id: str, instance: str) -> Signature:
-        return cls(name_in_mark(checkpoint_id), name_in_mark(instance))
+    def of(cls, pipeline_id: str, instance: str) -> Signature:
+        return cls(name_in_mark(pipeline_id), name_in_mark(instance))
 
     def mark(self, batch: str | None) -> Mark:
         return Mark(self.pipeline, self.instance, batch)

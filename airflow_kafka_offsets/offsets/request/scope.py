@@ -46,13 +46,13 @@ class Scope:
     """The scope of a question.
 
     :ivar group_id: the consumer group; ``None`` where none is given.
-    :ivar checkpoint_id: the pipeline, whose position is kept under this name; ``None``: it has none.
+    :ivar pipeline_id: the pipeline, whose position is kept under this name; ``None``: it has none.
     """
 
     subscription: Subscription
     group_id: str | None = None
     isolation_level: IsolationLevel = "read_uncommitted"
-    checkpoint_id: str | None = None
+    pipeline_id: str | None = None
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class ScopeParameters:
     include_internal_topics: bool = False
     group_id: str | None = None
     isolation_level: str | None = None
-    checkpoint_id: str | None = None
+    pipeline_id: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As keyword arguments; a trigger is stored as such."""
@@ -116,8 +116,8 @@ def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
         "read_uncommitted",
     )
     group_id = problems.take("group_id", lambda: _name(asked.group_id, _GROUP), None)
-    checkpoint_id = problems.take("checkpoint_id", lambda: _name(asked.checkpoint_id, _PIPELINE), None)
-    return None if subscription is None else Scope(subscription, group_id, isolation, checkpoint_id)
+    pipeline_id = problems.take("pipeline_id", lambda: _name(asked.pipeline_id, _PIPELINE), None)
+    return None if subscription is None else Scope(subscription, group_id, isolation, pipeline_id)
 
 
 _GROUP = "is empty; name the consumer group, or leave it out where no commit is read or written"

@@ -91,7 +91,7 @@ batch("batch_marked", retries=1)  # whose resolve task a person marks: a success
 batch("batch_of_nobody_else")
 batch("batch_that_catches_up", catch_up=True, max_records="{{ params.max_records }}")
 batch("batch_of_a_pattern", topic_pattern=TOPIC + ".*")
-batch("batch_by_its_own_name", checkpoint_id="lake/{{ params.group }}")
+batch("batch_by_its_own_name", pipeline_id="lake/{{ params.group }}")
 WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}
 batch("windows_by_hand", bounded_mode="timestamp", bounded_timestamp="{{ dag_run.conf.end }}", **WINDOW)
 
@@ -271,7 +271,7 @@ with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"]}, **NATIVE
     @task_group
     def one_topic(topic: str) -> None:
         resolve = ResolveStartupOffsetsOperator(
-            task_id="resolve", topics=topic, checkpoint_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
+            task_id="resolve", topics=topic, pipeline_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
         )
         CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
 
@@ -282,7 +282,7 @@ with DAG("mapped_without_a_name", schedule=None, params=NAMES, **NATIVE, **COMMO
 
 with DAG("mapped_commit", schedule=None, params=NAMES, **NATIVE, **COMMON):
     resolve = ResolveStartupOffsetsOperator.partial(
-        task_id="resolve", checkpoint_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
+        task_id="resolve", pipeline_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
     ).expand(topics=[TOPIC + "-a", TOPIC + "-b"])
     plans = listed(resolve.output["plan"])
     CommitOffsetsOperator.partial(task_id="commit", require_report=False).expand(plan=plans)

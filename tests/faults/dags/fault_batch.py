@@ -68,7 +68,7 @@ def batch(
             topics=of_the_run("topic"),
             group_id=of_the_run("group"),
             work_store=of_the_run("work_store"),
-            checkpoint_id=of_the_run("group"),  # all these DAGs do the batches of one pipeline
+            pipeline_id=of_the_run("group"),  # all these DAGs do the batches of one pipeline
             splits="{{ params.splits }}",
             sensor={"poke_interval": 1, "timeout": 60},
             output=of_the_run("output"),

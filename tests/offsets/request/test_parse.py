@@ -218,7 +218,7 @@ def test_all_problems_come_at_once():
         bounded_mode="never",
         auto_offset_reset="newest",
         isolation_level="dirty",
-        checkpoint_id="",
+        pipeline_id="",
         skip=5,
         restart=5,
         on_data_loss="ignore",
@@ -229,7 +229,7 @@ def test_all_problems_come_at_once():
     )
     assert len(found) == 14
     for name in ("Give exactly one", "group_id", "startup_timestamp", "bounded_mode", "auto_offset_reset", "isolation",
-                 "on_data_loss", "split_by", "splits", "max_records ", "max_records_per_partition", "checkpoint_id",
+                 "on_data_loss", "split_by", "splits", "max_records ", "max_records_per_partition", "pipeline_id",
                  "skip", "restart"):  # fmt: skip
         assert sum(problem.startswith(name) for problem in found) == 1, name
 
@@ -495,9 +495,9 @@ def test_an_output_is_one_however_its_path_ends():
 
 
 def test_the_occasion_and_the_pipeline_are_kept_as_given():
-    request = parse(checkpoint_id="c", run_type="scheduled", interval=INTERVAL)
+    request = parse(pipeline_id="c", run_type="scheduled", interval=INTERVAL)
     assert request.occasion == Occasion(NOW, INTERVAL, None, "scheduled")
-    assert request.scope.checkpoint_id == "c"
+    assert request.scope.pipeline_id == "c"
 
 
 # ── a name that is no text ────────────────────────────────────────────────────────────────────────────────────────────
@@ -513,7 +513,7 @@ def test_the_occasion_and_the_pipeline_are_kept_as_given():
         pytest.param(lambda it: {"topics": None, "partitions": {it: [0]}}, id="partitions"),
         pytest.param(lambda it: {"topics": None, "partitions": {"orders": [0], it: [0]}}, id="one of partitions"),
         pytest.param(lambda it: {"group_id": it}, id="group_id"),
-        pytest.param(lambda it: {"checkpoint_id": it}, id="checkpoint_id"),
+        pytest.param(lambda it: {"pipeline_id": it}, id="pipeline_id"),
         pytest.param(lambda it: {"output_name": it}, id="output_name"),
         pytest.param(
             lambda it: {"startup_mode": "specific-offsets", "specific_offsets": {it: {"0": 1}, "orders": {"0": 1}}},
