@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--clouds", action="store_true", help="of the work store's tests: those on Google's and Azure's servers alone"
     )
     parser.addoption("--rows", help="rows of the compatibility matrix, or an empty word for all; renews its table")
+    parser.addoption("--record", action="store_true", help="writes the calls of tests/contract/test_calls.py anew")
 
 
 LONGEST = {"test_demo.py", "test_dags.py", "test_model.py"}

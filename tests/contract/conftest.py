@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,12 +103,22 @@ def pipeline(cluster: AnyCluster, store: LocalStore, orders: str, group: str) ->
     return Pipeline(cluster.reader, store, orders, group)
 
 
-@pytest.fixture
-def memory() -> AnyCluster:
-    """The cluster in memory, for what the work store alone decides."""
+def _in_memory() -> AnyCluster:
     found = InMemoryCluster()
     found.create_topic("__consumer_offsets", internal=True)
     return AnyCluster(found, found, found)
+
+
+@pytest.fixture
+def memory() -> AnyCluster:
+    """The cluster in memory, for what the work store alone decides."""
+    return _in_memory()
+
+
+@pytest.fixture
+def memory_anew() -> Callable[[], AnyCluster]:
+    """Makes such clusters."""
+    return _in_memory
 
 
 @pytest.fixture

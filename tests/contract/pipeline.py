@@ -16,14 +16,21 @@ from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.plan.reset import ToEarliest
 from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
+from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch
+from airflow_kafka_offsets.pipeline.moves import Reset
 from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
+from airflow_kafka_offsets.pipeline.preview import preview
+from airflow_kafka_offsets.pipeline.redo import look_at_redo, take_for_redo
 from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.pipeline.reset import ResetOutcome, reset_position
+from airflow_kafka_offsets.pipeline.skip import skip_batch
 from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
@@ -235,6 +242,25 @@ class Pipeline:
     def run(self, name: str | RunKey, **parameters: Any) -> Run:
         """A run that ends well."""
         return self.resolve(name, **parameters).done()
+
+    def reset_to_earliest(self, *, execute: bool = True) -> ResetOutcome:
+        """A person sets the position back, whatever is read twice then."""
+        asked = Reset(ToEarliest(), "because", allow_duplicates=True)
+        me = Actor(None, self.airflow.instance)
+        return reset_position(self.log, self.cluster, me, asked, now_ms=self.now_ms, dry_run=not execute)
+
+    def skip(self, skip: Skip) -> None:
+        """A person gives up what ``skip`` names."""
+        skip_batch(self.log, skip, now_ms=self.now_ms, dry_run=False)
+
+    def redo_newest(self) -> None:
+        """A person does the newest batch again."""
+        me = Actor(None, self.airflow.instance)
+        take_for_redo(look_at_redo(self.newest, self.cluster, me), self.cluster, me, now_ms=self.now_ms)
+
+    def preview(self, **parameters: Any) -> OffsetPlan:
+        """What the next run would do."""
+        return preview(self.request(**parameters), self.cluster, self.log)
 
     def request(self, *, run_type: str | None = None, **parameters: Any) -> PlanRequest:
         given = {
