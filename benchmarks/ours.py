@@ -19,15 +19,11 @@ from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.scope import TopicPattern
-from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
-from airflow_kafka_offsets.pipeline.group import mirror
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
-from airflow_kafka_offsets.pipeline.preview import plan_offsets
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.stores.reads import begin_attempt, require_read, store_report
+from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, mirror, plan_batch, plan_offsets
 
 ALL_TOPICS = "t[0-9]+"
 

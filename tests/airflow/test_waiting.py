@@ -12,11 +12,11 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.batch.log import Taken
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
 from airflow_kafka_offsets.triggers.batch_free import BatchFreeTrigger
 from testbed.dag_runs import RunResult
 from tests.airflow.conftest import Orders
 from tests.airflow.fixtures import AIRFLOW_HOME
+from tests.engine import Handed, commit_batch
 
 SetState = Callable[[RunResult, str], None]
 Said = Callable[[], str]

@@ -13,14 +13,11 @@ from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
-from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.stores.attempts import begin
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
 
 
 @dataclass

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.pipeline.group import Cluster
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.cluster.real import Hands, RealHands
 from tests.conformance.situations import State
+from tests.engine import Cluster
 
 FRESH_S = 30.0  # a broker ends a transaction after 60 s; a topic with an open one is made anew before
 

@@ -10,11 +10,11 @@ from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for
 from tests.conformance.situations import NOW
 from tests.contract import pipeline as contract
 from tests.contract.pipeline import Run
+from tests.engine import preview
 
 
 @dataclass

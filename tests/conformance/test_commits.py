@@ -24,7 +24,6 @@ from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.offsets.request.scope import TopicList
-from airflow_kafka_offsets.pipeline.skip import skip_window
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
@@ -41,6 +40,7 @@ from tests.conformance.situations import (
     until_time,
 )
 from tests.contract.pipeline import AIRFLOW, Run, entries
+from tests.engine import skip_window
 
 
 def tp(topic: str, number: int = 0) -> TopicPartition:

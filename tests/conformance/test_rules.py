@@ -15,11 +15,11 @@ from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Site
 from tests.conformance.situations import NOW, Case, Refused, Start
+from tests.engine import preview
 
 
 def renamed(value: Any, old: str, new: str) -> Any:

@@ -23,19 +23,27 @@ from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch
-from airflow_kafka_offsets.pipeline.moves import Reset
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
-from airflow_kafka_offsets.pipeline.preview import preview
-from airflow_kafka_offsets.pipeline.redo import look_at_redo, take_for_redo
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.reset import ResetOutcome, reset_position
-from airflow_kafka_offsets.pipeline.skip import skip_batch
-from airflow_kafka_offsets.pipeline.status import position_of
-from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.store import Store
+from tests.engine import (
+    Asker,
+    Assignment,
+    CommitOutcome,
+    Handed,
+    Reset,
+    ResetOutcome,
+    commit_batch,
+    look_at_redo,
+    plan_batch,
+    plan_window,
+    position_of,
+    preview,
+    reset_position,
+    skip_batch,
+    take_for_redo,
+)
 
 CHECKPOINT = "pipeline"
 AIRFLOW = "https://airflow.example"

@@ -15,10 +15,9 @@ from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.said import last_sentence
 from tests.contract.conftest import AnyCluster
+from tests.engine import last_sentence, preview
 
 HOUR = 3_600_000
 

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, RecordsGone, entries
-from tests.contract.troubles import Killed, Meanwhile, die, produce
+from tests.contract.troubles import EventfulStore, Killed, Meanwhile, die, produce
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 ALL_SIX = {number: [0, 1, 2, 3, 4, 5] for number in range(3)}
@@ -230,22 +230,17 @@ def test_a_retry_has_the_same_plan_whatever_has_come(cluster: AnyCluster, pipeli
     assert entries(run.batch) == ["plan"], "it has the batch already"
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "airflow_kafka_offsets.pipeline.plan.sign",
-        "airflow_kafka_offsets.stores.pipeline_log.PipelineLog.bind",
-        "airflow_kafka_offsets.pipeline.plan.splits_to_start",
-    ],
-    ids=lambda name: name.rpartition(".")[2],
-)
+@pytest.mark.parametrize("before", ["the group is signed", "its batch is written down", "its output is claimed"])
 def test_a_resolve_task_that_dies_after_its_plan_is_on_record_has_it_at_the_retry(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, before: str
+    cluster: AnyCluster, pipeline: Pipeline, before: str
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(before, die)
-        with pytest.raises(Killed):
-            pipeline.resolve("one")
+    if before == "the group is signed":
+        dying = replace(pipeline, cluster=Meanwhile(pipeline.cluster, "describe_group", die))
+    else:
+        part = "/runs/" if before == "its batch is written down" else "outputs/"
+        dying = replace(pipeline, store=EventfulStore(pipeline.store, part, die))
+    with pytest.raises(Killed):
+        dying.resolve("one", output_name="A")
     produce(cluster, pipeline)
     assert pipeline.run("one").ranges == [(0, 4)] * 3
     assert pipeline.resolve("two").number == 2

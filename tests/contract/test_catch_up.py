@@ -8,9 +8,9 @@ import pytest
 
 from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.pipeline.catch_up import NextRun, next_run
-from airflow_kafka_offsets.pipeline.commit import left_in_kafka
 from tests.contract.pipeline import Pipeline, Run
 from tests.contract.troubles import produce
+from tests.engine import left_in_kafka
 
 
 def follows(run: Run, target: int | None = None) -> NextRun | str:

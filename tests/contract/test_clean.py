@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import BatchGone
-from airflow_kafka_offsets.pipeline.clean import find_old, remove
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Lake, Pipeline, Run
 from tests.contract.troubles import EventfulStore, names, produce
+from tests.engine import find_old, remove
 from tests.model.store import MemoryStore
 from tests.stores.watched import Crash, Watched
 

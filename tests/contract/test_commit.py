@@ -12,13 +12,13 @@ import pytest
 from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.reads import begin_attempt
 from tests.cluster.commits import Interrupted
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, Row, Run, entries
 from tests.contract.troubles import EventfulStore, Killed, die, produce
+from tests.engine import Handed, commit_batch
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 

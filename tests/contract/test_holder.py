@@ -8,10 +8,10 @@ from airflow_kafka_offsets.errors import LateAttempt, OverlappingRun, ReadNotVer
 from airflow_kafka_offsets.offsets.batch.log import Taken
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline.skip import skip_batch
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, entries
 from tests.contract.troubles import produce
+from tests.engine import skip_batch
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 

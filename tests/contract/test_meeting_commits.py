@@ -18,7 +18,6 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import GroupMoved
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.store import Store
 from testbed.broker import KafkaBroker
@@ -26,6 +25,7 @@ from tests.cluster.commits import Interrupted
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Lake, Pipeline, Run, entries
 from tests.contract.troubles import Killed, die, produce
+from tests.engine import CommitOutcome
 
 MOMENTS = ["before_commit", "after_commit"]
 AT_FOUR = {0: 4, 1: 4, 2: 4}

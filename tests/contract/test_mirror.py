@@ -18,13 +18,13 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.batch.mark import METADATA_LIMIT_BYTES, Mark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.pipeline import group as mirroring
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Lake, Pipeline, Run, entries
 from tests.contract.troubles import Killed, Meanwhile, die, produce
+from tests.engine import mirror
 
 
 def somebody(cluster: AnyCluster, pipeline: Pipeline, metadata: str = "", **at: int) -> None:
@@ -86,15 +86,11 @@ def test_the_first_batch_takes_a_group_over_that_is_further_and_says_so(
     assert pipeline.held() == {0: 1, 1: 1, 2: 1}
 
 
-def test_a_resolve_task_that_died_before_it_signed_signs_at_the_retry(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resolve_task_that_died_before_it_signed_signs_at_the_retry(cluster: AnyCluster, pipeline: Pipeline) -> None:
     """The group still equals what the plan recorded: it is nobody's reset."""
     somebody(cluster, pipeline, p0=2)
-    with monkeypatch.context() as patch:
-        patch.setattr("airflow_kafka_offsets.pipeline.plan.sign", die)
-        with pytest.raises(Killed):
-            pipeline.resolve("one")
+    with pytest.raises(Killed):
+        replace(pipeline, cluster=Meanwhile(pipeline.cluster, "commit_offsets", die)).resolve("one")
     assert marks(pipeline) == {0: None}
     pipeline.run("two")
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
@@ -105,10 +101,8 @@ def test_what_was_written_between_the_plan_and_its_signature_is_somebodys(
     cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody(cluster, pipeline, p0=2)
-    with monkeypatch.context() as patch:
-        patch.setattr("airflow_kafka_offsets.pipeline.plan.sign", die)
-        with pytest.raises(Killed):
-            pipeline.resolve("one")
+    with pytest.raises(Killed):
+        replace(pipeline, cluster=Meanwhile(pipeline.cluster, "commit_offsets", die)).resolve("one")
     somebody(cluster, pipeline, p0=3)
     with pytest.raises(GroupMoved, match="the group is at 3"):
         pipeline.resolve("one")
@@ -514,7 +508,7 @@ def test_another_cluster_is_not_mirrored_to(
 
 def test_a_pipeline_without_a_position_mirrors_nothing(in_memory: Pipeline) -> None:
     in_memory.resolve("one")
-    found = mirroring.mirror(in_memory.log, in_memory.cluster, in_memory.actor("one"))
+    found = mirror(in_memory.log, in_memory.cluster, in_memory.actor("one"))
     assert (found.written, found.left_alone) == ({}, "the pipeline has no position yet")
 
 

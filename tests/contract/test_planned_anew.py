@@ -20,12 +20,11 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
-from airflow_kafka_offsets.pipeline.said import committed_sentence
-from airflow_kafka_offsets.pipeline.skip import skip_batch
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, Run, entries
 from tests.contract.troubles import EventfulStore, produce
+from tests.engine import committed_sentence, skip_batch
 from tests.failing.timed import Timed
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}

@@ -7,11 +7,11 @@ import pytest
 from airflow_kafka_offsets.errors import GroupMoved
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
 from tests.contract.troubles import names, produce
+from tests.engine import preview
 
 
 def next_plan(pipeline: Pipeline, **parameters: object) -> OffsetPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,13 +32,10 @@ from airflow_kafka_offsets.offsets.plan.reset import (
     ToOffsets,
     ToTime,
 )
-from airflow_kafka_offsets.pipeline import commit as committing
-from airflow_kafka_offsets.pipeline import reset as resetting
-from airflow_kafka_offsets.pipeline.moves import OfGroup, Reset
-from airflow_kafka_offsets.pipeline.reset import ResetOutcome, reset_position
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Pipeline, entries
 from tests.contract.troubles import Backup, EventfulStore, Killed, Meanwhile, die, produce
+from tests.engine import OfGroup, Reset, ResetOutcome, reset_position
 
 PERSON = Actor(None, AIRFLOW)
 
@@ -203,14 +201,13 @@ def test_to_read_records_again_takes_a_further_word(cluster: AnyCluster, pipelin
 
 
 def test_a_reset_that_dies_between_plan_and_commit_is_committed_by_the_next_run(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
-    with monkeypatch.context() as patch:
-        patch.setattr(resetting, "commit_batch", die)
-        with pytest.raises(Killed):
-            reset(pipeline, ToOffset(5))
+    dying = replace(pipeline, store=EventfulStore(pipeline.store, "0000000002/2.json", die))
+    with pytest.raises(Killed):
+        reset(dying, ToOffset(5))
     assert (entries(pipeline.newest), pipeline.at(), pipeline.held()[0]) == (["plan"], {0: 4, 1: 4, 2: 4}, 4)
     with pytest.raises(ResetRefused, match="kafka-offsets commit --batch"):
         reset(pipeline, ToOffset(5))
@@ -222,27 +219,24 @@ def test_a_reset_that_dies_between_plan_and_commit_is_committed_by_the_next_run(
 
 
 def test_a_reset_that_is_planned_anew_does_not_bring_the_old_position_back(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
-    with monkeypatch.context() as patch:
-        patch.setattr(resetting, "commit_batch", die)
-        with pytest.raises(Killed):
-            reset(pipeline, ToOffset(5))
+    dying = replace(pipeline, store=EventfulStore(pipeline.store, "0000000002/2.json", die))
+    with pytest.raises(Killed):
+        reset(dying, ToOffset(5))
     assert pipeline.run("two", re_plan=True).ranges == [(5, 6)] * 3
 
 
 @pytest.mark.parametrize("by", ["the same reset", "the next run"])
 def test_a_reset_that_dies_before_the_group_is_written_is_mirrored_by_whoever_comes_next(
-    cluster: AnyCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, by: str
+    cluster: AnyCluster, pipeline: Pipeline, by: str
 ) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
-    with monkeypatch.context() as patch:
-        patch.setattr(committing, "mirror", die)
-        with pytest.raises(Killed):
-            reset(pipeline, ToLatest())
+    with pytest.raises(Killed):
+        reset(replace(pipeline, cluster=Meanwhile(pipeline.cluster, "commit_offsets", die)), ToLatest())
     assert (pipeline.at(), pipeline.held()) == (dict.fromkeys(range(3), 6), dict.fromkeys(range(3), 4))
     if by == "the next run":
         assert pipeline.run("two").assignment.batch is None, "nothing is new, and the group is written all the same"

@@ -12,14 +12,11 @@ from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import left_in_kafka
-from airflow_kafka_offsets.pipeline.plan import Assignment
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.said import committed_sentence, first_sentence, last_sentence
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce
+from tests.engine import Assignment, committed_sentence, first_sentence, last_sentence, left_in_kafka, preview
 
 
 def first_of(assignment: Assignment) -> str:
@@ -149,7 +146,7 @@ def test_a_topic_that_was_created_again_since_leaves_nothing_of_the_old_one(memo
 
 
 def test_nobody_has_failed_tasks_where_there_is_no_airflow() -> None:
-    from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
+    from tests.engine import NoAirflow
 
     assert NoAirflow().failed_tasks(RunKey("dag", "run", "task")) == []
 

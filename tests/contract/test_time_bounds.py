@@ -16,9 +16,9 @@ from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
 from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.pipeline.estimate import WindowsOutlook, estimate_windows, window_moments
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for, scope_for
 from tests.contract.conftest import NOW_MS, AnyCluster
+from tests.engine import preview
 
 HOUR = 3_600_000
 START = NOW_MS - 5 * HOUR

@@ -25,11 +25,11 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline.skip import skip_window
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Airflow, Lake, Pipeline, entries
 from tests.contract.troubles import EventfulStore, Killed, die, names
+from tests.engine import skip_window
 
 HOUR = 3_600_000
 T = 1_793_484_000_000  # 2026-10-31T22:00Z, so that four hours lie on both sides of a month's end

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_kafka_offsets.offsets.batch.mark import Signature, newest_batch
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
 from airflow_kafka_offsets.stores.local import LocalStore
+from tests.engine import NoAirflow
 from tests.golden.telling import told
 from tests.golden.worked import HERE, NOW, cluster_of, of
 

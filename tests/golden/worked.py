@@ -15,17 +15,22 @@ from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.reset import ToLatest
 from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline.clean import find_old, remove
-from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
-from airflow_kafka_offsets.pipeline.moves import Reset
-from airflow_kafka_offsets.pipeline.redo import look_at_redo, take_for_redo
-from airflow_kafka_offsets.pipeline.reset import reset_position
-from airflow_kafka_offsets.pipeline.skip import skip_batch
 from airflow_kafka_offsets.stores.attempts import begin
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.outputs import claim_output, release_output
 from tests.cli.pipeline import Pipeline
 from tests.cluster.memory import InMemoryCluster
+from tests.engine import (
+    Handed,
+    Reset,
+    commit_batch,
+    find_old,
+    look_at_redo,
+    remove,
+    reset_position,
+    skip_batch,
+    take_for_redo,
+)
 from tests.golden.telling import told
 
 HERE = Path(__file__).parent

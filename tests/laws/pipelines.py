@@ -12,15 +12,12 @@ from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.pipeline.commit import Handed, commit_batch
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.surroundings import NoAirflow
-from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.stores.attempts import begin
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.store import Store
 from tests.cluster.memory import InMemoryCluster
+from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
 from tests.model.store import MemoryStore
 
 NOW = 1_795_168_800_000

@@ -19,9 +19,7 @@ from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.reset import ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
-from airflow_kafka_offsets.pipeline.moves import Reset
-from airflow_kafka_offsets.pipeline.reset import reset_position
-from airflow_kafka_offsets.pipeline.surroundings import NO_AIRFLOW
+from tests.engine import NO_AIRFLOW, Reset, reset_position
 from tests.laws.pipelines import NOW, Died, Dying, Pipeline, cluster, run_key
 from tests.model.store import MemoryStore
 

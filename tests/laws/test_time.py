@@ -23,8 +23,8 @@ from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
 from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
 from airflow_kafka_offsets.offsets.request.widths import Width, boundaries
 from airflow_kafka_offsets.pipeline.estimate import estimate_windows
-from airflow_kafka_offsets.pipeline.preview import preview
 from tests.cluster.memory import InMemoryCluster
+from tests.engine import preview
 from tests.laws import pipelines
 from tests.laws.pipelines import NOW, ranges, run_key
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import WindowOverlaps
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim
-from airflow_kafka_offsets.pipeline.plan import Assignment
-from airflow_kafka_offsets.pipeline.window import plan_window
+from tests.engine import Assignment, plan_window
 from tests.laws.pipelines import Pipeline, cluster, run_key
 from tests.stores.watched import Process
 

@@ -18,14 +18,11 @@ from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline import commit as commits
-from airflow_kafka_offsets.pipeline.clean import find_old, remove
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.skip import skip_batch, skip_window
-from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from tests import engine
 from tests.cluster.memory import InMemoryCluster
+from tests.engine import Asker, Assignment, find_old, plan_batch, plan_window, remove, skip_batch, skip_window
 from tests.model.books import Books
 from tests.model.driver import drive, records_gone
 from tests.model.lake import Lake, Log
@@ -184,16 +181,16 @@ class World:
         if not all((driver := run.drivers.get(split)) and driver.succeeded for split in handed.splits):
             self.books.on_marked_as_done(handed.plan)
 
-        def call() -> commits.CommitOutcome:
+        def call() -> engine.CommitOutcome:
             log = self._log(pipeline)
-            asked = commits.Handed(handed.folder, handed.plan_id)
+            asked = engine.Handed(handed.folder, handed.plan_id)
             try:
-                return commits.commit_batch(asked, log, self.stepped, me, now_ms=NOW, require_report=require_report)
+                return engine.commit_batch(asked, log, self.stepped, me, now_ms=NOW, require_report=require_report)
             except ReadNotVerified:
                 self.books.require_refusal(step, f"{log.root}/{handed.folder}")
                 raise
 
-        def succeeded(outcome: commits.CommitOutcome) -> None:
+        def succeeded(outcome: engine.CommitOutcome) -> None:
             self.running.discard(run.key)
             assert not (handed.plan and handed.plan.withdrawn), f"{run} is green, and its window was withdrawn"
             self.books.on_success(step, handed.folder, outcome.group.left_alone)

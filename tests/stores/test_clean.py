@@ -9,13 +9,13 @@ import pytest
 from airflow_kafka_offsets.errors import PlanReplaced
 from airflow_kafka_offsets.offsets.batch.log import Planned, Taken
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, TimeClaim
-from airflow_kafka_offsets.pipeline.clean import KEPT_COMMITS, Removal, find_old, remove
 from airflow_kafka_offsets.stores.attempts import begin as begin_as_driver
 from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.stores.outputs import claim_output
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.reads import begin_attempt, has_begun
 from airflow_kafka_offsets.stores.store import Store
+from tests.engine import KEPT_COMMITS, Removal, find_old, remove
 from tests.model.store import MemoryStore
 from tests.offsets.builders import NOW, PIPELINE, planned
 from tests.stores.builders import (
