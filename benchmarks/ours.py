@@ -10,10 +10,9 @@ from pathlib import Path
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.collector import only_new_garbage
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
@@ -62,7 +61,7 @@ class Ours:
     def commit(self, group: str, metadata: str = "") -> None:
         self.cluster.commit_offsets(group, dict.fromkeys(self.partitions, CommittedOffset(0, None, metadata)))
 
-    def plan(self, group: str) -> OffsetPlan:
+    def plan(self, group: str) -> Plan:
         """Topics, log starts, ends, what the group holds; each partition decided."""
         return plan_offsets(self._config, topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest")
 
@@ -95,7 +94,7 @@ class Ours:
         begin_attempt(pipeline.store, batch.folder, 0, 1, "bench", {})
         report = ReadReport(plan.plan_id, 0, 1, "rows", read)
         store_report(pipeline.store, batch.folder, "bench", report)
-        me = Actor(plan.run, plan.instance)
+        me = Actor(plan.by.run, plan.by.instance)
         handed = Handed(batch.name, plan.plan_id)
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:
             commit_batch(handed, pipeline, cluster, me, now_ms=time.time_ns() // 1_000_000)

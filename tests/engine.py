@@ -5,33 +5,125 @@ A suite imports from here and nowhere else, so that the engine's rooms can move 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_offsets.batch import engine
+from airflow_kafka_offsets.batch.airflow_around import NO_AIRFLOW as NO_AIRFLOW
+from airflow_kafka_offsets.batch.airflow_around import NoAirflow as NoAirflow
+from airflow_kafka_offsets.batch.carry_out import Assignment as Assignment
+from airflow_kafka_offsets.batch.carry_out import CommitOutcome as CommitOutcome
+from airflow_kafka_offsets.batch.engine import ResetOutcome as ResetOutcome
+from airflow_kafka_offsets.batch.follow_group import Followed, follow
+from airflow_kafka_offsets.batch.follow_group import left_in_kafka as left_in_kafka
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.messages import committed_sentence as sentence_of_commit
+from airflow_kafka_offsets.batch.messages import first_sentence as first_sentence
+from airflow_kafka_offsets.batch.messages import last_sentence as last_sentence
+from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Redo, RequireReport, Window
+from airflow_kafka_offsets.batch.orders import Handed as Handed
+from airflow_kafka_offsets.batch.orders import OfGroup as OfGroup
+from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
+from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
+from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_out, preview_plan, preview_reset
+from airflow_kafka_offsets.broker.protocol import Cluster as Cluster
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.pipeline.clean import KEPT_COMMITS as KEPT_COMMITS
 from airflow_kafka_offsets.pipeline.clean import Removal as Removal
 from airflow_kafka_offsets.pipeline.clean import find_old as find_old
 from airflow_kafka_offsets.pipeline.clean import remove as remove
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome as CommitOutcome
-from airflow_kafka_offsets.pipeline.commit import Handed as Handed
-from airflow_kafka_offsets.pipeline.commit import commit_batch as commit_batch
-from airflow_kafka_offsets.pipeline.commit import left_in_kafka as left_in_kafka
-from airflow_kafka_offsets.pipeline.group import Cluster as Cluster
-from airflow_kafka_offsets.pipeline.group import mirror as mirror
-from airflow_kafka_offsets.pipeline.moves import OfGroup as OfGroup
-from airflow_kafka_offsets.pipeline.moves import Reset as Reset
-from airflow_kafka_offsets.pipeline.plan import Asker as Asker
-from airflow_kafka_offsets.pipeline.plan import Assignment as Assignment
-from airflow_kafka_offsets.pipeline.plan import plan_batch as plan_batch
-from airflow_kafka_offsets.pipeline.preview import plan_offsets as plan_offsets
-from airflow_kafka_offsets.pipeline.preview import preview as preview
-from airflow_kafka_offsets.pipeline.redo import look_at_redo as look_at_redo
-from airflow_kafka_offsets.pipeline.redo import take_for_redo as take_for_redo
-from airflow_kafka_offsets.pipeline.reset import ResetOutcome as ResetOutcome
-from airflow_kafka_offsets.pipeline.reset import reset_position as reset_position
-from airflow_kafka_offsets.pipeline.said import committed_sentence as committed_sentence
-from airflow_kafka_offsets.pipeline.said import first_sentence as first_sentence
-from airflow_kafka_offsets.pipeline.said import last_sentence as last_sentence
-from airflow_kafka_offsets.pipeline.skip import skip_batch as skip_batch
-from airflow_kafka_offsets.pipeline.skip import skip_window as skip_window
 from airflow_kafka_offsets.pipeline.status import position_of as position_of
-from airflow_kafka_offsets.pipeline.surroundings import NO_AIRFLOW as NO_AIRFLOW
-from airflow_kafka_offsets.pipeline.surroundings import NoAirflow as NoAirflow
-from airflow_kafka_offsets.pipeline.window import plan_window as plan_window
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A request, the run that it is for, and what it works on."""
+
+    request: PlanRequest
+    run: RunKey | None
+    pipeline: PipelineLog
+    cluster: Any
+    around: Any
+
+    @property
+    def me(self) -> Actor:
+        return Actor(self.run, self.around.instance)
+
+    @property
+    def world(self) -> World:
+        return World(self.pipeline, self.cluster, self.around)
+
+
+def plan_batch(asker: Asker) -> Assignment:
+    return engine.assign_batch(NextBatch(asker.request, asker.me), asker.world)
+
+
+def plan_window(asker: Asker) -> Assignment:
+    return engine.assign_batch(Window(asker.request, asker.me), asker.world)
+
+
+def commit_batch(
+    handed: Handed,
+    pipeline: PipelineLog,
+    cluster: Any,
+    me: Actor,
+    *,
+    now_ms: int,
+    require_report: RequireReport = True,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    order = Commit(handed, me, now_ms, require_report)
+    return (preview_commit if dry_run else engine.commit_batch)(order, World(pipeline, cluster, NoAirflow()))
+
+
+def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
+    return sentence_of_commit(outcome.plan, outcome.proof, left, by_this=outcome.by_this)
+
+
+def mirror(pipeline: PipelineLog, cluster: Any, me: Actor) -> Followed:
+    return follow(World(pipeline, cluster, NoAirflow()), me)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """A person's reset, before it is known who that is and when."""
+
+    target: Any
+    reason: str
+    topics: tuple[str, ...] = ()
+    partitions: tuple[Any, ...] = ()
+    allow_duplicates: bool = False
+
+
+def reset_position(
+    pipeline: PipelineLog, cluster: Any, me: Actor, asked: Reset, *, now_ms: int, dry_run: bool
+) -> ResetOutcome:
+    order = ResetOrder(asked.target, asked.reason, me, now_ms, asked.topics, asked.partitions, asked.allow_duplicates)
+    return (preview_reset if dry_run else engine.set_position)(order, World(pipeline, cluster, NoAirflow()))
+
+
+def skip_batch(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool = False) -> tuple[Plan, Plan]:
+    return _leave_out(pipeline, LeaveOut(skip, now_ms), dry_run)
+
+
+def skip_window(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool = False) -> tuple[Plan, Plan]:
+    return _leave_out(pipeline, LeaveOut(skip, now_ms, window=True), dry_run)
+
+
+def _leave_out(pipeline: PipelineLog, order: LeaveOut, dry_run: bool) -> tuple[Plan, Plan]:
+    world = World(pipeline, None, NoAirflow())  # type: ignore[arg-type]  # it asks the log alone
+    return preview_leave_out(order, world) if dry_run else engine.leave_out(order, world)
+
+
+def redo(batch: StoredBatch, cluster: Any, me: Actor, *, now_ms: int) -> StoredBatch:
+    """A person does a committed batch again."""
+    pipeline = PipelineLog(batch.store, batch.log.plan.pipeline or "")
+    return engine.redo_batch(Redo(batch, me, now_ms), World(pipeline, cluster, NoAirflow()))
+
+
+def preview(request: PlanRequest, cluster: Any, pipeline: PipelineLog | None) -> Draft:
+    return preview_plan(request, cluster, pipeline)

@@ -98,3 +98,7 @@ class OffsetCommitter(Protocol):
         :raises ClusterUnavailable: every partition that was not written, or of which that is not known; some may have
             been.
         """
+
+
+class Cluster(OffsetReader, OffsetCommitter, Protocol):
+    """A cluster that can be asked and committed to."""

@@ -103,7 +103,7 @@ def _row(
         windows,
         plan.batch.key if plan.batch else None,
         plan.batch.number if plan.batch else None,
-        plan.group_id,
+        plan.asked.group_id,
     )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
 from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
 from airflow_kafka_offsets.offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.stores.open import open_store

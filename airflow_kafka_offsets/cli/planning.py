@@ -15,7 +15,7 @@ from airflow_kafka_offsets.cli.render import Page, say, show
 from airflow_kafka_offsets.cli.typed import text_as_typed
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.offset_maps import mapping, to_csv, to_flink
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
@@ -72,7 +72,7 @@ def _skip(text: str) -> Mapping[str, Any]:
         raise InvalidRequest((f"--skip {error}.",)) from None
 
 
-def _show(plan: OffsetPlan, output: str) -> None:
+def _show(plan: Plan, output: str) -> None:
     """Print it in one of the forms of ``plan --output``, ``json`` being exactly the plan's."""
     if output == "json":
         print(json.dumps(plan_to_dict(plan)))
@@ -83,10 +83,10 @@ def _show(plan: OffsetPlan, output: str) -> None:
         show(Page([ranges_of(plan)], summary=_summary(plan)), output)
 
 
-def _summary(plan: OffsetPlan) -> str:
-    group = f"group {plan.group_id}" if plan.group_id else "no group"
-    kind = "window" if plan.window else f"from {plan.startup_mode}"
+def _summary(plan: Plan) -> str:
+    group = f"group {plan.asked.group_id}" if plan.asked.group_id else "no group"
+    kind = "window" if plan.asked.window else f"from {plan.asked.startup_mode}"
     return (
         f"plan {plan.plan_id}: up to {plan.record_count_upper_bound} records of {len(plan.partitions)} partitions, "
-        f"{kind} to {plan.bounded_mode}, {plan.isolation_level}, {group}, cluster {plan.cluster_id}"
+        f"{kind} to {plan.asked.bounded_mode}, {plan.asked.isolation_level}, {group}, cluster {plan.found.cluster_id}"
     )

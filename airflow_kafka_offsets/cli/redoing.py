@@ -77,7 +77,7 @@ def _page(pipeline: PipelineLog, found: Redo, servers: str | None, dry_run: bool
     }
     lines = [
         f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {by_whom(found.batch.log)}, {facts['at']}",
-        f"output: {plan.output or 'not named in the plan'}, where kafka_batch = '{key}'",
+        f"output: {plan.asked.output or 'not named in the plan'}, where kafka_batch = '{key}'",
         f"records: {'all of them are still in Kafka' if found.records.there else 'gone from Kafka'}",
         *([f"{again.by} is doing it once more since {iso(again.at_ms)}"] if dry_run and again else []),
         *(["It has no records, and no split to start."] if not found.splits else []),

@@ -105,7 +105,7 @@ def _target(name: str, options: Options, pipeline: PipelineLog, clock_ms: int) -
                 raise ValueError("is empty; name a consumer group")
             return OfGroup(value)
     newest = pipeline.newest()
-    group_id = newest.log.plan.group_id if newest else None  # whose lines are taken of a file of several groups
+    group_id = newest.log.plan.asked.group_id if newest else None  # whose lines are taken of a file of several groups
     offsets = parse_partition_offsets(text_of(Path(value), option="--from-file"), group_id=group_id)
     if not offsets:
         raise ValueError(f"{value} has no offset")
@@ -147,7 +147,7 @@ def _page(pipeline: PipelineLog, done: ResetOutcome, asked: Reset, dry_run: bool
         "pipeline_id": pipeline.pipeline_id,
         "key": name.key if name and not dry_run else None,
         "number": name.number if name else None,
-        "group_id": plan.group_id if plan else None,
+        "group_id": plan.asked.group_id if plan else None,
         "group_left_alone": left_alone,
         "reason": asked.reason,
         **_totals(done.moves),

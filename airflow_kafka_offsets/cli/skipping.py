@@ -6,7 +6,7 @@ from airflow_kafka_offsets.cli.batches import name_of
 from airflow_kafka_offsets.cli.inputs import Options, find_window, pipeline_asked_for
 from airflow_kafka_offsets.cli.render import Page, Table, say, say_dry_run, show
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.skip import skip_batch, skip_window
@@ -62,7 +62,7 @@ def _of_the_window(asked: Skip, pipeline: PipelineLog) -> Skip:
     return Skip(found.name.rpartition("/")[2], asked.past, asked.reason)
 
 
-def _page(pipeline: PipelineLog, asked: Skip, before: OffsetPlan, after: OffsetPlan, dry_run: bool) -> Page:
+def _page(pipeline: PipelineLog, asked: Skip, before: Plan, after: Plan, dry_run: bool) -> Page:
     now = {p.topic_partition: p for p in after.partitions}
     rows = [
         (

@@ -27,7 +27,7 @@ def verify(options: Options) -> int:
     facts = {"pipeline_id": pipeline.pipeline_id, **facts_of(batch), "verified": whole}
     summary = f"{name_of(plan)}, plan {plan.plan_id}, is {'verified' if whole else 'not verified'}" + (
         f": its reports say that exactly its up to {plan.record_count_upper_bound} records were read. What "
-        f"{plan.output or 'its output'} holds now was not looked at"
+        f"{plan.asked.output or 'its output'} holds now was not looked at"
         if whole
         else ""
     )

@@ -145,6 +145,25 @@ class RunKey:
         return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who writes into a log: a task instance of an Airflow, or a person (then there is no run).
+
+    :ivar instance: ``None`` for a person at a terminal without Airflow.
+    """
+
+    run: RunKey | None
+    instance: str | None = None
+
+    def __str__(self) -> str:
+        return f"run {self.run}" if self.run else "a person at the command line"
+
+
+def is_another_log(then: str | None, now: str | None) -> bool:
+    """Whether a topic was deleted and created again, by its ids; no, where either is not known."""
+    return then is not None and now is not None and then != now
+
+
 def is_older(leader_epoch: int | None, newest: int | None) -> bool:
     """Whether a partition has had another leader since; no, where either is not known."""
     return leader_epoch is not None and newest is not None and leader_epoch < newest

@@ -23,9 +23,8 @@ from airflow_kafka_offsets.hooks.next_run import conf_of_next, target_of, trigge
 from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
 from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
 from airflow_kafka_offsets.offsets.reads.verify import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
@@ -151,16 +150,21 @@ class CommitOffsetsOperator(BaseOperator):
         handed = Handed(plan["stored_as"], plan["plan_id"])
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
-            left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.window else None
+            left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.asked.window else None
         return done, left
 
-    def _publish(self, context: Any, plan: OffsetPlan | None) -> None:
+    def _publish(self, context: Any, plan: Plan | None) -> None:
         """The asset's event: what was read; or none, where downstream DAGs have nothing new to look at."""
         if self.asset is None:
             return
         if plan is not None and plan.to_read():
             key = plan.batch.key if plan.batch else None
-            about = {"group_id": plan.group_id, "batch": key, "plan_id": plan.plan_id, "window": plan.window_bounds}
+            about = {
+                "group_id": plan.asked.group_id,
+                "batch": key,
+                "plan_id": plan.plan_id,
+                "window": plan.asked.window_bounds,
+            }
             whole = {**about, "topics": _ranges(plan)}
             where = {name: self.plan[name] for name in ("stored_as", "work_store")}
             context["outlet_events"][self.asset].extra = whole if fits(whole) else {**about, **where}
@@ -299,7 +303,7 @@ def _no_plan(problem: str) -> AirflowFailException:
     return AirflowFailException(str(InvalidRequest((problem,))))
 
 
-def _ranges(plan: OffsetPlan) -> dict[str, dict[str, list[int]]]:
+def _ranges(plan: Plan) -> dict[str, dict[str, list[int]]]:
     """``{"orders": {"0": [start, end]}}``, of the partitions with records."""
     ranges: dict[str, dict[str, list[int]]] = {}
     for p in plan.to_read():

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_kafka_offsets.batch.carry_out import Assignment
+from airflow_kafka_offsets.batch.engine import assign_batch
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
+from airflow_kafka_offsets.batch.orders import NextBatch, Window
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
@@ -26,9 +31,9 @@ from airflow_kafka_offsets.hooks.surroundings import (
 )
 from airflow_kafka_offsets.hooks.travelling import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.offsets.model import IsolationLevel
+from airflow_kafka_offsets.offsets.model import Actor, IsolationLevel
 from airflow_kafka_offsets.offsets.plan.codec import spark_options
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.table import counted, plan_table
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
@@ -50,10 +55,7 @@ from airflow_kafka_offsets.offsets.request.policies import (
 )
 from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.pipeline.said import first_sentence, last_sentence
-from airflow_kafka_offsets.pipeline.window import plan_window
 from airflow_kafka_offsets.spark.sinks.choice import SinkWords, problems_of, sink_arguments, sink_of
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
@@ -243,6 +245,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         given = dict(locals())
+        self._output_origin = _output_origin(sink, output_name)
         super().__init__(**{"doc_md": RESOLVE_DOC, **kwargs})
         for name in PARAMETERS:
             setattr(self, name, given[name])
@@ -318,14 +321,20 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.defer(trigger=trigger, method_name="execute_after_wait")
         about += self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
-        return [batch_arguments(of_split, self._own_words()) for of_split in arguments]
+        written = assignment.plan.asked.output if assignment.plan else None
+        return [batch_arguments(of_split, self._own_words(written)) for of_split in arguments]
 
-    def _own_words(self) -> list[str]:
+    def _own_words(self, output: str | None = None) -> list[str]:
         """The Spark job's arguments that are no batch's.
+
+        :param output: what the plan says that is written: a sink whose path is a template is handed that one.
 
         :raises InvalidRequest: they would not reach the job as they are.
         """
-        own = [*(sink_arguments(self.sink) if self.sink else ()), *map(str, self.application_args)]
+        sink = self.sink
+        if sink is not None and output is not None and self._output_origin == "templated sink":
+            sink = sink_into(sink, output)
+        own = [*(sink_arguments(sink) if sink else ()), *map(str, self.application_args)]
         problems = word_problems(own)
         if problems:
             raise InvalidRequest(problems)
@@ -339,6 +348,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         output = sink_of(self.sink).output if self.sink else self.output_name
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, occasion_of(context))
+        request = replace(request, output_origin=self._output_origin)
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(
@@ -348,8 +358,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         around = AirflowSurroundings(context, pipeline.pipeline_id)
         try:
             with hook.open_cluster() as cluster:
-                asker = Asker(request, run_key(context), pipeline, cluster, around)
-                return (plan_window(asker) if request.window else plan_batch(asker)), about
+                me = Actor(run_key(context), around.instance)
+                order = Window(request, me) if request.window else NextBatch(request, me)
+                return assign_batch(order, World(pipeline, cluster, around)), about
         except KafkaOffsetsError:  # it does nothing, so there is no line to come first
             self._tell(about)
             raise
@@ -407,7 +418,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         if plan is None or batch is None:
             ti.xcom_push(key="plan", value={**reference, "stored_as": None, "batch": None, "plan_id": None})
             return []
-        reference |= {"stored_as": batch.name, "batch": plan.batch.key if plan.batch else None}
+        reference |= {"stored_as": batch.name, "batch": plan.batch.key}
         ti.xcom_push(key="plan", value={**reference, "plan_id": plan.plan_id})
         options = spark_options(plan.to_read())
         if not all(map(fits, options.values())):  # a job has to use the three together
@@ -423,15 +434,15 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         return []
 
 
-def _warns(plan: OffsetPlan) -> bool:
+def _warns(plan: Plan) -> bool:
     """Whether records are left out, or may be gone before a run comes for them."""
-    return bool(plan.lost or plan.skipped or (plan.backlog is not None and plan.backlog.expiring))
+    return bool(plan.lost or plan.skipped or (plan.found.backlog is not None and plan.found.backlog.expiring))
 
 
 def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafka_config_id: str) -> list[list[str]]:
     """The batch's arguments, a list for each split to start."""
     batch = assignment.batch
-    plan: OffsetPlan | None = assignment.plan
+    plan: Plan | None = assignment.plan
     if batch is None or plan is None:
         return []
     about = store_uri, servers, kafka_config_id

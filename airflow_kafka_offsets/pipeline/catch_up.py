@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.offsets.batch.log import Actor
+from airflow_kafka_offsets.offsets.model import Actor
 from airflow_kafka_offsets.offsets.request.modes import UntilTimestamp
 from airflow_kafka_offsets.pipeline.commit import CommitOutcome
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog

@@ -56,7 +56,7 @@ def remove(removal: Removal) -> bool:
     if removal.batch is not None:
         if not removal.batch.close():
             return False
-        if not removal.batch.log.plan.window:
+        if not removal.batch.log.plan.asked.window:
             names = (*names, f"{removal.folder}/{removal.batch.log.next_number}.json")
     for name in names:
         removal.pipeline.store.delete(name)
@@ -106,7 +106,7 @@ def _may_go(batch: StoredBatch | None, before_ms: int) -> bool:
         return True
     if _last_ms(batch) >= before_ms:
         return False
-    return batch.log.committed is not None or not batch.log.plan.window or not has_begun(batch)
+    return batch.log.committed is not None or not batch.log.plan.asked.window or not has_begun(batch)
 
 
 def _last_ms(batch: StoredBatch) -> int:

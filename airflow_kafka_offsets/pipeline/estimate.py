@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Any
 
+from airflow_kafka_offsets.batch.look_ups import take_snapshots
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import IsolationLevel, PartitionSnapshot, TimestampType, TopicPartition
@@ -22,7 +23,6 @@ from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS,
 from airflow_kafka_offsets.offsets.request.widths import boundaries, parse_width, parse_zone
 from airflow_kafka_offsets.offsets.window.complete import arrived_by, judge
 from airflow_kafka_offsets.offsets.window.outlook import Boundary, WindowOutlook, look_out
-from airflow_kafka_offsets.pipeline.draft import known_topic_settings, take_snapshots
 from airflow_kafka_offsets.progress import Progress
 
 MOST_WINDOWS = 100_000
@@ -59,7 +59,7 @@ def estimate_windows(
     partitions = description.partitions()
     newest = cluster.newest_timestamps(partitions, scope.isolation_level)
     snapshots = take_snapshots(cluster, partitions, scope.isolation_level)
-    settings = known_topic_settings(cluster, description.topics)
+    settings = cluster.topic_settings(description.topics)
     types = {name: of.timestamp_type for name, of in settings.items()}
     append_time_topics = {topic for topic, kind in types.items() if kind == "LogAppendTime"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from airflow_kafka_offsets.batch.look_ups import take_snapshots
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
@@ -18,7 +19,6 @@ from airflow_kafka_offsets.offsets.model import (
     TopicPartition,
 )
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.pipeline.draft import take_snapshots
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 
 

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.spark.client_properties import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
@@ -35,7 +34,7 @@ class Batch:
     :ivar output: what the batch writes, as the resolve task was told; ``None`` where it was not.
     """
 
-    plan: OffsetPlan
+    plan: Plan
     split: int
     store: Store
     plan_object: str
@@ -48,7 +47,6 @@ class Batch:
     @property
     def key(self) -> str:
         """What the rows of this batch have in their column ``kafka_batch``; the same whoever does the batch again."""
-        assert self.plan.batch is not None  # a stored plan has one
         return self.plan.batch.key
 
     @property
@@ -62,9 +60,9 @@ class Batch:
     @property
     def window(self) -> tuple[datetime, datetime] | None:
         """``[start, end)`` of a window by time, UTC; else ``None``."""
-        if self.plan.window_bounds is None:
+        if self.plan.asked.window_bounds is None:
             return None
-        start_ms, end_ms = self.plan.window_bounds
+        start_ms, end_ms = self.plan.asked.window_bounds
         return datetime.fromtimestamp(start_ms / 1000, UTC), datetime.fromtimestamp(end_ms / 1000, UTC)
 
     @property
@@ -73,9 +71,9 @@ class Batch:
         return f"kafka_batch = '{self.key}' AND kafka_split = {self.split}"
 
     @cached_property
-    def partitions(self) -> list[PlannedPartition]:
+    def partitions(self) -> Sequence[PlannedPartition]:
         """What this split reads; empty for one without records, which still overwrites its output."""
-        return split_plan(self.plan)[self.split]
+        return self.plan.splits[self.split]
 
     @property
     def attempt(self) -> int:
@@ -175,20 +173,20 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     arguments = parse_job_arguments(sys.argv[1:] if argv is None else argv)
     store = open_driver_store(arguments.store_uri, spark)
     plan = _plan(store, arguments)
-    if arguments.split >= plan.splits:
+    if arguments.split >= plan.split_count:
         raise InvalidRequest(
-            [f"--split is {arguments.split}, and plan {plan.plan_id} has splits 0 to {plan.splits - 1}."]
+            [f"--split is {arguments.split}, and plan {plan.plan_id} has splits 0 to {plan.split_count - 1}."]
         )
-    number: Any = plan.batch.number if plan.batch else None
+    number = plan.batch.number
     batch: Batch = WindowBatch() if number is None else NumberedBatch(number)
     batch.plan, batch.split, batch.store = plan, arguments.split, store
     batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
-    batch.output = plan.output
+    batch.output = plan.asked.output
     batch._attempt = batch._source = None
     return batch
 
 
-def _plan(store: Store, arguments: JobArguments) -> OffsetPlan:
+def _plan(store: Store, arguments: JobArguments) -> Plan:
     planned = read_plan(store, arguments.plan_object)
     if planned is None or planned.plan.plan_id != arguments.plan_id:
         found = "is not there" if planned is None else f"holds plan {planned.plan.plan_id}"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.plan.plan import BatchName
-from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.progress import shown
@@ -68,10 +67,10 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
     writes = getattr(write, "output", None)
     if writes is None:
         return
-    if batch.plan.output is not None and batch.plan.output != writes:
+    if batch.plan.asked.output is not None and batch.plan.asked.output != writes:
         raise InvalidRequest(
             [
-                f"This job writes {writes}, and the resolve task was told output={batch.plan.output!r}: name the same, "
+                f"This job writes {writes}, and the resolve task was told output={batch.plan.asked.output!r}: name the same, "
                 "so that no other pipeline is given it."
             ]
         )
@@ -86,7 +85,6 @@ def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None
     :raises UnknownOutput: naming the keys of these batches.
     """
     name = batch.plan.batch
-    assert name is not None  # a stored plan has one
     if not hasattr(write, "keys"):
         return
     look = _windows_of_nobody if name.number is None else _later_keys
@@ -101,7 +99,7 @@ def _later_keys(spark: SparkSession, batch: Batch, name: BatchName, write: Any) 
     An unfinished batch is the newest of its log. A committed one, which is done again, has known ones after it: they
     are written after its commit, so the log is looked at after the output.
     """
-    if batch.split != splits_to_start(batch.plan)[0]:
+    if batch.split != batch.plan.splits_to_start()[0]:
         return []
     later = [key for key in write.keys(spark) if key != name.key and number_of(key) > number_of(name.after)]
     return [] if later and _is_committed(batch) else later
@@ -125,7 +123,7 @@ def _is_in_the_way(batch: Batch, key: str) -> bool:
     if found is None or not claim_of(batch.plan).overlaps(found[0]):
         return False
     window = read_what_is_left(batch.store, f"{batch.folder.rpartition('/')[0]}/{found[1]}")
-    return window is None or window.log.plan.withdrawn or not splits_to_start(window.log.plan)
+    return window is None or window.log.plan.withdrawn or not window.log.plan.splits_to_start()
 
 
 def _is_committed(batch: Batch) -> bool:

@@ -242,7 +242,7 @@ def _look_at_topics(
     futures = admin.describeTopics(names, with_rights).topicNameValues()
     recreated, absent, denied = [], [], []
     for topic in topics:
-        planned = _as_java_writes_it(batch.plan.topic_ids.get(topic))
+        planned = _as_java_writes_it(batch.plan.found.topic_ids.get(topic))
         try:
             description = futures.get(topic).get()
         except Py4JJavaError as error:

@@ -136,7 +136,7 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
         **_tasks(spark, batch, given),
         **given,
         **spark_options(batch.partitions),
-        ISOLATION_LEVEL: batch.plan.isolation_level,
+        ISOLATION_LEVEL: batch.plan.asked.isolation_level,
         "failOnDataLoss": "true",
     }
 

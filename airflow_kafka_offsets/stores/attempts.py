@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import LateAttempt, PlanReplaced, StoreUnavailable
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.verify import ReadReport
 from airflow_kafka_offsets.stores.pipeline_log import newer_plan
 from airflow_kafka_offsets.stores.reads import attempt_numbers, begin_attempt, has_reported, report_of, store_report
@@ -36,7 +36,7 @@ class SplitAttempt:
 
     store: Store
     plan_object: str
-    plan: OffsetPlan
+    plan: Plan
     split: int
     output: str | None
     number: int
@@ -122,7 +122,7 @@ class SplitAttempt:
 
 
 def begin(
-    store: Store, plan_object: str, plan: OffsetPlan, split: int, output: str | None, names: Sequence[str] | None = None
+    store: Store, plan_object: str, plan: Plan, split: int, output: str | None, names: Sequence[str] | None = None
 ) -> SplitAttempt:
     """Put the next attempt on record; :meth:`SplitAttempt.look` comes next.
 
@@ -136,7 +136,7 @@ def begin(
     return SplitAttempt(store, plan_object, plan, split, output, number, random)
 
 
-def require_current(store: Store, plan_object: str, plan: OffsetPlan, names: Sequence[str]) -> None:
+def require_current(store: Store, plan_object: str, plan: Plan, names: Sequence[str]) -> None:
     """:raises PlanReplaced: the batch was planned anew since this plan was handed out."""
     replaced = newer_plan(store, plan_object, names)
     if replaced is not None:

@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from airflow_kafka_offsets.errors import OutputTaken
+from airflow_kafka_offsets.errors import OutputTaken, StoreUnavailable
 from airflow_kafka_offsets.offsets.columns import require_version, text_or_none
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store
 
 Kind = Literal["log", "windows", "windows by offsets"]
+_TRIES = 100
 _ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
 
 
@@ -36,7 +37,7 @@ def claim_output(store: Store, output: str, pipeline: str, kind: Kind) -> None:
     :raises OutputTaken: it is another's.
     """
     me = Owner(pipeline, kind)
-    while True:
+    for _ in range(_TRIES):
         number, owner = _newest(store, output)
         if owner == me:
             return
@@ -44,6 +45,7 @@ def claim_output(store: Store, output: str, pipeline: str, kind: Kind) -> None:
             raise OutputTaken(output, str(owner), str(me))
         if _write(store, output, number + 1, me):
             return
+    raise _never_first(store, output)
 
 
 def owner_of(store: Store, output: str) -> Owner | None:
@@ -54,10 +56,20 @@ def owner_of(store: Store, output: str) -> Owner | None:
 
 def release_output(store: Store, output: str) -> None:
     """Give up the claim, whoever has it; not that of somebody who claims the output afterwards."""
-    while True:
+    for _ in range(_TRIES):
         number, owner = _newest(store, output)
         if owner is None or owner.pipeline is None or _write(store, output, number + 1, Owner(None, None)):
             return
+    raise _never_first(store, output)
+
+
+def _never_first(store: Store, output: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Cannot claim or release output {output}",
+        f"others did so {_TRIES} times in a row, in the work store {store.uri}",
+        "See which pipelines name this output, and try again.",
+        retriable=True,
+    )
 
 
 def _newest(store: Store, output: str) -> tuple[int, Owner | None]:

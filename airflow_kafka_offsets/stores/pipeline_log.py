@@ -36,7 +36,7 @@ from airflow_kafka_offsets.offsets.batch.log import (
 )
 from airflow_kafka_offsets.offsets.columns import require_version, text_or_none
 from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, time_claim_of_name
+from airflow_kafka_offsets.offsets.window.claims import OffsetClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store, together
 
@@ -190,10 +190,10 @@ class PipelineLog:
         places = self.store.list(f"{self.root}/window-claims")
         return sorted({name for place in places for name in self.windows_in(place.removesuffix("/"))})
 
-    def claim(self, claim: Claim, number: int) -> None:
-        """Write the window's name into every place that it lies in, for the plan that is its entry ``number``."""
-        for place in claim.places:
-            create_object(self.store, f"{self._place(place)}/{claim.name}.{number}", {"version": 1})
+    def claim(self, name: str, places: Iterable[str], number: int) -> None:
+        """Write a window's name into every place that it lies in, for the plan that is its entry ``number``."""
+        for place in places:
+            create_object(self.store, f"{self._place(place)}/{name}.{number}", {"version": 1})
 
     def windows_in(self, place: str) -> list[str]:
         """The names that are claimed in a place."""
@@ -222,7 +222,7 @@ class PipelineLog:
             "version": 1,
             "batch": batch.name if batch else None,
             "key": plan.batch.key if plan and plan.batch else None,
-            "output": plan.output if plan else None,
+            "output": plan.asked.output if plan else None,
         }
         create_object(self.store, self._run(run), value)
 

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from airflow_kafka_offsets.offsets.batch.log import Planned
-from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import Attempt, Proof, ReadReport, require_verified, unverified
 from airflow_kafka_offsets.progress import Progress
 from airflow_kafka_offsets.stores.objects import create_object, read_object
@@ -95,7 +94,7 @@ def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
 
     They decide whether the split is verified.
     """
-    names, splits = batch.store.list(batch.folder), splits_to_start(batch.log.plan)
+    names, splits = batch.store.list(batch.folder), sorted(batch.log.plan.splits_with_rows())
     progress = Progress("read the reports", len(splits), "splits")
     decided = {}
     found = together(batch.store, *(partial(_deciding, batch, names, split) for split in splits))

@@ -16,8 +16,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_kafka_offsets.errors import KafkaOffsetsError, UnavailableError
 from airflow_kafka_offsets.hooks.surroundings import this_airflow
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.offsets.batch.log import Actor, Wait, next_step
-from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.batch.log import Wait, next_step
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.stores.objects import safe_name

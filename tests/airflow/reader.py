@@ -12,7 +12,6 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.stores.attempts import begin
@@ -27,14 +26,14 @@ def read_split(arguments: list[str]) -> None:
     planned = read_plan(store, job.plan_object)
     assert planned is not None, job.plan_object
     plan = planned.plan
-    assert (plan.plan_id, plan.batch is None, plan.output is None) == (job.plan_id, False, False)
-    attempt = begin(store, job.plan_object, plan, job.split, plan.output)
+    assert (plan.plan_id, plan.batch is None, plan.asked.output is None) == (job.plan_id, False, False)
+    attempt = begin(store, job.plan_object, plan, job.split, plan.asked.output)
     attempt.look()
     consumer = Consumer({"bootstrap.servers": job.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False})
     values: list[str] = []
     reads: dict[TopicPartition, PartitionRead] = {}
     try:
-        for p in split_plan(plan)[job.split]:
+        for p in plan.splits[job.split]:
             tp = p.topic_partition
             consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, p.start_offset)])
             offsets: list[int] = []
@@ -48,12 +47,12 @@ def read_split(arguments: list[str]) -> None:
     finally:
         consumer.close()
     attempt.look()
-    file = Path(str(plan.output)) / f"kafka_batch={plan.batch.key if plan.batch else ''}" / f"{job.split}.json"
+    file = Path(str(plan.asked.output)) / f"kafka_batch={plan.batch.key if plan.batch else ''}" / f"{job.split}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     whole = file.with_suffix(".tmp")
     whole.write_text(json.dumps(values))
     os.replace(whole, file)
-    attempt.report(ReadReport(plan.plan_id, job.split, attempt.number, "rows", reads, plan.output))
+    attempt.report(ReadReport(plan.plan_id, job.split, attempt.number, "rows", reads, plan.asked.output))
 
 
 def rows_of(output: Path) -> dict[str, list[str]]:

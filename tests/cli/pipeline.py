@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
@@ -68,11 +66,11 @@ class Pipeline:
         batch = assignment.batch
         assert batch is not None
         for split in assignment.splits:
-            attempt = begin(self.store, batch.plan_object, batch.log.plan, split, batch.log.plan.output)
+            attempt = begin(self.store, batch.plan_object, batch.log.plan, split, batch.log.plan.asked.output)
             attempt.look()
             reads = {
                 p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
-                for p in split_plan(batch.log.plan)[split]
+                for p in batch.log.plan.splits[split]
             }
             attempt.report(ReadReport(batch.log.plan.plan_id, split, attempt.number, "rows", reads, attempt.output))
 
@@ -93,7 +91,7 @@ class Pipeline:
         return now_ms() if self.at_ms is None else self.at_ms
 
 
-def key_of(plan: OffsetPlan | None) -> str:
+def key_of(plan: Plan | None) -> str:
     assert plan is not None
     assert plan.batch is not None
     return plan.batch.key

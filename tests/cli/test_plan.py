@@ -30,7 +30,7 @@ def test_the_json_is_the_plan_and_nothing_else(
     assert (status, messages) == (0, "")
     plan = plan_from_dict(json.loads(output))
     assert [(p.start_offset, p.end_offset) for p in plan.partitions] == [(0, 3), (0, 0)]
-    assert plan.group_id == group
+    assert plan.asked.group_id == group
     assert committed_offsets(broker, group, name) == {}
 
 

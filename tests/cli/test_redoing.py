@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.offsets.batch.log import Actor, Taken
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.batch.log import Taken
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.pipeline.clock import now_ms
@@ -67,7 +67,7 @@ def test_a_redo_is_taken_and_submitted_by_hand_and_commit_says_whether_it_is_who
     planned = read_plan(pipeline.store, job.plan_object)
     assert planned is not None
     assert planned.plan.plan_id == job.plan_id
-    attempt = begin(pipeline.store, job.plan_object, planned.plan, job.split, planned.plan.output)
+    attempt = begin(pipeline.store, job.plan_object, planned.plan, job.split, planned.plan.asked.output)
     attempt.look()
     reads = {TopicPartition(pipeline.topic, 0): PartitionRead(4, 4, 0, 3)}
     attempt.report(ReadReport(job.plan_id, job.split, attempt.number, "rows", reads, attempt.output))

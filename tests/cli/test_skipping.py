@@ -31,7 +31,7 @@ def test_skip_shows_what_is_given_up_and_does_it_when_told_to(says: Say, stored:
     assert newest is not None
     plan = newest.log.plan
     assert [(p.start_offset, p.end_offset, p.skipped) for p in plan.partitions] == [(7, 10, 3), (0, 0, 0)]
-    assert (plan.run, plan.reason) == (None, "skip past orders[0]:6: poison")
+    assert (plan.by.run, plan.reason) == (None, "skip past orders[0]:6: poison")
     assert plan.plan_id == shown["plan_id_after"] != shown["plan_id_before"]
 
 

@@ -113,4 +113,4 @@ def test_a_reset_is_by_a_person_of_that_airflow(
     newest = pipeline.log.newest()
     assert newest is not None
     assert newest.log.committed is not None
-    assert (newest.log.plan.instance, newest.log.committed.by.instance) == ("no-airflow", "no-airflow")
+    assert (newest.log.plan.by.instance, newest.log.committed.by.instance) == ("no-airflow", "no-airflow")

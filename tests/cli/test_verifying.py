@@ -7,8 +7,7 @@ import json
 import pytest
 
 from airflow_kafka_offsets.hooks.surroundings import default_pipeline_id
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.attempts import begin
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
 from airflow_kafka_offsets.pipeline.request import request_for
@@ -29,7 +29,7 @@ class Pipeline(contract.Pipeline):
     now_ms: int = NOW
     runs: int = field(default=0, kw_only=True)
 
-    def first(self, **more: Any) -> OffsetPlan:
+    def first(self, **more: Any) -> Plan:
         """What a first run would read: there is no position, and nothing is written."""
         return preview(self.request(**more), self.cluster, None)
 
@@ -57,11 +57,11 @@ class Pipeline(contract.Pipeline):
         return {tp.partition: commit.offset for tp, commit in found.items()}
 
 
-def ranges(plan: OffsetPlan) -> dict[int, tuple[int, int]]:
+def ranges(plan: Plan) -> dict[int, tuple[int, int]]:
     return {p.topic_partition.partition: (p.start_offset, p.end_offset) for p in plan.partitions}
 
 
-def reasons(plan: OffsetPlan) -> list[str]:
+def reasons(plan: Plan) -> list[str]:
     return [p.start_reason for p in plan.partitions]
 
 

@@ -109,7 +109,7 @@ def test_I7_without_a_group_the_position_is_committed_in_the_log_alone(
 ) -> None:
     pipeline.group = None
     run = pipeline.next()
-    assert (ranges(run.plan), run.plan.mirrors) == ({0: (0, 10), 1: (0, 0)}, False)
+    assert (ranges(run.plan), run.plan.asked.mirrors) == ({0: (0, 10), 1: (0, 0)}, False)
     assert run.commit(require_report=False).written == {}
     site.hands.produce(tp(written), [at(20)])
     assert ranges(pipeline.next().plan) == {0: (10, 11), 1: (0, 0)}
@@ -122,7 +122,7 @@ def test_I7_without_a_group_the_position_is_committed_in_the_log_alone(
 def test_I1_a_commit_mode(mode: str | None, mirrors: bool, memory_site: Site, store: LocalStore, group: str) -> None:
     memory_site.hands.create_topic("orders")
     pipeline = Pipeline(memory_site.cluster, store, "orders", group, dict(EARLIEST))
-    assert pipeline.next(**({"commit_mode": mode} if mode else {})).plan.mirrors is mirrors
+    assert pipeline.next(**({"commit_mode": mode} if mode else {})).plan.asked.mirrors is mirrors
 
 
 @pytest.mark.parametrize("mode", ["KAFKA_PERIODIC", "periodic"])
@@ -275,7 +275,7 @@ def test_E6_G10_a_topic_that_is_made_again_after_the_plan_is_not_committed_to(
     site.hands.recreate_topic(written)
     assert run.commit(require_report=False).written == {}
     assert pipeline.committed(tp(written, 0), tp(written, 1)) == {}
-    with pytest.raises(TopicRecreated, match=run.plan.topic_ids[written] or "no id"):
+    with pytest.raises(TopicRecreated, match=run.plan.found.topic_ids[written] or "no id"):
         pipeline.next()
 
 
@@ -383,7 +383,7 @@ def test_N2_topics_of_one_name_in_two_clusters_stay_apart(store: LocalStore, gro
         next(iter(cluster.topics.values())).topic_id = "the same"
     pipeline = Pipeline(one, store, "orders", group, dict(EARLIEST))
     first = pipeline.ends_well(max_records=4)
-    assert pipeline.position.cluster_id == first.plan.cluster_id == "one"
+    assert pipeline.position.cluster_id == first.plan.found.cluster_id == "one"
     pipeline.cluster = other
     with pytest.raises(ClusterChanged, match="has read cluster one, and the connection leads to cluster other"):
         pipeline.next()

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import DataLoss, GroupMoved, NothingToDiscover, TopicRecreated, TopicVanished
-from airflow_kafka_offsets.offsets.batch.log import Actor, Committed, Planned
+from airflow_kafka_offsets.offsets.batch.log import Committed, Planned
 from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicPartition
+from airflow_kafka_offsets.offsets.model import Actor, ClusterDescription, TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.request.scope import Subscription
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.conformance.conftest import Site
@@ -190,7 +189,7 @@ def test_F8_the_first_plan_already_leaves_real_offsets(site: Site, pipeline: Pip
 def test_F9_an_empty_position_is_one(site: Site, pipeline: Pipeline, written: str) -> None:
     """Of a first run that found nothing to subscribe to, in some version to come."""
     plan = pipeline.next(pipeline_id="another", commit_mode="checkpoint-only").plan
-    empty = Position(plan.cluster_id, {}, {}, "latest-offset")
+    empty = Position(plan.found.cluster_id, {}, {}, "latest-offset")
     batch = pipeline.log.begin(1, Planned(plan))
     assert batch is not None
     assert batch.append(Committed(Actor(None), NOW, plan.plan_id, empty))
@@ -201,7 +200,7 @@ def test_F10_another_number_of_splits_reads_each_partition_once(site: Site, pipe
     pipeline.ends_well(splits=4, max_records_per_partition=3)
     second = pipeline.next(splits=3, split_by="flink").plan
     assert second.splits == 3
-    assert sorted(p.topic_partition for split in split_plan(second) for p in split) == [tp(written, 0), tp(written, 1)]
+    assert sorted(p.topic_partition for split in second.splits for p in split) == [tp(written, 0), tp(written, 1)]
     assert ranges(second) == {0: (3, 10), 1: (3, 10)}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.request import request_for
@@ -35,7 +35,7 @@ def renamed(value: Any, old: str, new: str) -> Any:
             return value
 
 
-def plan_of(case: Case, site: Site, group: str) -> tuple[str, OffsetPlan]:
+def plan_of(case: Case, site: Site, group: str) -> tuple[str, Plan]:
     topic = site.topic_in(case.state)
     if case.commits:
         commits = {
@@ -68,7 +68,7 @@ def check(case: Case, site: Site, group: str) -> None:
     assert all(word in warnings for word in case.says), warnings
     assert case.says or not warnings, warnings
     for name, value in case.also.items():
-        shown = tuple(TopicPartition(tp.topic.replace(topic, "orders"), tp.partition) for tp in plan.ignored)
+        shown = tuple(TopicPartition(tp.topic.replace(topic, "orders"), tp.partition) for tp in plan.found.ignored)
         assert (shown if name == "ignored" else getattr(plan, name)) == value
 
 

@@ -12,15 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.model import Actor, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.reset import ToEarliest
-from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
+from airflow_kafka_offsets.offsets.request.parse import Occasion, OutputOrigin, PlanRequest
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import request_for
@@ -35,14 +33,13 @@ from tests.engine import (
     Reset,
     ResetOutcome,
     commit_batch,
-    look_at_redo,
     plan_batch,
     plan_window,
     position_of,
     preview,
+    redo,
     reset_position,
     skip_batch,
-    take_for_redo,
 )
 
 CHECKPOINT = "pipeline"
@@ -108,7 +105,7 @@ class Job:
 
     pipeline: Pipeline
     plan_object: str
-    plan: OffsetPlan
+    plan: Plan
     split: int
     attempt: SplitAttempt | None = None
 
@@ -120,7 +117,9 @@ class Job:
         names = self.pipeline.store.list(self.plan_object.rpartition("/")[0])
         require_current(self.pipeline.store, self.plan_object, self.plan, names)
         self.read()
-        self.attempt = begin(self.pipeline.store, self.plan_object, self.plan, self.split, self.plan.output, names)
+        self.attempt = begin(
+            self.pipeline.store, self.plan_object, self.plan, self.split, self.plan.asked.output, names
+        )
         self.attempt.look()
         return self
 
@@ -131,7 +130,7 @@ class Job:
 
     def read(self) -> list[Row]:
         """What the split reads."""
-        partitions = split_plan(self.plan)[self.split]
+        partitions = self.plan.splits[self.split]
         starts = self.pipeline.cluster.log_start_offsets([p.topic_partition for p in partitions]) if partitions else {}
         if any(starts[p.topic_partition] > p.start_offset for p in partitions):
             raise RecordsGone
@@ -145,7 +144,7 @@ class Job:
         for tp, offset in rows:
             counts.setdefault(tp, Counter())[offset] += 1
         reads = {tp: PartitionRead(c.total(), len(c), min(c), max(c)) for tp, c in counts.items()}
-        where = output or self.plan.output
+        where = output or self.plan.asked.output
         self.attempt.report(ReadReport(self.plan.plan_id, self.split, self.attempt.number, proof, reads, where))
         return self
 
@@ -170,7 +169,7 @@ class Run:
         return self.assignment.batch
 
     @property
-    def plan(self) -> OffsetPlan:
+    def plan(self) -> Plan:
         return self.batch.log.plan
 
     @property
@@ -264,13 +263,15 @@ class Pipeline:
     def redo_newest(self) -> None:
         """A person does the newest batch again."""
         me = Actor(None, self.airflow.instance)
-        take_for_redo(look_at_redo(self.newest, self.cluster, me), self.cluster, me, now_ms=self.now_ms)
+        redo(self.newest, self.cluster, me, now_ms=self.now_ms)
 
-    def preview(self, **parameters: Any) -> OffsetPlan:
+    def preview(self, **parameters: Any) -> Plan:
         """What the next run would do."""
         return preview(self.request(**parameters), self.cluster, self.log)
 
-    def request(self, *, run_type: str | None = None, **parameters: Any) -> PlanRequest:
+    def request(
+        self, *, run_type: str | None = None, output_origin: OutputOrigin = "fixed", **parameters: Any
+    ) -> PlanRequest:
         given = {
             "topics": [self.topic],
             "group_id": self.group,
@@ -278,7 +279,8 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        return request_for({}, RequestParameters(**given), Occasion(self.now_ms, run_type=run_type or self.run_type))
+        occasion = Occasion(self.now_ms, run_type=run_type or self.run_type)
+        return replace(request_for({}, RequestParameters(**given), occasion), output_origin=output_origin)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)
@@ -310,7 +312,7 @@ class Pipeline:
         return {tp.partition: commit.offset for tp, commit in sorted(found.items()) if tp.topic == self.topic}
 
 
-def ranges(plan: OffsetPlan) -> list[tuple[int, int]]:
+def ranges(plan: Plan) -> list[tuple[int, int]]:
     """Start and end of each partition."""
     return [(p.start_offset, p.end_offset) for p in plan.partitions]
 
@@ -321,6 +323,6 @@ def entries(batch: StoredBatch) -> list[str]:
     return ["plan", *({"Taken": "taken", "Committed": "commit"}[type(entry).__name__] for entry in now.log.later)]
 
 
-def starts(plan: OffsetPlan) -> list[int]:
+def starts(plan: Plan) -> list[int]:
     """The splits that Spark jobs are started for."""
-    return splits_to_start(plan)
+    return plan.splits_to_start()

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.offsets.model import TopicPartition, TopicSettings
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
@@ -22,7 +22,7 @@ from tests.engine import last_sentence, preview
 HOUR = 3_600_000
 
 
-def planned(reader: Any, topic: str, *, hourly: bool = True, **asked: Any) -> OffsetPlan:
+def planned(reader: Any, topic: str, *, hourly: bool = True, **asked: Any) -> Plan:
     now = now_ms()
     occasion = Occasion(now, (now - HOUR, now) if hourly else None)
     parameters = RequestParameters(topics=[topic], group_id="g", startup_mode="earliest-offset", **asked)
@@ -54,9 +54,9 @@ def test_runs_that_are_slower_than_retention_lose_what_it_overtakes(cluster: Any
     assert planned(cluster.reader, aged, max_records=1).backlog.expiring == 0  # type: ignore[union-attr]
     cluster.produce(aged, timestamps_ms=[now_ms() - HOUR] * 24)
     plan = planned(cluster.reader, aged, max_records=1)
-    assert plan.backlog is not None
-    assert (plan.backlog.carried_over, plan.backlog.more_runs) == (47, 47)
-    assert plan.backlog.expiring == 47 - 23, "all are too old in 23 hours, when 23 more runs have come"
+    assert plan.found.backlog is not None
+    assert (plan.found.backlog.carried_over, plan.found.backlog.more_runs) == (47, 47)
+    assert plan.found.backlog.expiring == 47 - 23, "all are too old in 23 hours, when 23 more runs have come"
     assert "retention may delete about 24 records of them before" in last_sentence(plan, 1)
 
 
@@ -88,7 +88,7 @@ def test_what_is_not_known_is_said_as_not_known(cluster: AnyCluster, aged: str) 
 
 def test_the_estimate_is_kept_with_the_plan_and_is_no_part_of_its_id(cluster: AnyCluster, aged: str) -> None:
     plan = planned(cluster.reader, aged, max_records=4)
-    assert plan_from_dict(plan_to_dict(plan)).backlog == plan.backlog
+    assert plan_from_dict(plan_to_dict(plan)).backlog == plan.found.backlog
     assert replace(plan, backlog=None).plan_id == plan.plan_id
     older = {name: value for name, value in plan_to_dict(plan).items() if name != "backlog"}
     assert plan_from_dict(older).backlog is None
@@ -116,6 +116,6 @@ def test_the_pace_is_that_of_the_last_two_plans_where_runs_have_no_interval(in_m
     memory.hands.produce(TopicPartition(topic, 0), [now] * 9)
     in_memory.topic = topic
     in_memory.run("one", max_records=2)
-    backlog = in_memory.resolve("two", max_records=2).plan.backlog
+    backlog = in_memory.resolve("two", max_records=2).plan.found.backlog
     assert (backlog.carried_over, backlog.more_runs, backlog.expiring) == (5, 3, 0)
     assert backlog.because.endswith("seconds between two runs")

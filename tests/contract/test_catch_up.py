@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.batch.log import Actor
+from airflow_kafka_offsets.offsets.model import Actor
 from airflow_kafka_offsets.pipeline.catch_up import NextRun, next_run
 from tests.contract.pipeline import Pipeline, Run
 from tests.contract.troubles import produce

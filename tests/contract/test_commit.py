@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
-from airflow_kafka_offsets.offsets.batch.log import Actor, Committed
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.batch.log import Committed
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.reads import begin_attempt
 from tests.cluster.commits import Interrupted
@@ -148,8 +148,8 @@ def test_a_commit_holds_the_whole_position(cluster: AnyCluster, pipeline: Pipeli
     assert committed.position == position
     assert pipeline.at() == {0: 4, 1: 6, 2: 4}
     assert {kept.leader_epoch for kept in position.offsets.values()} == {0}
-    assert position.topic_ids == first.plan.topic_ids
-    assert (position.cluster_id, position.startup) == (first.plan.cluster_id, "earliest-offset")
+    assert position.topic_ids == first.plan.found.topic_ids
+    assert (position.cluster_id, position.startup) == (first.plan.found.cluster_id, "earliest-offset")
 
 
 def test_a_commit_is_repeated_without_harm(cluster: AnyCluster, pipeline: Pipeline) -> None:

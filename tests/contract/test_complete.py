@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import WindowIncomplete
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.window.complete import Arrived
 from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
 from airflow_kafka_offsets.stores.local import LocalStore
@@ -35,7 +35,7 @@ def pipeline(cluster: AnyCluster, store: LocalStore, orders: str, group: str) ->
     return Pipeline(cluster.reader, store, orders, group, {})
 
 
-def planned(pipeline: Pipeline, run: str, **parameters: Any) -> OffsetPlan:
+def planned(pipeline: Pipeline, run: str, **parameters: Any) -> Plan:
     return pipeline.resolve(run, **parameters).plan
 
 
@@ -91,8 +91,8 @@ def test_a_look_is_one_call_however_many_partitions_there_are(cluster: AnyCluste
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def columns(plan: OffsetPlan) -> tuple[bool | None, int | None, list[int | None]]:
-    return plan.window_complete, plan.low_watermark_ms, [p.newest_timestamp for p in plan.partitions]
+def columns(plan: Plan) -> tuple[bool | None, int | None, list[int | None]]:
+    return plan.found.window_complete, plan.found.low_watermark_ms, [p.newest_timestamp for p in plan.partitions]
 
 
 def test_a_plan_tells_the_newest_timestamps_and_the_low_watermark(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -121,7 +121,7 @@ def test_a_window_that_has_just_ended_waits_for_an_empty_partition_and_no_longer
     with pytest.raises(WindowIncomplete, match=rf"{pipeline.topic}\[2\]: it has no record") as refused:
         planned(pipeline, "one", **just_ended, idle_timeout="PT1H")
     assert len(refused.value.partitions) == 1
-    assert planned(pipeline, "one", **just_ended, idle_timeout=0).window_complete
+    assert planned(pipeline, "one", **just_ended, idle_timeout=0).found.window_complete
 
 
 def test_a_window_that_is_not_complete_is_planned_and_says_so(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -140,7 +140,7 @@ def test_where_the_broker_stamps_the_records_the_clock_completes_a_window(
     pipeline = Pipeline(cluster.reader, store, name, group, {})
     end = pipeline.now_ms - 60_000
     plan = planned(pipeline, "one", **window(end - HOUR, end), idle_timeout="PT1H", require_complete_window=True)
-    assert (plan.window_complete, plan.low_watermark_ms) == (True, end)
+    assert (plan.found.window_complete, plan.found.low_watermark_ms) == (True, end)
 
 
 def test_an_open_transaction_makes_a_window_incomplete_for_a_committed_reader(
@@ -182,13 +182,13 @@ def test_a_record_past_the_end_that_came_while_the_plan_was_made_bounds_the_wind
     produce(cluster, pipeline.topic, end + 1, partitions=(1, 2))
     pipeline.cluster = ProducesBehindTheEnd(cluster, pipeline.topic, [end - 5, end + 5])
     first = planned(pipeline, "one", **window(end - HOUR, end), idle_timeout="PT1H")
-    assert (ranges(first)[0], first.window_complete) == ((0, 2), False)
+    assert (ranges(first)[0], first.found.window_complete) == ((0, 2), False)
 
 
 # ── what came too late ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def late(plan: OffsetPlan) -> list[int]:
+def late(plan: Plan) -> list[int]:
     return [p.late for p in plan.partitions]
 
 

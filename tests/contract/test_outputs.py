@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import InvalidRequest, OutputTaken
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, OutputTaken
+from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.stores.outputs import claim_output, owner_of, release_output
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, entries
@@ -89,15 +90,104 @@ def test_a_run_that_is_refused_may_take_another_output(in_memory: Pipeline, othe
     with pytest.raises(OutputTaken):
         other.resolve("two", output_name=LAKE)
     run = other.resolve("two", output_name="lake/other")
-    assert run.plan.output == "lake/other"
+    assert run.plan.asked.output == "lake/other"
     run.done()
     assert entries(run.batch)[-1] == "commit"
 
 
-def test_a_batch_that_is_begun_stays_with_its_output(in_memory: Pipeline) -> None:
-    """Half of its rows may be there."""
-    in_memory.resolve("one", output_name=LAKE).job().begin()
-    assert in_memory.resolve("two", output_name="lake/new").plan.output == LAKE
+# ── the output belongs to the batch ───────────────────────────────────────────────────────────────────────────────────
+
+NEW = "lake/new"
+ACCEPT = {"output_name": NEW, "on_output_changed": "accept"}
+
+
+@pytest.mark.parametrize("more", [{}, {"re_plan": True}, {"restart": "w"}], ids=str)
+def test_a_batch_that_is_begun_stays_with_its_output(
+    in_memory: Pipeline, memory: AnyCluster, more: dict[str, Any]
+) -> None:
+    """Its rows may be there: a plan anew into another output would leave them beside their second copy."""
+    first = in_memory.resolve("one", output_name=LAKE).spark()
+    produce(memory, in_memory)
+    with pytest.raises(InvalidRequest, match="put it back until this batch is committed") as refused:
+        in_memory.resolve("two", output_name=NEW, **more)
+    assert f"{first.batch_key}, is written to '{LAKE}'" in str(refused.value)
+    assert in_memory.run("two", output_name=LAKE, **more).plan.asked.output == LAKE
+
+
+def test_who_accepts_another_output_has_the_whole_batch_there_and_is_told_what_stays_behind(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    first = in_memory.resolve("one", output_name=LAKE).spark()
+    run = in_memory.resolve("two", **ACCEPT)
+    assert (run.batch_key, run.ranges, run.plan.asked.output) == (first.batch_key, first.ranges, NEW)
+    assert f"Rows of {first.batch_key} stay behind in '{LAKE}'" in run.plan.warnings[-1]
+    run.done()
+
+
+def test_nobody_leaves_an_output_whose_records_are_gone(in_memory: Pipeline, memory: AnyCluster) -> None:
+    in_memory.resolve("one", output_name=LAKE).spark()
+    memory.delete_records("orders", 4)
+    with pytest.raises(DataLoss, match="cannot leave 'lake/orders'"):
+        in_memory.resolve("two", **ACCEPT)
+
+
+def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_put_back(in_memory: Pipeline) -> None:
+    first = in_memory.resolve("one", output_name=LAKE)
+    moving = replace(in_memory, store=EventfulStore(in_memory.store, "/2.json", lambda: first.job().begin()))
+    with pytest.raises(InvalidRequest, match="put it back"):
+        moving.resolve("two", output_name=NEW)
+    assert in_memory.newest.log.plan.plan_id == first.plan.plan_id
+    in_memory.run("two", output_name=LAKE)
+
+
+def test_a_path_that_a_template_gives_is_no_change(in_memory: Pipeline) -> None:
+    """A sink of this package takes the plan's; a job of one's own is given only the run's own path."""
+    first = in_memory.resolve("one", output_name=LAKE).spark()
+    with pytest.raises(InvalidRequest, match=r"clear run dag/one/resolve"):
+        in_memory.resolve("two", output_name=NEW, output_origin="templated output")
+    run = in_memory.resolve("two", output_name=NEW, output_origin="templated sink")
+    assert (run.plan, run.plan.asked.output) == (first.plan, LAKE)
+
+
+def test_a_copied_dag_with_another_output_does_not_go_on_in_its_pipeline(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    in_memory.run(RunKey("orders", "one", "resolve"), output_name=LAKE)
+    produce(memory, in_memory)
+    copy = RunKey("copy_of_orders", "two", "resolve")
+    with pytest.raises(InvalidRequest, match=r"copy_of_orders\.resolve names the output 'lake/new'"):
+        in_memory.resolve(copy, output_name=NEW)
+    run = in_memory.resolve(copy, **ACCEPT)
+    assert (run.number, run.plan.asked.output) == (2, NEW)
+
+
+def test_nor_does_it_take_a_batch_that_nobody_has_begun(in_memory: Pipeline) -> None:
+    in_memory.resolve(RunKey("orders", "one", "resolve"), output_name=LAKE)
+    with pytest.raises(InvalidRequest, match="would have its records in two outputs"):
+        in_memory.resolve(RunKey("copy_of_orders", "two", "resolve"), output_name=NEW)
+
+
+def test_a_dag_that_changes_its_output_between_two_batches_says_so(in_memory: Pipeline, memory: AnyCluster) -> None:
+    in_memory.run("one", output_name=LAKE)
+    produce(memory, in_memory)
+    run = in_memory.run("two", output_name=NEW)
+    assert run.plan.warnings[-1] == f"The output is '{NEW}' from this batch on; the batch before it wrote '{LAKE}'."
+
+
+def test_a_window_is_compared_with_the_one_that_ends_where_it_begins(in_memory: Pipeline) -> None:
+    in_memory.run(RunKey("orders", "one", "resolve"), output_name=LAKE, **WINDOW)
+    after = WINDOW | {"startup_timestamp": NOW_MS + 1, "bounded_timestamp": NOW_MS + 2}
+    with pytest.raises(InvalidRequest, match=r"the window before it is written to 'lake/orders'"):
+        in_memory.resolve(RunKey("copy", "two", "resolve"), output_name=NEW, **after)
+
+
+def test_a_committed_window_is_not_planned_anew_into_another_output(in_memory: Pipeline) -> None:
+    in_memory.run("one", output_name=LAKE, **WINDOW)
+    with pytest.raises(InvalidRequest, match=r"put it back\. Where"):
+        in_memory.resolve("two", output_name=NEW, re_plan=True, **WINDOW)
+
+
+# ── claims ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_redo_claims_what_its_plan_names(in_memory: Pipeline, other: Pipeline) -> None:

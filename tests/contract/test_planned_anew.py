@@ -19,7 +19,9 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import KeptSplit
 from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
+from airflow_kafka_offsets.stores.attempts import begin
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, Run, entries
@@ -155,6 +157,93 @@ def test_a_topic_that_was_made_anew_is_another_log(cluster: AnyCluster, pipeline
     assert pipeline.at() == {0: 9, 1: 0, 2: 0}
 
 
+# ── splits that are verified ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _splits_of_three(pipeline: Pipeline, cluster: AnyCluster) -> Run:
+    """Three splits of a partition each; split 0 is written and verified, and Kafka has lost its records."""
+    first = pipeline.resolve("one", splits=3).spark([0])
+    for tp, offset in pipeline.lake.of(first.batch_key):
+        cluster.delete_records(tp.topic, offset + 1, tp.partition)
+    return first
+
+
+def test_only_splits_that_are_not_verified_need_their_records(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    first = _splits_of_three(pipeline, cluster)
+    for policy in ("fail", "advance"):
+        second = pipeline.resolve("two", splits=3, on_data_loss=policy)
+        assert (second.plan, second.splits) == (first.plan, (1, 2))
+    second.done()
+    assert pipeline.lake.offsets() == ALL_FOUR
+
+
+def test_advance_keeps_what_is_verified_and_shortens_the_rest_in_place(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    first = _splits_of_three(pipeline, cluster)
+    (lost,) = {p.topic_partition for p in first.plan.splits[1]}
+    cluster.delete_records(lost.topic, 3, lost.partition)
+    produce(cluster, pipeline)
+    with pytest.raises(DataLoss) as refused:
+        pipeline.resolve("two", splits=3)
+    assert [line.partition(":")[0] for line in refused.value.partitions] == [str(lost)]
+    run = pipeline.resolve("two", splits=3, on_data_loss="advance")
+    assert (run.batch_key, run.splits, list(run.plan.kept)) == (first.batch_key, (1, 2), [0])
+    assert run.plan.kept[0] == KeptSplit(first.plan.plan_id, 1)
+    assert {p.topic_partition: (p.start_offset, p.lost) for p in run.plan.partitions}[lost] == (3, 3)
+    assert all(p.end_offset == 4 for p in run.plan.partitions), "nothing newer is added"
+    run.done()
+    assert pipeline.lake.offsets() == ALL_FOUR | {lost.partition: [3]}
+    assert pipeline.at() == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_split_that_is_kept_and_written_once_more_is_not_verified(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    first = _splits_of_three(pipeline, cluster)
+    (lost,) = {p.topic_partition for p in first.plan.splits[1]}
+    cluster.delete_records(lost.topic, 3, lost.partition)
+    run = pipeline.resolve("two", splits=3, on_data_loss="advance").spark()
+    begin(pipeline.store, run.batch.plan_object, run.plan, 0, None)  # a late driver that may have written
+    with pytest.raises(ReadNotVerified, match="split 0: attempt 2 began and has not reported"):
+        run.commit()
+
+
+def test_a_partition_of_which_one_split_is_kept_has_a_gap(in_memory: Pipeline, memory: AnyCluster) -> None:
+    memory.produce("orders", 40_000)
+    first = in_memory.resolve("one", splits=2, topics=None, partitions={"orders": [0]})
+    middle = min(piece.end_offset for split in first.plan.splits for piece in split)
+    (low,) = [n for n, split in enumerate(first.plan.splits) if split[0].end_offset == middle]
+    first.spark([low])
+    memory.delete_records("orders", middle + 10)
+    run = in_memory.resolve("two", on_data_loss="advance", topics=None, partitions={"orders": [0]})
+    (p,) = run.plan.partitions
+    assert (run.ranges, p.gap, p.lost, p.size) == (first.ranges, 10, 10, 40_004 - 10)
+    run.done()
+    assert len(in_memory.lake.offsets()[0]) == 40_004 - 10
+    assert in_memory.newest.again().log.plan == run.plan
+
+
+def test_skip_past_an_offset_leaves_verified_splits_as_they_are(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    first = _splits_of_three(pipeline, cluster)
+    (bad,) = first.plan.splits[1]
+    past = {"batch": first.batch_key, "past": f"{bad.topic_partition.topic}-{bad.topic_partition.partition}:1"}
+    run = pipeline.resolve("two", splits=3, skip=past | {"reason": "poison"})
+    assert (run.splits, list(run.plan.kept)) == ((1, 2), [0])
+    run.done()
+    assert pipeline.lake.offsets() == ALL_FOUR | {bad.topic_partition.partition: [2, 3]}
+
+
+def test_a_batch_with_a_kept_split_that_is_cleared_after_its_commit_stays_as_it_is(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    first = _splits_of_three(pipeline, cluster)
+    (lost,) = {p.topic_partition for p in first.plan.splits[1]}
+    cluster.delete_records(lost.topic, 3, lost.partition)
+    pipeline.resolve("two", splits=3, on_data_loss="advance").done()
+    again = pipeline.resolve("two", splits=3)
+    assert (again.splits, again.said) == (
+        (),
+        "leaves batch 1 as it is: it is committed, and its records are gone from Kafka",
+    )
+
+
 # ── splits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -165,11 +254,12 @@ def test_there_are_never_fewer_splits_and_each_that_may_hold_rows_is_overwritten
     assert old.splits == (0, 1, 2)
     cluster.delete_records(pipeline.topic, 4, 1)
     cluster.delete_records(pipeline.topic, 4, 2)
-    old.job(0).begin()
+    for split in old.splits:
+        old.job(split).begin()  # so that none is verified any more
     run = pipeline.resolve("one", splits=1, on_data_loss="advance")
-    assert (run.plan.splits, run.splits) == (3, (0, 1, 2))
+    assert (run.plan.split_count, run.splits) == (3, (0, 1, 2))
     run.spark([0])
-    with pytest.raises(ReadNotVerified, match="split 1: attempt 1 read plan"):
+    with pytest.raises(ReadNotVerified, match="split 1: attempt 2 began"):
         run.commit()
     run.done()
     assert pipeline.lake.offsets() == {0: [0, 1, 2, 3]}
@@ -296,7 +386,7 @@ def test_of_two_re_plans_in_one_moment_one_is_made_and_the_other_looks_again(
     produce(memory, in_memory)
     store = EventfulStore(in_memory.store, "/2.json", lambda: in_memory.resolve("one", re_plan=True, splits=2))
     run = replace(in_memory, store=store).resolve("one", re_plan=True)
-    assert (run.batch.log.plan_number, run.plan.splits) == (3, 2)
+    assert (run.batch.log.plan_number, run.plan.split_count) == (3, 2)
     assert run.ranges == [(0, 6)] * 3
 
 

@@ -19,9 +19,8 @@ from airflow_kafka_offsets.errors import (
     StoreBehindGroup,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.batch.log import Actor
 from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset
 from airflow_kafka_offsets.offsets.plan.reset import (
     ShiftBy,
@@ -118,7 +117,7 @@ def test_to_another_groups_offsets(cluster: AnyCluster, pipeline: Pipeline) -> N
     cluster.commit_as_somebody(other, {TopicPartition(pipeline.topic, 0): 1, TopicPartition(pipeline.topic, 2): 3})
     done = reset(pipeline, OfGroup(other))
     assert pipeline.at() == {0: 1, 1: 4, 2: 3}
-    assert [tp.partition for tp in done.decided.stays] == [1]
+    assert [tp.partition for tp in done.stays] == [1]
     with pytest.raises(NoCommittedOffset, match="holds no offset"):
         reset(pipeline, OfGroup(f"{other}-x"))
 
@@ -399,7 +398,7 @@ def test_another_airflow_is_refused_and_a_person_without_one_is_not(in_memory: P
     with pytest.raises(AnotherAirflow):
         reset(in_memory, ToEarliest(), me=Actor(None, "https://staging.example"))
     reset(in_memory, ToEarliest(), me=Actor(None))
-    assert in_memory.newest.log.plan.instance == AIRFLOW
+    assert in_memory.newest.log.plan.by.instance == AIRFLOW
     assert in_memory.run("two").ranges == [(0, 4)] * 3
 
 

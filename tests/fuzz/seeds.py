@@ -7,13 +7,13 @@ from typing import Any
 
 from airflow_kafka_offsets.offsets.batch.log import Cleaned, Committed, Planned, Taken, entry_to_dict
 from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.position import position_after
 from airflow_kafka_offsets.offsets.window.claims import OffsetClaim, TimeClaim
 from tests.offsets.builders import NOW, PIPELINE, planned, position, tp
 from tests.stores.builders import actor, key_of, plan_of, report_of, window_plan
 
-LOG_PLAN: OffsetPlan = replace(
+LOG_PLAN: Plan = replace(
     plan_of(2, [planned(tp(0, "bills"), 7, 7), planned(0, 10, 20, committed_offset=10, lost=1), planned(1, 0, 5)]),
     splits=2,
     overwrites=(1,),
@@ -35,7 +35,7 @@ PLANS = (LOG_PLAN, WINDOW_PLAN, OFFSETS_PLAN)
 BEFORE = position({0: 10, 1: 0, tp(0, "bills"): 7}, restarts=("again",))
 
 ENTRIES: list[dict[str, Any]] = [
-    *(entry_to_dict(Planned(plan, None if plan.window else BEFORE)) for plan in PLANS),
+    *(entry_to_dict(Planned(plan, None if plan.asked.window else BEFORE)) for plan in PLANS),
     entry_to_dict(Taken(actor("b"), NOW, {0: 1, 1: 3})),
     entry_to_dict(Committed(actor("a"), NOW, LOG_PLAN.plan_id, position_after(LOG_PLAN, BEFORE))),
     entry_to_dict(Committed(actor("a"), NOW, WINDOW_PLAN.plan_id, None)),

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.batch.mark import Mark, Signature, newest_bat
 from airflow_kafka_offsets.offsets.model import CommittedOffset
 from airflow_kafka_offsets.offsets.plan.codec import _plan_from_fields
 from airflow_kafka_offsets.offsets.plan.position import position_after, position_within
-from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
 from airflow_kafka_offsets.offsets.reads.verify import Attempt, ReadReport, unverified
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import claim_of
@@ -63,8 +62,8 @@ def test_an_entry_of_a_log_is_an_entry_or_damaged(data: Any) -> None:
         assert entry_from_dict(json.loads(json.dumps(entry_to_dict(entry)))) == entry
     if isinstance(entry, Planned):
         plan = entry.plan
-        assert sum(map(len, split_plan(plan))) == len(plan.to_read())
-        assert set(splits_to_start(plan)) <= set(range(plan.splits))
+        assert sum(map(len, plan.splits)) == len(plan.to_read())
+        assert set(plan.splits_to_start()) <= set(range(plan.splits))
         unverified(plan, {0: [Attempt(1)]})
         str(plan.batch), iso(plan.resolved_at_ms), claim_of(plan).name, claim_of(plan).words
         position_after(plan, BEFORE), position_within(plan, entry.position)

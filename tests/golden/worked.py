@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.reset import ToLatest
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.attempts import begin
@@ -25,11 +24,10 @@ from tests.engine import (
     Reset,
     commit_batch,
     find_old,
-    look_at_redo,
+    redo,
     remove,
     reset_position,
     skip_batch,
-    take_for_redo,
 )
 from tests.golden.telling import told
 
@@ -74,15 +72,15 @@ def work(folder: Path) -> None:
     fourth = pipeline.log.newest()
     assert fourth is not None
     person = Actor(None, None)
-    take_for_redo(look_at_redo(fourth, cluster, person), cluster, person, now_ms=NOW + 1)
+    redo(fourth, cluster, person, now_ms=NOW + 1)
     for split in (0, 1):
-        attempt = begin(store, fourth.plan_object, fourth.log.plan, split, fourth.log.plan.output)
+        attempt = begin(store, fourth.plan_object, fourth.log.plan, split, fourth.log.plan.asked.output)
         if split == 0:
             attempt.report_nothing_written()
     arrive(2, 2)
     fifth = pipeline.plan("is at work")
     assert fifth.batch is not None
-    begin(store, fifth.batch.plan_object, fifth.batch.log.plan, 0, fifth.batch.log.plan.output)
+    begin(store, fifth.batch.plan_object, fifth.batch.log.plan, 0, fifth.batch.log.plan.asked.output)
     _windows(pipeline, cluster)
     claim_output(store, "/lake/released", "somebody", "log")
     release_output(store, "/lake/released")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.model import Actor, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
@@ -87,15 +85,15 @@ class Pipeline:
         plan = batch.log.plan
         assert plan.batch is not None
         for split in splits:
-            attempt = begin(batch.store, batch.plan_object, plan, split, plan.output)
+            attempt = begin(batch.store, batch.plan_object, plan, split, plan.asked.output)
             attempt.look()
-            rows = {p.topic_partition: list(range(p.start_offset, p.end_offset)) for p in split_plan(plan)[split]}
+            rows = {p.topic_partition: list(range(p.start_offset, p.end_offset)) for p in plan.splits[split]}
             if dies != "before":
                 self.lake[plan.batch.key, split] = rows
             if dies is not None:
                 continue
             reads = {tp: PartitionRead(len(o), len(set(o)), min(o), max(o)) for tp, o in rows.items()}
-            attempt.report(ReadReport(plan.plan_id, split, attempt.number, "rows", reads, plan.output))
+            attempt.report(ReadReport(plan.plan_id, split, attempt.number, "rows", reads, plan.asked.output))
 
     def commit(self, run: RunKey, assignment: Assignment, *, dies: bool = False) -> None:
         handed = Handed(None)
@@ -132,5 +130,5 @@ def run_key(name: object) -> RunKey:
     return RunKey("dag", f"run-{name}", "resolve")
 
 
-def ranges(plan: OffsetPlan) -> dict[TopicPartition, tuple[int, int]]:
+def ranges(plan: Plan) -> dict[TopicPartition, tuple[int, int]]:
     return {p.topic_partition: (p.start_offset, p.end_offset) for p in plan.partitions}

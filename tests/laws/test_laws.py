@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import PartitionsRefused
 from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.caps import cap, fair_shares
 from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict, spark_options
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve
 from airflow_kafka_offsets.offsets.plan.splits import flink_owner, split_plan
@@ -241,7 +241,7 @@ class Chain:
     asked: PlanRequest
     logs: dict[TopicPartition, PartitionSnapshot] = field(default_factory=dict)
     position: Position | None = None
-    unfinished: OffsetPlan | None = None
+    unfinished: Plan | None = None
     first_starts: dict[TopicPartition, int] = field(default_factory=dict)
     read: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
@@ -357,7 +357,7 @@ def plans(draw):
 @law
 @given(plans())
 def test_splits_rejoin_to_the_whole_without_overlap(made):
-    splits = split_plan(made)
+    splits = made.splits
     assert len(splits) == made.splits
     rejoined = sorted((p for split in splits for p in split), key=lambda p: p.topic_partition)
     assert rejoined == made.to_read()
@@ -414,7 +414,7 @@ def any_plans(draw):
     rows = tuple(sorted(rows, key=lambda row: row.topic_partition))
     topics = sorted({row.topic_partition.topic for row in rows})
     splits = draw(st.integers(1, 9))
-    return OffsetPlan(
+    return Plan(
         cluster_id=draw(TEXT),
         group_id=draw(st.none() | TEXT),
         pipeline=draw(st.none() | TEXT),

@@ -15,8 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResetRefused
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.reset import ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
 from tests.engine import NO_AIRFLOW, Reset, reset_position

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.splits import LEAST_CUT, split_plan
+from airflow_kafka_offsets.offsets.plan.splits import LEAST_CUT
 from tests.laws.test_laws import law
 from tests.offsets.builders import plan, planned
 
@@ -21,14 +21,14 @@ def made_of(sizes, splits):
 
 
 def loads(made):
-    return [sum(p.range.size for p in split) for split in split_plan(made)]
+    return [sum(p.range.size for p in split) for split in made.splits]
 
 
 @law
 @given(sizes_of_partitions, st.integers(1, 12))
 def test_the_splits_together_are_the_plan_each_offset_once(sizes, count):
     made = made_of(sizes, count)
-    splits = split_plan(made)
+    splits = made.splits
     assert len(splits) == count
     for split in splits:
         partitions = [p.topic_partition for p in split]
@@ -52,7 +52,7 @@ def test_the_splits_together_are_the_plan_each_offset_once(sizes, count):
 def test_no_range_is_cut_unless_it_alone_is_more_than_an_even_split(sizes, count):
     made = made_of(sizes, count)
     share = -(-sum(sizes) // count)
-    found = [p.topic_partition.partition for split in split_plan(made) for p in split]
+    found = [p.topic_partition.partition for split in made.splits for p in split]
     for number, size in enumerate(sizes):
         if size <= max(share, LEAST_CUT):
             assert found.count(number) == (size > 0)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
 from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
@@ -57,7 +57,7 @@ def cluster_of(logs, deleted=(0, 0, 0), control=False) -> InMemoryCluster:
     return cluster
 
 
-def window(cluster: InMemoryCluster, start: object, end: object, **more: object) -> OffsetPlan:
+def window(cluster: InMemoryCluster, start: object, end: object, **more: object) -> Plan:
     asked = RequestParameters(
         topics="orders,payments",
         startup_mode="timestamp",
@@ -166,7 +166,7 @@ def test_many_windows_are_what_each_would_be_alone(logs, cuts, deleted):
     for outlook in found:
         plan = window(cluster, outlook.start_ms, outlook.end_ms)
         assert outlook.record_count_upper_bound == plan.record_count_upper_bound
-        assert outlook.complete == plan.window_complete
+        assert outlook.complete == plan.found.window_complete
 
 
 @law

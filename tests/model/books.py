@@ -28,9 +28,8 @@ from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.batch.log import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.splits import splits_to_start
 from airflow_kafka_offsets.stores.attempts import SplitAttempt
 from airflow_kafka_offsets.stores.objects import decode
 from tests.model.lake import Log, Row, Rows, log_of, planned_rows
@@ -71,7 +70,7 @@ class CommittedBatch:
 
     pipeline: str
     number: int
-    plan: OffsetPlan
+    plan: Plan
     position: Position
     epochs: dict[Log, int]
 
@@ -87,7 +86,7 @@ class Books:
     keys: set[str] = field(default_factory=set)
     tries: dict[tuple[str, int], list[Try]] = field(default_factory=lambda: defaultdict(list))
     commits: dict[str, CommittedBatch] = field(default_factory=dict)
-    windows: dict[str, OffsetPlan] = field(default_factory=dict)
+    windows: dict[str, Plan] = field(default_factory=dict)
     epochs: dict[tuple[str, Log], int] = field(default_factory=lambda: defaultdict(int))
     accounted: dict[tuple[str, Log], set[int]] = field(default_factory=lambda: defaultdict(set))
     orders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -156,12 +155,12 @@ class Books:
             if not entries:
                 self.logs.pop(match[1], None)
 
-    def on_marked_as_done(self, plan: OffsetPlan | None) -> None:
+    def on_marked_as_done(self, plan: Plan | None) -> None:
         """A person marks Spark tasks as successful; where no report is required, nothing shows that they were not."""
         if plan is not None and plan.batch is not None and not self._requires_report(plan):
             self.marked_as_done.add(plan.batch.key)
 
-    def _requires_report(self, plan: OffsetPlan) -> bool:
+    def _requires_report(self, plan: Plan) -> bool:
         return bool(self.world.modes[plan.pipeline or ""]["require_report"])
 
     def on_store(self) -> None:
@@ -216,15 +215,15 @@ class Books:
         assert step is not None
         assert name is not None
         earlier = self.planned(folder)
-        if plan.window:
+        if plan.asked.window:
             self.windows.pop(name.key, None)
         else:
             assert not any(isinstance(entry, Committed) for entry in self.logs.get(folder, {}).values()), (
                 f"{name} is committed, and gets another plan"
             )
         if earlier is not None:
-            assert set(splits_to_start(earlier.plan)) <= set(splits_to_start(plan)), f"{name} starts fewer splits"
-        if plan.window:
+            assert set(earlier.plan.splits_to_start()) <= set(plan.splits_to_start()), f"{name} starts fewer splits"
+        if plan.asked.window:
             return
         self.orders[name.key] |= {word for word, value in step.ask.items() if value not in (None, False, "fail")}
         if plan.restarted and (earlier is None or not earlier.plan.restarted):
@@ -265,7 +264,7 @@ class Books:
         if (plan.reason or "").startswith("records are gone"):
             assert folder not in step.verified, f"{plan.batch} was verified: {plan.reason}"
 
-    def _require_join(self, plan: OffsetPlan, p: PlannedPartition, before: Position | None, orders: set[str]) -> None:
+    def _require_join(self, plan: Plan, p: PlannedPartition, before: Position | None, orders: set[str]) -> None:
         tp, log = p.topic_partition, log_of(plan, p.topic_partition)
         kept = kept_offset(before, plan, tp)
         moved = orders & {"restart", "on_group_moved", "on_cluster_changed"}
@@ -302,10 +301,10 @@ class Books:
         assert plan.batch is not None
         assert entry.plan_id == plan.plan_id
         assert self.committed(folder) is None, f"{plan.batch} is committed twice"
-        if plan.withdrawn or (plan.window and not splits_to_start(plan)):
+        if plan.withdrawn or (plan.asked.window and not plan.splits_to_start()):
             self._excuse_what_was_there(folder, plan)
         self._require_whole(step, plan)
-        if plan.window:
+        if plan.asked.window:
             self.windows[plan.batch.key] = plan
             return
         assert step.kind == "commit"
@@ -322,16 +321,16 @@ class Books:
         self.commits[plan.batch.key] = CommittedBatch(pipeline, number, plan, entry.position, epochs)
         self.position[pipeline] = entry.position
 
-    def _excuse_what_was_there(self, folder: str, plan: OffsetPlan) -> None:
+    def _excuse_what_was_there(self, folder: str, plan: Plan) -> None:
         """Rows of a log that is gone, where no driver of this one has begun: who overlaps them is refused by them."""
         assert plan.batch is not None
         begun = [t for (f, _), tries in self.tries.items() if f == folder for t in tries]
         first = min(k for k, entry in self.logs[folder].items() if isinstance(entry, Planned))
         if not any(t.begun_at > self.written_at[folder, first] for t in begun):
-            output, key = plan.output or "", plan.batch.key
+            output, key = plan.asked.output or "", plan.batch.key
             self.late |= dict.fromkeys((output, key, split) for split in self.world.lake.splits(output, key))
 
-    def _require_whole(self, step: Step, plan: OffsetPlan) -> None:
+    def _require_whole(self, step: Step, plan: Plan) -> None:
         """Each split's rows are just the plan's, unless a swap got into the gap that docs/log.md admits."""
         assert plan.batch is not None
         if plan.batch.key in self.marked_as_done:
@@ -341,10 +340,10 @@ class Books:
         self.gaps += bool(excused)
         assert not wrong.keys() - excused, f"{plan.batch} is committed, and its output is not whole: {wrong}"
 
-    def wrong_splits(self, plan: OffsetPlan) -> dict[int, str]:
+    def wrong_splits(self, plan: Plan) -> dict[int, str]:
         """The splits whose rows are not the plan's."""
         assert plan.batch is not None
-        expected, found = planned_rows(plan), self.world.lake.splits(plan.output or "", plan.batch.key)
+        expected, found = planned_rows(plan), self.world.lake.splits(plan.asked.output or "", plan.batch.key)
         wrong = {}
         for split in sorted(expected.keys() | found.keys()):
             have = {(log, offset) for log, offset, _ in found.get(split, ())}
@@ -353,28 +352,28 @@ class Books:
                 wrong[split] = f"{len(want - have)} rows of {len(want)} are missing, {len(have - want)} are too many"
         return wrong
 
-    def _is_late(self, step: Step, plan: OffsetPlan, split: int) -> bool:
+    def _is_late(self, step: Step, plan: Plan, split: int) -> bool:
         """Whether a late driver swapped after its last look, and had not looked again when the commit began."""
         assert plan.batch is not None
-        place = (plan.output or "", plan.batch.key, split)
+        place = (plan.asked.output or "", plan.batch.key, split)
         found = self.late.get(place)
         ended_at = found.step.ended_at if found and found.step else None
         noticed = ended_at is not None and ended_at < step.began_at and self._requires_report(plan)
         return place in self.late and not noticed
 
-    def _require_own_group(self, step: Step, plan: OffsetPlan, before: Position | None) -> None:
+    def _require_own_group(self, step: Step, plan: Plan, before: Position | None) -> None:
         """Who finds that the group was reset before it looked commits nothing."""
-        if not plan.mirrors:
+        if not plan.asked.mirrors:
             return
         for p in plan.partitions:
             tp = p.topic_partition
-            found = self.world.held(plan.group_id, tp)
+            found = self.world.held(plan.asked.group_id, tp)
             if found is None or id(found) not in self.foreign or step.group_at_birth.get(tp) is not found:
                 continue
             same = before is not None and tp in before.offsets and before.offsets[tp].offset == found.offset
             assert same, f"{plan.batch} is committed, and somebody had reset {tp} to {found.offset} before"
 
-    def _require_position(self, plan: OffsetPlan, before: Position | None, after: Position) -> None:
+    def _require_position(self, plan: Plan, before: Position | None, after: Position) -> None:
         ends = {p.topic_partition: p.end_offset for p in plan.partitions}
         found = {tp: kept.offset for tp, kept in after.offsets.items()}
         kept = (
@@ -382,14 +381,14 @@ class Books:
         )
         assert found == {**kept, **ends}, f"the position after {plan.batch} is {found}; {kept} and {ends} are known"
 
-    def _account(self, pipeline: str, plan: OffsetPlan, before: Position | None) -> None:
+    def _account(self, pipeline: str, plan: Plan, before: Position | None) -> None:
         for p in plan.partitions:
             accounted = self.accounted[pipeline, log_of(plan, p.topic_partition)]
             if kept_offset(before, plan, p.topic_partition) is None:
                 accounted |= set(range(p.position))  # the startup mode's choice, or a new log that starts there
             accounted |= set(range(p.start_offset - p.lost - p.skipped, p.end_offset))
 
-    def _epochs(self, pipeline: str, plan: OffsetPlan, before: Position | None) -> dict[Log, int]:
+    def _epochs(self, pipeline: str, plan: Plan, before: Position | None) -> dict[Log, int]:
         """Which epoch of each log the batch belongs to; what was not ordered does not begin another."""
         assert plan.batch is not None
         key = plan.batch.key
@@ -412,9 +411,9 @@ class Books:
                 self.epochs[pipeline, log] += 1
         return {log: self.epochs[pipeline, log] for p in plan.partitions if (log := log_of(plan, p.topic_partition))}
 
-    def _rows(self, plan: OffsetPlan, key: str) -> Iterator[Row]:
+    def _rows(self, plan: Plan, key: str) -> Iterator[Row]:
         """The rows of a batch, apart from what a late driver swapped in the gap that docs/log.md admits."""
-        output = plan.output or ""
+        output = plan.asked.output or ""
         for split, rows in self.world.lake.splits(output, key).items():
             if (output, key, split) not in self.late:
                 yield from rows
@@ -442,9 +441,9 @@ class Books:
         plan = planned.plan
         for p in plan.partitions:
             topic = self.world.cluster.topics.get(p.topic_partition.topic)
-            if topic is None or topic.topic_id != plan.topic_ids[p.topic_partition.topic]:
+            if topic is None or topic.topic_id != plan.found.topic_ids[p.topic_partition.topic]:
                 continue
-            held = self.world.held(plan.group_id, p.topic_partition)
+            held = self.world.held(plan.asked.group_id, p.topic_partition)
             kept = newest.position.offsets[p.topic_partition].offset
             assert held is not None, f"{step} succeeded, and the group has nothing of {p.topic_partition}"
             assert held.offset == kept, f"{step} succeeded, and the group is at {held}; the position is {kept}"
@@ -462,7 +461,7 @@ class Books:
             return
         if not taken.attempts:  # taken to be left as it is
             return
-        for split in splits_to_start(planned.plan):
+        for split in planned.plan.splits_to_start():
             before = self.taken_at.get((folder, last), {}).get(split, 0)
             newer = [t for t in self.tries[folder, split] if t.number > before and t.wrote and self._is_there(t)]
             assert newer, f"{step} succeeded, and split {split} of {planned.plan.batch} was not done again"
@@ -475,7 +474,7 @@ class Books:
             f"{step} calls {folder} unverified, and it was verified all the time"
         )
 
-    def on_removed(self, pipeline: str, keys: list[str], plan: OffsetPlan) -> None:
+    def on_removed(self, pipeline: str, keys: list[str], plan: Plan) -> None:
         """A person removes what ``UnknownOutput`` names: the batch that was refused will read it again."""
         for _, folder in self.batches(pipeline):
             known = self.planned(folder)
@@ -486,7 +485,7 @@ class Books:
         begins = {log_of(plan, p.topic_partition): p.start_offset for p in plan.partitions}
         for key in keys:
             self.windows.pop(key, None)  # of a log that is lost or cleaned: whoever wants it again plans it again
-            if key in self.commits and not plan.window:
+            if key in self.commits and not plan.asked.window:
                 self._give_up(key, begins)
 
     # ── drivers ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -512,7 +511,7 @@ class Books:
         """It has looked, and goes on; it began to look at ``since``."""
         self._try(attempt).looked_at = since
 
-    def on_swap(self, attempt: SplitAttempt, plan: OffsetPlan, rows: Rows) -> None:
+    def on_swap(self, attempt: SplitAttempt, plan: Plan, rows: Rows) -> None:
         """A driver that was overtaken before its last look does not write; after that, nothing can hold it off."""
         mine = self._try(attempt)
         mine.swapped_at = self.tick()
@@ -522,7 +521,7 @@ class Books:
         assert plan.batch is not None
         key, current = plan.batch.key, self.planned(mine.folder)
         wanted = planned_rows(current.plan).get(mine.split, set()) if current else None
-        place = (plan.output or "", key, mine.split)
+        place = (plan.asked.output or "", key, mine.split)
         self.late.pop(place, None)
         if have != wanted and (self._is_overtaken(mine) or self.store_changed_at > mine.looked_at):
             self.late[place] = mine
@@ -572,10 +571,10 @@ class Books:
         """By the rule: of each split the single highest attempt that may have written has reported the current plan."""
         planned = self.planned(folder)
         return planned is not None and all(
-            self._is_split_verified(folder, split, planned.plan) for split in splits_to_start(planned.plan)
+            self._is_split_verified(folder, split, planned.plan) for split in planned.plan.splits_to_start()
         )
 
-    def _is_split_verified(self, folder: str, split: int, plan: OffsetPlan) -> bool:
+    def _is_split_verified(self, folder: str, split: int, plan: Plan) -> bool:
         tries = [t for t in self.tries[folder, split] if t.wrote is not False and self._is_there(t)]
         highest = max((t.number for t in tries), default=0)
         match [t for t in tries if t.number == highest]:
@@ -694,9 +693,9 @@ class Books:
         return [mark for mark in marks if mark is not None and mark.pipeline == pipeline]
 
 
-def kept_offset(before: Position | None, plan: OffsetPlan, tp: TopicPartition) -> int | None:
+def kept_offset(before: Position | None, plan: Plan, tp: TopicPartition) -> int | None:
     """What a position has of a partition, if it is the same log as the plan's."""
-    if before is None or tp not in before.offsets or before.cluster_id != plan.cluster_id:
+    if before is None or tp not in before.offsets or before.cluster_id != plan.found.cluster_id:
         return None
-    ids = before.topic_ids.get(tp.topic), plan.topic_ids.get(tp.topic)
+    ids = before.topic_ids.get(tp.topic), plan.found.topic_ids.get(tp.topic)
     return before.offsets[tp].offset if ids[0] == ids[1] or ids[1] is None else None

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.spark.batch import planned_batch
@@ -66,7 +65,7 @@ def _look(world: World, attempt: SplitAttempt) -> None:
     world.books.on_attempt_looked(attempt, since)
 
 
-def _require_records(world: World, plan: OffsetPlan, split: int) -> None:
+def _require_records(world: World, plan: Plan, split: int) -> None:
     """As ``spark/records.py``: offsets and topic ids."""
     pause("look for the records", SparkFailed)
     gone = records_gone(world, plan, split)
@@ -74,7 +73,7 @@ def _require_records(world: World, plan: OffsetPlan, split: int) -> None:
         raise DataLoss(gone, "The records cannot be read any more.")
 
 
-def _read(world: World, plan: OffsetPlan, split: int, short: bool) -> set[Row]:
+def _read(world: World, plan: Plan, split: int, short: bool) -> set[Row]:
     """Spark itself fails where offsets are gone (``failOnDataLoss``).
 
     Not modelled: a topic that is made anew after the look, and filled, before Spark reads it. Spark knows no topic ids.
@@ -82,31 +81,31 @@ def _read(world: World, plan: OffsetPlan, split: int, short: bool) -> set[Row]:
     if records_gone(world, plan, split):
         raise SparkFailed
     rows: set[Row] = set()
-    for p in split_plan(plan)[split]:
+    for p in plan.splits[split]:
         log = log_of(plan, p.topic_partition)
         last = p.end_offset - (p.range.size + 1) // 2 if short else p.end_offset
         rows |= {(log, offset, world.cut_at(log, offset)) for offset in range(p.start_offset, last)}
     return rows
 
 
-def records_gone(world: World, plan: OffsetPlan, split: int) -> list[str]:
+def records_gone(world: World, plan: Plan, split: int) -> list[str]:
     """A line for each partition of the split that cannot be read."""
     lines = []
-    for p in split_plan(plan)[split]:
+    for p in plan.splits[split]:
         tp = p.topic_partition
         topic = world.cluster.topics.get(tp.topic)
         log = topic.logs.get(tp.partition) if topic else None
-        if topic is None or log is None or topic.topic_id != plan.topic_ids[tp.topic]:
+        if topic is None or log is None or topic.topic_id != plan.found.topic_ids[tp.topic]:
             lines.append(f"{tp}: another log")
         elif log.log_start_offset > p.start_offset or log.high_watermark < p.end_offset:
             lines.append(f"{tp}: offsets are gone")
     return lines
 
 
-def _report(plan: OffsetPlan, attempt: SplitAttempt, rows: set[Row]) -> ReadReport:
+def _report(plan: Plan, attempt: SplitAttempt, rows: set[Row]) -> ReadReport:
     """What the output holds, read back: an honest count, whatever was asked for."""
     reads = {}
-    for p in split_plan(plan)[attempt.split]:
+    for p in plan.splits[attempt.split]:
         mine = [offset for log, offset, _ in rows if log == log_of(plan, p.topic_partition)]
         if mine:
             reads[p.topic_partition] = PartitionRead(len(mine), len(set(mine)), min(mine), max(mine))

@@ -11,25 +11,24 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 
 Log = tuple[str, str, int]  # cluster, topic id, partition
 Row = tuple[Log, int, int]  # offset, how often the log was cut
 Rows = frozenset[Row]
 
 
-def log_of(plan: OffsetPlan, tp: TopicPartition) -> Log:
-    return plan.cluster_id, plan.topic_ids[tp.topic] or "", tp.partition
+def log_of(plan: Plan, tp: TopicPartition) -> Log:
+    return plan.found.cluster_id, plan.found.topic_ids[tp.topic] or "", tp.partition
 
 
-def planned_rows(plan: OffsetPlan) -> dict[int, set[tuple[Log, int]]]:
+def planned_rows(plan: Plan) -> dict[int, set[tuple[Log, int]]]:
     """What each split of a plan reads: logs and offsets."""
     return {
         split: {
             (log_of(plan, p.topic_partition), offset) for p in found for offset in range(p.start_offset, p.end_offset)
         }
-        for split, found in enumerate(split_plan(plan))
+        for split, found in enumerate(plan.splits)
     }
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.offsets.batch.log import Actor
-from airflow_kafka_offsets.offsets.model import CommittedOffset, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.policies import Skip
@@ -45,7 +44,7 @@ class Handed:
     folder: str | None
     plan_id: str | None = None
     plan_object: str = ""
-    plan: OffsetPlan | None = None
+    plan: Plan | None = None
     splits: tuple[int, ...] = ()
 
 
@@ -267,7 +266,7 @@ class World:
     def _log(self, pipeline: str) -> PipelineLog:
         return PipelineLog(self.store, pipeline)
 
-    def unfinished(self, pipeline: str) -> OffsetPlan | None:
+    def unfinished(self, pipeline: str) -> Plan | None:
         """The plan of the batch that is not committed."""
         for _, folder in self.books.batches(pipeline):
             if not self.books.committed(folder) and (planned := self.books.planned(folder)):
@@ -286,14 +285,14 @@ class World:
         found = []
         for plan in self._windows(pipeline):
             assert plan.batch is not None
-            assert plan.window_bounds is not None
+            assert plan.asked.window_bounds is not None
             if plan.batch.key not in self.books.windows:
-                start, end = plan.window_bounds
+                start, end = plan.asked.window_bounds
                 bounds = {"startup_mode": "timestamp", "startup_timestamp": start}
                 found.append((plan.batch.key, {**bounds, "bounded_mode": "timestamp", "bounded_timestamp": end}))
         return found
 
-    def _windows(self, pipeline: str) -> list[OffsetPlan]:
+    def _windows(self, pipeline: str) -> list[Plan]:
         start = f"pipelines/{pipeline}/windows/"
         folders = [folder for folder in self.books.logs if folder.startswith(start)]
         return [planned.plan for folder in folders if (planned := self.books.planned(folder))]
@@ -382,7 +381,7 @@ class World:
         assert run.handed is not None
         assert run.handed.plan is not None
         self.books.on_removed(run.pipeline, keys, run.handed.plan)
-        self.lake.remove(run.handed.plan.output or "", keys)
+        self.lake.remove(run.handed.plan.asked.output or "", keys)
 
     # ── what must hold ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -152,7 +152,7 @@ RULES = (
     Mutation("G6", SCOPE, "if len(named) != 1:", "if len(named) == 0:"),
     Mutation("G8", RESOLVE, "grown = tp.topic in facts.known_topics", "grown = False"),
     Mutation("G9", RESOLVE, "decide_each(sorted(facts.snapshots),", "decide_each(sorted(facts.snapshots, reverse=True),"),
-    Mutation("G10", GROUP, "if plan.topic_ids.get(name) in (None, topic.topic_id)}", "}"),
+    Mutation("G10", GROUP, "if plan.found.topic_ids.get(name) in (None, topic.topic_id)}", "}"),
     Mutation("G1", PLANNING, "description = asker.cluster.describe(request.scope.subscription)", "description = asker.cluster.discover(request.scope.subscription)"),
     Mutation("G3", PLANNING, "description = asker.cluster.describe(request.scope.subscription)", "description = asker.cluster.discover(request.scope.subscription)"),
     Mutation("G7", PLANNING, "description = asker.cluster.describe(request.scope.subscription)", "description = asker.cluster.discover(request.scope.subscription)"),
@@ -160,8 +160,8 @@ RULES = (
     # H: splits
     Mutation("H1", SPLITS, "* 31) & 0x7FFFFFFF)", "* 31) & 0xFFFFFFFF)"),
     Mutation("H2", SPLITS, "return (start_index + tp.partition) % parallelism", "return start_index"),
-    Mutation("H3", SPLITS, "for number, partitions in enumerate(split_plan(plan)) if partitions}",
-             "for number, partitions in enumerate(split_plan(plan))}"),
+    Mutation("H3", SPLITS, "for number, partitions in enumerate(plan.splits) if partitions}",
+             "for number, partitions in enumerate(plan.splits)}"),
     Mutation("H4", SPLITS, "if parallelism < 1:", "if parallelism < 0:"),
     Mutation("H5", PARSE, "lambda: one_of(asked.split_by, get_args(SplitBy))", "lambda: asked.split_by"),
     Mutation("H6", RESOLVE, "decide_each(sorted(facts.snapshots),", "decide_each(facts.snapshots,"),
@@ -221,9 +221,9 @@ RULES = (
              "    reason = _why_anew(asker, seen) or 'again'\n    if reason is not None:\n        return _replan"),
     Mutation("K18", RESOLVE, "    if kept > snapshot.high_watermark or tp in facts.cuts:\n", "    if False:\n"),
     # N: several clusters
-    Mutation("N2", PLAN, "        plan.cluster_id,\n        plan.pipeline,\n", "        plan.pipeline,\n"),
+    Mutation("N2", PLAN, "        plan.found.cluster_id,\n        plan.pipeline,\n", "        plan.pipeline,\n"),
     Mutation("N2", DRAFT, "if position is not None and position.cluster_id != description.cluster_id:", "if False:"),
-    Mutation("N2", GROUP, "if description is None or description.cluster_id != plan.cluster_id:", "if description is None:"),
+    Mutation("N2", GROUP, "if description is None or description.cluster_id != plan.found.cluster_id:", "if description is None:"),
 )  # fmt: skip
 
 MUTATIONS = (*RULES, *HOUSE)

@@ -6,10 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields as fields_of
 from typing import Any
 
-from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.model import (
+    Actor,
+    CommittedOffset,
+    OffsetRange,
+    PartitionSnapshot,
+    RunKey,
+    TopicPartition,
+)
+from airflow_kafka_offsets.offsets.plan.plan import Asked, BatchName, Draft, Found, Plan, PlannedPartition, placed
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
 from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known
+from airflow_kafka_offsets.offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.offsets.request.modes import GroupOffsets, UntilLatest
 from airflow_kafka_offsets.offsets.request.parse import Limits, Occasion, PlanRequest
 from airflow_kafka_offsets.offsets.request.policies import Policies, Words
@@ -91,27 +99,42 @@ def planned(partition: int | TopicPartition, start: int, end: int, **fields: Any
     return PlannedPartition(where, OffsetRange(start, end), **fields)
 
 
-def plan(partitions: Iterable[PlannedPartition] = (), **fields: Any) -> OffsetPlan:
-    """A plan of batch 7 of a pipeline on topic ``orders``."""
+_ASKED = {one.name for one in fields_of(Asked)}
+_FOUND = {one.name for one in fields_of(Found)}
+
+
+def draft(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Draft:
+    """A draft of a pipeline on topic ``orders``; ``given`` are fields of it or of any of its parts."""
     rows = tuple(partitions)
-    defaults: dict[str, Any] = {
-        "cluster_id": "cluster-1",
-        "group_id": "g",
-        "pipeline": PIPELINE,
+    asked = {
         "isolation_level": "read_uncommitted",
         "startup_mode": "group-offsets",
         "bounded_mode": "latest-offset",
-        "window": False,
-        "resolved_at_ms": NOW,
-        "topic_ids": {row.topic_partition.topic: f"id-of-{row.topic_partition.topic}" for row in rows},
-        "partitions": rows,
-        "batch": BatchName(KEY, 7, "0000000006-20261120T090000-aaaa"),
-        "instance": "airflow.example.com",
-        "run": RUN,
+        "group_id": "g",
         "mirrors": True,
-        "startup_words": "group-offsets",
+        "startup": "group-offsets",
     }
-    return OffsetPlan(**{**defaults, **fields})
+    found: dict[str, Any] = {
+        "cluster_id": "cluster-1",
+        "topic_ids": {row.topic_partition.topic: f"id-of-{row.topic_partition.topic}" for row in rows},
+    }
+    rest = {name: value for name, value in given.items() if name not in _ASKED | _FOUND}
+    return Draft(
+        **{"pipeline": PIPELINE, "resolved_at_ms": NOW, **rest},
+        asked=Asked(**asked | {name: given[name] for name in given.keys() & _ASKED}),
+        found=Found(**found | {name: given[name] for name in given.keys() & _FOUND}),
+        partitions=rows,
+    )
+
+
+def plan(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Plan:
+    """A plan of batch 7 of a pipeline on topic ``orders``."""
+    batch = given.pop("batch", None) or BatchName(KEY, 7, "0000000006-20261120T090000-aaaa")
+    by = given.pop("by", Actor(given.pop("run", RUN), given.pop("instance", "airflow.example.com")))
+    count = given.pop("splits", 1)
+    in_log = {name: given.pop(name) for name in ("overwrites", "kept", "reason", "withdrawn") if name in given}
+    made = draft(partitions, **given)
+    return placed(made, batch, by, split_ranges(made.partitions, count, made.asked.split_by), **in_log)
 
 
 def position(offsets: Mapping[int | TopicPartition, int | KeptOffset], **fields: Any) -> Position:

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.batch.log import Actor, Committed, Planned, Taken
-from airflow_kafka_offsets.offsets.model import OffsetRange, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken
+from airflow_kafka_offsets.offsets.model import Actor, OffsetRange, RunKey, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.spark import Batch, planned_batch
 from airflow_kafka_offsets.stores import reads
@@ -55,7 +55,7 @@ class Plans:
     broker: KafkaBroker
     pipelines: Iterator[int] = field(default_factory=itertools.count)
 
-    def plan(self, ranges: Ranges, **fields: Any) -> OffsetPlan:
+    def plan(self, ranges: Ranges, **fields: Any) -> Plan:
         partitions = tuple(
             PlannedPartition(TopicPartition(*tp), OffsetRange(*ends), "test", "test", 0, ends[0])
             for tp, ends in sorted(ranges.items())
@@ -69,7 +69,7 @@ class Plans:
             "run": RUN,
             **fields,
         }
-        return OffsetPlan(
+        return Plan(
             cluster_id="cluster", group_id="group", pipeline="pipeline", resolved_at_ms=NOW, partitions=partitions,
             **given,
         )  # fmt: skip
@@ -149,7 +149,7 @@ def proofs(batch: StoredBatch, split: int = 0) -> list[str]:
     return [report.proof for report in reports if report is not None]
 
 
-def planned_anew(batch: StoredBatch, plan: OffsetPlan) -> StoredBatch:
+def planned_anew(batch: StoredBatch, plan: Plan) -> StoredBatch:
     """The batch with another plan in the place of its own."""
     anew = batch.again().append(Planned(replace(plan, batch=batch.log.plan.batch, reason="a test")))
     assert anew is not None

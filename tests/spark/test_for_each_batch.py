@@ -399,7 +399,7 @@ def test_a_window_of_a_lost_log_that_overlaps_is_refused(
     topic = filled(10)
     window = plans.window({(topic, 0): (0, 5)})
     pipeline = window.log.plan.pipeline or ""
-    start, end = window.log.plan.window_bounds or (0, 0)
+    start, end = window.log.plan.asked.window_bounds or (0, 0)
     keys = {
         name: batch_name_of(TimeClaim(*bounds), owner).key
         for name, owner, bounds in [

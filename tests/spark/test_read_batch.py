@@ -21,7 +21,6 @@ from airflow_kafka_offsets.errors import (
     StoreUnavailable,
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark import source as source_module
 from airflow_kafka_offsets.spark.sinks import files
@@ -85,9 +84,7 @@ def test_a_range_that_is_cut_is_read_by_two_splits_each_record_once(
     broker.produce_many(name, 30_000, partitions=2, value=lambda number: b"")
     whole = {(name, 0): (1, 15_000), (name, 1): (4, 9)}
     batch = plans.batch(whole, splits=2)
-    pieces = [
-        [(p.topic_partition.partition, p.start_offset, p.end_offset) for p in s] for s in split_plan(batch.log.plan)
-    ]
+    pieces = [[(p.topic_partition.partition, p.start_offset, p.end_offset) for p in s] for s in batch.log.plan.splits]
     assert pieces == [[(0, 10_001, 15_000), (1, 4, 9)], [(0, 1, 10_001)]]
     sink = files(str(tmp_path / "output"))
     for split in (0, 1, 0):
@@ -257,7 +254,7 @@ def test_a_topic_made_anew_is_another_log_whatever_it_holds(
     broker.produce_many(topic, records)
     with pytest.raises(DataLoss) as gone:
         read_batch(spark, job)
-    was, now = str(batch.log.plan.topic_ids[topic]), str(plans.topic_id(topic))
+    was, now = str(batch.log.plan.found.topic_ids[topic]), str(plans.topic_id(topic))
     as_kafka_writes_it = str.maketrans("+/", "-_")
     said = f"{topic}: its id is {now}, the plan was made for {was}\n".translate(as_kafka_writes_it)
     assert gone.value.message.startswith(said)

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.batch.log import Actor, Committed, Planned, Taken
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import position_after
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, TimeClaim, batch_name_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
@@ -34,7 +33,7 @@ def key_of(number: int) -> str:
     return new_key(number, NOW, "k3f9")
 
 
-def plan_of(number: int, rows: Sequence[PlannedPartition] | None = None, **fields: Any) -> OffsetPlan:
+def plan_of(number: int, rows: Sequence[PlannedPartition] | None = None, **fields: Any) -> Plan:
     """The plan of batch ``number``, by run ``number``: ten offsets of one partition, where the one before ended."""
     before = key_of(number - 1) if number > 1 else None
     rows = [planned(0, 10 * number - 10, 10 * number)] if rows is None else rows
@@ -63,11 +62,11 @@ def take(batch: StoredBatch, by: Actor, at_ms: int = NOW, **attempts: int) -> St
     return taken
 
 
-def report_of(made: OffsetPlan, split: int, number: int, **fields: Any) -> ReadReport:
+def report_of(made: Plan, split: int, number: int, **fields: Any) -> ReadReport:
     """The report of an attempt that has read and written all of its split."""
     reads = {
         p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
-        for p in split_plan(made)[split]
+        for p in made.splits[split]
     }
     return replace(ReadReport(made.plan_id, split, number, "rows", reads, made.output), **fields)
 
@@ -80,7 +79,7 @@ def read(batch: StoredBatch, number: int = 1, random: str = "abcd") -> None:
         store_report(batch.store, batch.folder, random, report_of(made, split, number))
 
 
-def window_plan(claim: Claim, **fields: Any) -> OffsetPlan:
+def window_plan(claim: Claim, **fields: Any) -> Plan:
     rows = [planned(0, 0, 10)]
     match claim:
         case TimeClaim(start_ms, end_ms):

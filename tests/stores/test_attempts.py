@@ -45,7 +45,7 @@ def batch() -> StoredBatch:
 
 
 def attempt_at(batch: StoredBatch, split: int = 0, store: Store | None = None) -> SplitAttempt:
-    return begin(store or batch.store, batch.plan_object, batch.log.plan, split, batch.log.plan.output)
+    return begin(store or batch.store, batch.plan_object, batch.log.plan, split, batch.log.plan.asked.output)
 
 
 def report(attempt: SplitAttempt) -> None:

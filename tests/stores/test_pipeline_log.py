@@ -230,7 +230,7 @@ def test_a_number_is_begun_once(log: PipelineLog) -> None:
     assert log.begin(1, Planned(plan_of(1, run=run("other")))) is None
     newest = log.newest()
     assert newest is not None
-    assert newest.log.plan.run == run(1)
+    assert newest.log.plan.by.run == run(1)
 
 
 @pytest.mark.parametrize("number", [0, -1, HIGHEST + 1])

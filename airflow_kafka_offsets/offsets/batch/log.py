@@ -18,27 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.columns import require_version, text, text_or_none, whole
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict, run_from_dict, run_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.columns import require_version, text, whole
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
+from airflow_kafka_offsets.offsets.plan.codec import actor_from_dict, actor_to_dict, plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.position import Position
 
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who writes into a log: a task instance of an Airflow, or a person (then there is no run).
-
-    :ivar instance: ``None`` for a person at a terminal without Airflow.
-    """
-
-    run: RunKey | None
-    instance: str | None = None
-
-    def __str__(self) -> str:
-        return f"run {self.run}" if self.run else "a person at the command line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +35,12 @@ class Planned:
         and for a window.
     """
 
-    plan: OffsetPlan
+    plan: Plan
     position: Position | None = None
 
     @property
     def by(self) -> Actor:
-        return Actor(self.plan.run, self.plan.instance)
+        return self.plan.by
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +93,7 @@ class BatchLog:
     later: tuple[Taken | Committed, ...] = ()
 
     @property
-    def plan(self) -> OffsetPlan:
+    def plan(self) -> Plan:
         return self.planned.plan
 
     @property
@@ -227,13 +213,13 @@ def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
             }
         case Taken(by, at_ms, attempts, unread):
             numbers = {str(split): attempts[split] for split in sorted(attempts)}
-            kind = {"entry": "taken", "at_ms": at_ms, "by": _actor_to_dict(by), "attempts": numbers}
+            kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
             kind |= {"unread": unread} if unread else {}
         case Committed(by, at_ms, plan_id, position):
             kind = {
                 "entry": "commit",
                 "at_ms": at_ms,
-                "by": _actor_to_dict(by),
+                "by": actor_to_dict(by),
                 "plan_id": plan_id,
                 "position": position.to_dict() if position else None,
             }
@@ -252,9 +238,9 @@ def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
             case "taken":
                 attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
                 unread = whole(data.get("unread", 0))
-                return Taken(_actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
+                return Taken(actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
             case "commit":
-                by, at_ms, plan_id = _actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
+                by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
                 return Committed(by, at_ms, plan_id, _position(data["position"]))
             case "cleaned":
                 return Cleaned()
@@ -271,10 +257,10 @@ def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:
     return BatchLog(planned, first_number, tuple(later))  # type: ignore[arg-type]  # just looked at
 
 
-def _named(plan: OffsetPlan) -> OffsetPlan:
+def _named(plan: Plan) -> Plan:
     """:raises ValueError: the names of its batch and of the one before are none that a log gives."""
     batch = plan.batch
-    if batch is None or number_of(batch.key) != (batch.number or 0) or batch.number == 0:
+    if number_of(batch.key) != (batch.number or 0) or batch.number == 0:
         raise ValueError(f"its batch is {batch!r}, which is no batch of a log and no window")
     if batch.after is not None and not number_of(batch.after):
         raise ValueError(f"it goes on after {batch.after!r}, which is not the key of a batch")
@@ -283,11 +269,3 @@ def _named(plan: OffsetPlan) -> OffsetPlan:
 
 def _position(data: Mapping[str, Any] | None) -> Position | None:
     return None if data is None else Position.from_dict(data)
-
-
-def _actor_to_dict(by: Actor) -> dict[str, Any]:
-    return {"run": run_to_dict(by.run), "instance": by.instance}
-
-
-def _actor_from_dict(data: Mapping[str, Any]) -> Actor:
-    return Actor(run_from_dict(data["run"]), text_or_none(data["instance"]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_kafka_offsets.offsets.model import OffsetRange
+from airflow_kafka_offsets.offsets.model import OffsetRange, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
 
 
@@ -19,13 +19,19 @@ def cap(
     planned: Sequence[PlannedPartition], max_records: int | None, max_records_per_partition: int | None
 ) -> list[PlannedPartition]:
     """The same partitions with lower ends; starts never change. Offsets are counted, an upper bound of records."""
-    sizes = [p.range.size for p in planned]
+    sizes = [p.size for p in planned]
     if max_records_per_partition is not None:
         sizes = [min(size, max_records_per_partition) for size in sizes]
     if max_records is not None:
         # The starts move on by just what each run reads, so their sum says whose turn it is.
         sizes = fair_shares(sizes, max_records, sum(p.start_offset for p in planned))
     return [_shortened(p, size) for p, size in zip(planned, sizes, strict=True)]
+
+
+def carried_over(whole: Sequence[PlannedPartition], capped: Sequence[PlannedPartition]) -> dict[TopicPartition, int]:
+    """How many offsets the caps leave of each partition; those that are read whole are absent."""
+    pairs = zip(whole, capped, strict=True)
+    return {p.topic_partition: p.end_offset - q.end_offset for p, q in pairs if p.end_offset > q.end_offset}
 
 
 def fair_shares(wanted: Sequence[int], total: int, turn: int = 0) -> list[int]:
@@ -49,7 +55,7 @@ def fair_shares(wanted: Sequence[int], total: int, turn: int = 0) -> list[int]:
 
 
 def _shortened(partition: PlannedPartition, size: int) -> PlannedPartition:
-    carried = partition.range.size - size
+    carried = partition.size - size
     if not carried:
         return partition
     return replace(

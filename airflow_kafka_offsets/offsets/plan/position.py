@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.offsets.columns import from_columns, text, text_or_none, to_columns, whole, whole_or_none
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.model import TopicPartition, is_another_log
+from airflow_kafka_offsets.offsets.plan.plan import Draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class Position:
             raise ValueError(f"not a position: {error!r}") from error
 
 
-def position_after(plan: OffsetPlan, before: Position | None) -> Position:
+def position_after(plan: Draft, before: Position | None) -> Position:
     """The position once ``plan`` is committed, which went on from ``before``."""
     return _with(plan, before, {p.topic_partition: KeptOffset(p.end_offset, p.leader_epoch) for p in plan.partitions})
 
 
-def position_within(plan: OffsetPlan, before: Position | None) -> Position:
+def position_within(plan: Draft, before: Position | None) -> Position:
     """The position that ``plan`` itself went on from, with all that the startup mode and people have decided for it.
 
     A batch that is planned anew goes on from here: what the startup mode has decided once is not decided again, else
@@ -85,14 +85,14 @@ def position_within(plan: OffsetPlan, before: Position | None) -> Position:
     return _with(plan, before, kept)
 
 
-def _with(plan: OffsetPlan, before: Position | None, offsets: Mapping[TopicPartition, KeptOffset]) -> Position:
-    same = before if before is not None and before.cluster_id == plan.cluster_id else None
+def _with(plan: Draft, before: Position | None, offsets: Mapping[TopicPartition, KeptOffset]) -> Position:
+    same = before if before is not None and before.cluster_id == plan.found.cluster_id else None
     old_ids = same.topic_ids if same else {}
     # Offsets of a topic that was re-created belong to a log that is gone.
-    recreated = {topic for topic, topic_id in plan.topic_ids.items() if old_ids.get(topic) not in (None, topic_id)}
+    recreated = {name for name, now in plan.found.topic_ids.items() if is_another_log(old_ids.get(name), now)}
     inherited = {tp: kept for tp, kept in (same.offsets if same else {}).items() if tp.topic not in recreated}
     offsets = {**inherited, **offsets}
     topics = {tp.topic for tp in offsets}
-    ids = {topic: topic_id for topic, topic_id in {**old_ids, **plan.topic_ids}.items() if topic in topics}
-    startup = before.startup if before is not None and before.startup and not plan.restarted else plan.startup_words
-    return Position(plan.cluster_id, offsets, ids, startup, plan.restarts)
+    ids = {topic: topic_id for topic, topic_id in {**old_ids, **plan.found.topic_ids}.items() if topic in topics}
+    startup = before.startup if before is not None and before.startup and not plan.restarted else plan.asked.startup
+    return Position(plan.found.cluster_id, offsets, ids, startup, plan.restarts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Continuity, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.plan import Continuity, Draft, Found, Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset
 from airflow_kafka_offsets.offsets.request.times import iso
 
@@ -166,37 +166,28 @@ def _asked(target: Target, tp: TopicPartition, goes_on_at: int, log: PartitionSn
             assert_never(never)
 
 
-def reset_plan(
-    last: OffsetPlan,
+def reset_draft(
+    last: Plan,
     moves: Iterable[Move],
     topic_ids: Mapping[str, str | None],
     held: Mapping[TopicPartition, CommittedOffset],
     reason: str,
-) -> OffsetPlan:
-    """A plan that reads nothing, after which the position is where ``moves`` say; of no batch yet.
+    now_ms: int,
+) -> Draft:
+    """A draft that reads nothing, after which the position is where ``moves`` say.
 
     :param last: the plan of the newest batch, whose pipeline this is.
     :param held: what the group holds.
     """
     partitions = tuple(_planned(one, held.get(one.topic_partition), reason) for one in moves)
     topics = {p.topic_partition.topic for p in partitions}
-    return replace(
-        last,
-        topic_ids={topic: topic_ids.get(topic) for topic in sorted(topics)},
+    return Draft(
+        pipeline=last.pipeline,
+        asked=replace(last.asked, interval=None),
+        found=Found(cluster_id=last.found.cluster_id, topic_ids={t: topic_ids.get(t) for t in sorted(topics)}),
         partitions=partitions,
-        batch=None,
-        run=None,
-        splits=1,
-        overwrites=(),
-        restarted=False,
-        reason=reason,
-        interval=None,
-        window_complete=None,
-        low_watermark_ms=None,
-        timestamp_types={},
-        warnings=(),
-        ignored=(),
-        vanished=(),
+        resolved_at_ms=now_ms,
+        restarts=last.restarts,
     )
 
 

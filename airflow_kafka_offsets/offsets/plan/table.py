@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.plan import Draft, PlannedPartition
 
 MOST_ROWS = 10
 _MOST_REASONS = 3
 
 
-def plan_table(plan: OffsetPlan) -> str:
+def plan_table(plan: Draft) -> str:
     """The ten largest partitions, a row each, and a summary of the others."""
-    largest = sorted(plan.partitions, key=lambda p: (-p.range.size, -p.lost - p.skipped, p.topic_partition))
+    largest = sorted(plan.partitions, key=lambda p: (-p.size, -p.lost - p.skipped, p.topic_partition))
     rows = [
         (
             str(p.topic_partition),
             f"{p.start_offset:,}",
             p.start_reason,
             f"{p.end_offset:,}",
-            f"{p.range.size:,}",
+            f"{p.size:,}",
             f"{p.lost:,}",
             f"{p.skipped:,}",
         )
@@ -34,7 +34,7 @@ def plan_table(plan: OffsetPlan) -> str:
     rest = largest[MOST_ROWS:]
     if rest:
         lines.append(
-            f"… and {counted(len(rest), 'more partition')} with {counted(sum(p.range.size for p in rest), 'record')}, "
+            f"… and {counted(len(rest), 'more partition')} with {counted(sum(p.size for p in rest), 'record')}, "
             f"{sum(p.lost for p in rest):,} lost, {sum(p.skipped for p in rest):,} skipped"
         )
     return "\n".join(lines)
@@ -55,7 +55,7 @@ def moves_table(moves: Mapping[TopicPartition, tuple[int | None, int]]) -> str:
     return "\n".join(lines)
 
 
-def plan_in_words(plan: OffsetPlan, *, is_shown: bool = True) -> str:
+def plan_in_words(plan: Draft, *, is_shown: bool = True) -> str:
     """``up to 12,000 records of 3 partitions; 300 are lost (…); nothing is skipped``, without the full stop.
 
     :param is_shown: whether the output is known to have what was planned; else that is said of the plan alone.
@@ -65,7 +65,7 @@ def plan_in_words(plan: OffsetPlan, *, is_shown: bool = True) -> str:
     return f"up to {read} of {counted(len(plan.to_read()), 'partition')}; {jumped}"
 
 
-def _jumped_in_words(plan: OffsetPlan) -> str:
+def _jumped_in_words(plan: Draft) -> str:
     """What the plan reads although a batch has read it, or does not read although no batch has; and why."""
     lost = _jumped([(p, p.lost) for p in plan.partitions], "lost")
     skipped = _jumped([(p, p.skipped) for p in plan.partitions], "skipped although still in Kafka")

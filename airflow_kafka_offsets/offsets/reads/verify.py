@@ -31,8 +31,7 @@ from airflow_kafka_offsets.offsets.columns import (
     whole,
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan, PlannedPartition
-from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start
+from airflow_kafka_offsets.offsets.plan.plan import KeptSplit, Plan, PlannedPartition
 from airflow_kafka_offsets.offsets.request.scope import one_of
 
 VERSION = 1
@@ -123,25 +122,31 @@ class Attempt:
 
 
 def unverified(
-    plan: OffsetPlan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
+    plan: Plan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
 ) -> list[str]:
     """A line for everything that speaks against the reads of ``plan``; empty where all of them are verified.
 
-    :param attempts: of each split that was started; one that nobody began is absent.
+    :param attempts: of each split that may hold rows; one that nobody began is absent.
     :param newer_than: of each split the attempt that is not enough, because the batch is done again.
     """
-    splits = split_plan(plan)
     return [
         line
-        for number in splits_to_start(plan)
-        for line in _problems_of_split(
-            plan, number, splits[number], attempts.get(number, ()), (newer_than or {}).get(number, 0)
-        )
+        for number in sorted(plan.splits_with_rows())
+        for line in _problems_of_split(plan, number, attempts.get(number, ()), (newer_than or {}).get(number, 0))
     ]
 
 
+def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, KeptSplit]:
+    """The splits with records that need not be read again: what each was read by."""
+    verified = {}
+    for number, partitions in enumerate(plan.splits):
+        if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
+            verified[number] = plan.kept.get(number) or KeptSplit(plan.plan_id, attempts[number][0].number)
+    return verified
+
+
 def require_verified(
-    plan: OffsetPlan,
+    plan: Plan,
     attempts: Mapping[int, Sequence[Attempt]],
     newer_than: Mapping[int, int] | None = None,
     *,
@@ -159,7 +164,9 @@ def require_verified(
         lines += [f"split {split}: {PROVED['scan']}" for split, proof in proofs.items() if proof == "scan"]
     if lines:
         output = (
-            f" Output {plan.output} may not be whole for key {plan.batch.key}." if plan.output and plan.batch else ""
+            f" Output {plan.asked.output} may not be whole for key {plan.batch.key}."
+            if plan.asked.output and plan.batch
+            else ""
         )
         raise ReadNotVerified(
             lines,
@@ -171,9 +178,7 @@ def require_verified(
     return min(proofs.values(), key=get_args(Proof).index, default=None)
 
 
-def _problems_of_split(
-    plan: OffsetPlan, number: int, partitions: list[PlannedPartition], attempts: Sequence[Attempt], newer_than: int
-) -> list[str]:
+def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], newer_than: int) -> list[str]:
     wrote = [attempt for attempt in attempts if attempt.may_have_written]
     if not wrote:
         return [f"split {number}: no Spark job has begun to read it"]
@@ -184,13 +189,17 @@ def _problems_of_split(
     report = top[0].report
     if report is None:
         return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
-    if report.plan_id != plan.plan_id:
-        return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {plan.plan_id}"]
+    kept = plan.kept.get(number)
+    if kept is not None and kept.attempt != highest:
+        return [f"split {number}: attempt {highest} wrote to it, and attempt {kept.attempt} is the one that counts"]
+    expected_plan = kept.plan_id if kept else plan.plan_id
+    if report.plan_id != expected_plan:
+        return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
     if highest <= newer_than:
         return [f"split {number}: it was not done again; attempt {highest} is of before"]
-    if plan.output is not None and report.output != plan.output:
-        return [f"split {number}: it was written to {report.output}, and the batch's output is {plan.output}"]
-    expected = {p.topic_partition: p for p in partitions}
+    if plan.asked.output is not None and report.output != plan.asked.output:
+        return [f"split {number}: it was written to {report.output}, and the batch's output is {plan.asked.output}"]
+    expected = {p.topic_partition: p for p in plan.splits[number]}
     lines = [
         f"split {number}, {tp}: {report.partitions[tp].row_count} rows are reported, and it is not in this split"
         for tp in sorted(report.partitions.keys() - expected.keys())
@@ -209,7 +218,7 @@ def _problems_of_split(
 
 
 def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:
-    size = planned.range.size
+    size = planned.size
     if read is None or read.row_count == 0:
         return f"short: 0 of {size} records" if proof == "rows" else None
     if read.first_offset < planned.start_offset or read.last_offset >= planned.end_offset:

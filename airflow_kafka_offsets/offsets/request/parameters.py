@@ -51,6 +51,7 @@ class RequestParameters(ScopeParameters):
     on_group_moved: str = "fail"
     on_topic_vanished: str = "fail"
     on_another_airflow: str = "fail"
+    on_output_changed: str = "fail"
     restart: str | None = None
     re_plan: bool = False
     redo: bool = False

@@ -45,6 +45,7 @@ from airflow_kafka_offsets.offsets.request.times import (
 )
 
 SplitBy = Literal["size", "flink"]
+OutputOrigin = Literal["fixed", "templated output", "templated sink"]
 MOST_SPLITS = 10_000
 
 
@@ -86,6 +87,8 @@ class PlanRequest:
     :ivar output: what the Spark job writes; ``None`` where nobody says.
     :ivar reset_by_client: whether the client's configuration, and no parameter, says what a group without a commit
         means: a default that may skip records, which the plan's reasons then say.
+    :ivar output_origin: whether a template gives each run another output, and who is then held to the batch's one: a
+        sink of this package takes it from the plan.
     """
 
     scope: Scope
@@ -98,6 +101,7 @@ class PlanRequest:
     occasion: Occasion
     warnings: tuple[str, ...] = ()
     reset_by_client: bool = False
+    output_origin: OutputOrigin = "fixed"
 
     @property
     def window(self) -> bool:

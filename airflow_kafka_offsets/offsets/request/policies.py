@@ -18,6 +18,7 @@ OnClusterChanged = Literal["fail", "earliest", "adopt-group"]
 OnGroupMoved = Literal["fail", "adopt-group", "keep-checkpoint"]
 OnTopicVanished = Literal["fail", "ignore"]
 OnAnotherAirflow = Literal["fail", "take-over"]
+OnOutputChanged = Literal["fail", "accept"]
 CommitMode = Literal["on-success", "checkpoint-only"]
 
 NO_REASON = "no reason was given"
@@ -48,6 +49,7 @@ class Policies:
     on_group_moved: OnGroupMoved = "fail"
     on_topic_vanished: OnTopicVanished = "fail"
     on_another_airflow: OnAnotherAirflow = "fail"
+    on_output_changed: OnOutputChanged = "fail"
     commit_mode: CommitMode = "on-success"
     filter_restored_partitions: bool = True
 
@@ -99,6 +101,7 @@ def take_policies(problems: Problems, asked: Any) -> Policies:
         choice("on_group_moved", OnGroupMoved),
         choice("on_topic_vanished", OnTopicVanished),
         choice("on_another_airflow", OnAnotherAirflow),
+        choice("on_output_changed", OnOutputChanged),
         problems.take("commit_mode", lambda: _commit_mode(asked.commit_mode), "on-success"),
         problems.take("filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True),
     )

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from airflow_kafka_offsets.offsets.model import ClusterDescription
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan
+from airflow_kafka_offsets.offsets.model import ClusterDescription, is_another_log
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Draft
 from airflow_kafka_offsets.offsets.request.modes import (
     FromTimestamp,
     SpecificOffsets,
@@ -109,7 +109,7 @@ class OffsetClaim:
         ids = {topic: topic_id for topic, topic_id, *_ in other.ranges}
         return any(
             (topic, partition) in theirs
-            and (topic_id is None or ids[topic] is None or topic_id == ids[topic])
+            and not is_another_log(topic_id, ids[topic])
             and _overlap((start, end), theirs[topic, partition])
             for topic, topic_id, partition, start, end in self.ranges
         )
@@ -125,16 +125,17 @@ class OffsetClaim:
 Claim = TimeClaim | OffsetClaim
 
 
-def claim_of(plan: OffsetPlan) -> Claim:
+def claim_of(plan: Draft) -> Claim:
     """What a window's plan claims: the bounds that were asked for, also if no record was found."""
-    if plan.startup_mode == FromTimestamp.name and plan.window_bounds is not None:
-        by_topic = tuple((topic, *bounds) for topic, bounds in sorted((plan.window_bounds_by_topic or {}).items()))
-        return TimeClaim(*plan.window_bounds, by_topic)
+    asked = plan.asked
+    if asked.window_bounds is not None:
+        by_topic = tuple((topic, *bounds) for topic, bounds in sorted((asked.window_bounds_by_topic or {}).items()))
+        return TimeClaim(*asked.window_bounds, by_topic)
     return OffsetClaim(
         tuple(
             (
                 p.topic_partition.topic,
-                plan.topic_ids.get(p.topic_partition.topic),
+                plan.found.topic_ids.get(p.topic_partition.topic),
                 p.topic_partition.partition,
                 p.start_offset,
                 p.end_offset,

@@ -13,22 +13,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.model import TopicPartition, is_another_log
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
 
 _SHOWN = 10
 
 
-def late_between(previous: OffsetPlan, following: OffsetPlan) -> dict[TopicPartition, int]:
+def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
     """How many offsets of each partition lie between the two windows and are still there; those with none are absent.
 
     Nothing where the one does not end in time where the other starts, or where a topic was made anew.
     """
-    if not previous.window_bounds or not following.window_bounds:
+    before, after = previous.asked, following.asked
+    if not before.window_bounds or not after.window_bounds or previous.found.cluster_id != following.found.cluster_id:
         return {}
-    if previous.window_bounds_by_topic or following.window_bounds_by_topic:
+    if before.window_bounds_by_topic or after.window_bounds_by_topic:
         return {}  # the bounds are those around all topics
-    if previous.window_bounds[1] != following.window_bounds[0] or previous.cluster_id != following.cluster_id:
+    if before.window_bounds[1] != after.window_bounds[0]:
         return {}
     ends = {p.topic_partition: p.end_offset for p in previous.partitions}
     late: dict[TopicPartition, int] = {}
@@ -42,14 +43,14 @@ def late_between(previous: OffsetPlan, following: OffsetPlan) -> dict[TopicParti
     return late
 
 
-def count_late(previous: OffsetPlan, following: OffsetPlan) -> OffsetPlan:
+def count_late(previous: Plan, following: Draft) -> Draft:
     """``following`` with what came too late for the window before it: a number for each partition, and a warning."""
     late = late_between(previous, following)
     if not late:
         return following
     partitions = tuple(replace(p, late=late.get(p.topic_partition, 0)) for p in following.partitions)
     warning = (
-        f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.run}: "
+        f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.by.run}: "
         f"{_first(late)}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it has "
         "not committed; give late records more time (idle_timeout); or go by position: startup_mode='group-offsets' "
         "with bounded_mode='timestamp'."
@@ -57,7 +58,7 @@ def count_late(previous: OffsetPlan, following: OffsetPlan) -> OffsetPlan:
     return replace(following, partitions=partitions).with_warnings([warning])
 
 
-def offsets_beside(plan: OffsetPlan, now: OffsetPlan) -> dict[TopicPartition, int]:
+def offsets_beside(plan: Draft, now: Draft) -> dict[TopicPartition, int]:
     """How many offsets of each partition the window's times give now and ``plan`` lacks; those with none are absent."""
     had = {p.topic_partition: p for p in plan.partitions if _is_same_log(p.topic_partition, plan, now)}
     missed: dict[TopicPartition, int] = {}
@@ -83,5 +84,5 @@ def _first(counts: Mapping[TopicPartition, int]) -> str:
     return some + (f" and {len(counts) - _SHOWN} more partitions" if len(counts) > _SHOWN else "")
 
 
-def _is_same_log(tp: TopicPartition, plan: OffsetPlan, other: OffsetPlan) -> bool:
-    return plan.topic_ids.get(tp.topic) == other.topic_ids.get(tp.topic)
+def _is_same_log(tp: TopicPartition, plan: Draft, other: Draft) -> bool:
+    return not is_another_log(plan.found.topic_ids.get(tp.topic), other.found.topic_ids.get(tp.topic))

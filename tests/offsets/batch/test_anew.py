@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.batch.anew import emptied, planned_anew, skipped
 from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan
 from airflow_kafka_offsets.offsets.plan.position import position_within
-from airflow_kafka_offsets.offsets.plan.splits import split_plan, splits_to_start, splits_with_records
+from airflow_kafka_offsets.offsets.plan.splits import splits_to_start, splits_with_records
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from tests.offsets.builders import KEY, plan, planned, position, tp
 
@@ -38,7 +38,7 @@ def test_it_never_has_fewer_splits_than_any_plan_before(before_splits, fresh_spl
     """A split that is no more would keep what its jobs wrote, and nobody would read it back."""
     anew = planned_anew(replace(BEFORE, splits=before_splits), fresh(planned(0, 0, 5), splits=fresh_splits), "x")
     assert anew.splits == splits
-    assert len(split_plan(anew)) == splits
+    assert len(anew.splits) == splits
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_it_never_has_fewer_splits_than_any_plan_before(before_splits, fresh_spl
 )
 def test_a_split_that_has_no_records_any_more_is_started_all_the_same(rows, overwrites, started):
     anew = planned_anew(BEFORE, fresh(*rows, splits=2), "x")
-    assert (anew.overwrites, splits_to_start(anew)) == (overwrites, started)
+    assert (anew.overwrites, anew.splits_to_start()) == (overwrites, started)
 
 
 def test_what_the_plan_before_had_to_overwrite_is_not_forgotten():
@@ -61,7 +61,7 @@ def test_what_the_plan_before_had_to_overwrite_is_not_forgotten():
     third = planned_anew(second, fresh(planned(0, 0, 10), planned(1, 0, 5), splits=1), "y")
     assert second.overwrites == (1, 2)
     assert third.overwrites == (2,)
-    assert splits_to_start(third) == [0, 1, 2]
+    assert third.splits_to_start() == [0, 1, 2]
 
 
 def test_a_split_that_was_never_started_is_not_started_now():
@@ -102,7 +102,7 @@ def test_a_batch_that_is_skipped_reads_nothing_ends_where_it_did_and_counts_ever
         "committed",
     ]
     assert made.reason == "skip: poison"
-    assert splits_to_start(made) == splits_to_start(BEFORE), "what was half written has to go"
+    assert made.splits_to_start() == BEFORE.splits_to_start(), "what was half written has to go"
     assert (made.run, made.batch) == (LATER_RUN, BEFORE.batch)
 
 
@@ -166,7 +166,7 @@ def test_everything_that_lies_outside_is_named_at_once():
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> OffsetPlan:
+def plans(draw: st.DrawFn) -> Plan:
     sizes = draw(st.lists(st.integers(0, 9), min_size=1, max_size=6))
     rows = [planned(number, 10, 10 + size) for number, size in enumerate(sizes)]
     return plan(rows, splits=draw(st.integers(1, 5)), split_by=draw(st.sampled_from(["size", "flink"])))
@@ -179,7 +179,7 @@ HOW = st.sampled_from(["anew", "emptied", "skipped", "past"])
 @given(plans(), st.lists(st.tuples(HOW, plans()), max_size=5), st.data())
 def test_however_often_a_batch_is_planned_anew_every_split_that_was_ever_started_is_started(first, steps, data):
     """Whoever began which split of which plan: the current plan writes over it, or reads into it."""
-    current, started, counted = first, set(splits_to_start(first)), first.skipped
+    current, started, counted = first, set(first.splits_to_start()), first.skipped
     for how, other in steps:
         before = current
         match how:
@@ -212,4 +212,4 @@ def test_however_often_a_batch_is_planned_anew_every_split_that_was_ever_started
 
 
 def splits_to_start_set(made):
-    return set(splits_to_start(made))
+    return set(made.splits_to_start())

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.batch.log import (
-    Actor,
     BatchLog,
     Committed,
     Planned,
@@ -18,7 +17,7 @@ from airflow_kafka_offsets.offsets.batch.log import (
     entry_to_dict,
     log_of,
 )
-from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset
 from tests.offsets.builders import RUN, plan, planned, position, tp
 

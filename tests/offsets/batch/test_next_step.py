@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.batch.log import (
-    Actor,
     BatchLog,
     Committed,
     Do,
@@ -19,7 +18,7 @@ from airflow_kafka_offsets.offsets.batch.log import (
     Wait,
     next_step,
 )
-from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.offsets.model import Actor, RunKey
 from tests.offsets.builders import plan, planned
 
 ME = Actor(RunKey("billing", "run-2", "resolve"), "airflow.example.com")

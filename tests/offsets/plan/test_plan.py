@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_offsets.offsets.model import OffsetRange
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, OffsetPlan, PlannedPartition
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
 from tests.offsets.builders import KEY, plan, planned, tp
 
 FIRST, SECOND = planned(0, 4, 10, committed_offset=4, lost=2), planned(1, 7, 7, skipped=3)
@@ -94,7 +94,7 @@ def test_clocks_reasons_modes_and_what_the_group_held_are_not_in_the_id(change):
 def test_of_every_field_it_is_decided_whether_it_is_in_the_id():
     """One that is added later has to be put into one of the two lists."""
     changed = [change for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" not in change]
-    assert {name for change in changed for name in change} == names_of(OffsetPlan) - {"partitions"}
+    assert {name for change in changed for name in change} == names_of(Plan) - {"partitions"}
     rows = [change["partitions"][0] for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" in change]
     decided = {
         name for row in rows for name in names_of(PlannedPartition) if getattr(row, name) != getattr(FIRST, name)

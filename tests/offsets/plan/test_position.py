@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position, position_after, position_within
 from tests.offsets.builders import plan, planned, position, tp
 
@@ -124,7 +124,7 @@ POSITIONS = st.builds(
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> OffsetPlan:
+def plans(draw: st.DrawFn) -> Plan:
     rows = [
         planned(where, start, start + size, position=start, leader_epoch=epoch)
         for where, start, size, epoch in draw(

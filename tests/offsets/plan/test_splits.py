@@ -67,18 +67,18 @@ def test_split_by_size_balances_records_and_not_partitions():
 def test_H3_splits_beyond_the_partitions_are_empty_and_keep_their_numbers(rule):
     rows = [planned(0, 0, 9), planned(1, 0, 5)]
     made = plan(rows, splits=5, split_by=rule)
-    splits = split_plan(made)
+    splits = made.splits
     assert len(splits) == 5
     assert sorted(chain(*numbers(splits))) == [0, 1]
     assert splits_with_records(made) == {number for number, split in enumerate(splits) if split}
-    assert splits_to_start(made) == sorted(splits_with_records(made))
-    assert len(splits_to_start(made)) == 2
+    assert made.splits_to_start() == sorted(splits_with_records(made))
+    assert len(made.splits_to_start()) == 2
 
 
 @pytest.mark.parametrize("rule", ["size", "flink"])
 def test_a_partition_without_records_is_in_no_split(rule):
     made = plan([planned(0, 5, 5), planned(1, 0, 5)], splits=2, split_by=rule)
-    assert sorted(chain(*numbers(split_plan(made)))) == [1]
+    assert sorted(chain(*numbers(made.splits))) == [1]
 
 
 def test_a_plan_without_records_starts_no_split():
@@ -89,5 +89,5 @@ def test_a_split_that_an_earlier_plan_wrote_is_started_without_records_and_once(
     """What its jobs wrote has to go; a split that has records is overwritten anyway."""
     made = plan([planned(0, 0, 9)], splits=3, overwrites=(0, 2))
     assert splits_with_records(made) == {0}
-    assert splits_to_start(made) == [0, 2]
-    assert [len(split) for split in split_plan(made)] == [1, 0, 0]
+    assert made.splits_to_start() == [0, 2]
+    assert [len(split) for split in made.splits] == [1, 0, 0]

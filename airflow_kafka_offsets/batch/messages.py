@@ -6,39 +6,44 @@ commit the batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.batch.log import Actor, BatchLog, Committed, Taken
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.batch.log import BatchLog, Taken
+from airflow_kafka_offsets.offsets.model import Actor
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.offsets.plan.table import counted, plan_in_words
-from airflow_kafka_offsets.offsets.reads.verify import PROVED
+from airflow_kafka_offsets.offsets.reads.verify import PROVED, Proof
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import claim_of
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome
-from airflow_kafka_offsets.pipeline.surroundings import Surroundings
 
 NOTHING_AT_FIRST = "has nothing to do: it found nothing when it was first tried"
 
 
-def plans_next(plan: OffsetPlan, *, restart: str | None, adopts: bool, told_by_group: bool) -> str:
+def plans_next(
+    draft: Draft, number: int, after: str | None, *, restart: str | None, adopts: bool, by_marks: bool
+) -> str:
     """A new batch of the log, and where it starts.
 
+    :param number: of the batch; ``after``: the key of the batch that it goes on from.
     :param adopts: whether somebody has moved the group, and the plan goes on from there.
-    :param told_by_group: whether the position is the one of the group's marks.
+    :param by_marks: whether the position is the one of the group's marks.
     """
     if restart is not None:
-        return f"plans {plan.batch} under restart {restart!r}: {plan.startup_words} decides once more where it starts"
+        return (
+            f"plans batch {number} under restart {restart!r}: {draft.asked.startup} decides once more where it starts"
+        )
     if adopts:
-        return f"plans {plan.batch} from the group's offsets: somebody has moved them, and on_group_moved adopts them"
-    after = plan.batch.after if plan.batch else None
+        return f"plans batch {number} from the group's offsets: somebody has moved them, and on_group_moved adopts them"
     if after is None:
-        return f"plans {plan.batch}: it is the pipeline's first, so {plan.startup_words} decides where it starts"
+        return f"plans batch {number}: it is the pipeline's first, so {draft.asked.startup} decides where it starts"
     where = f"from where batch {number_of(after)} ended"
-    if told_by_group:
-        return f"plans {plan.batch} {where}, by the group's marks: the work store knows less than they do"
-    anew = sorted({p.topic_partition.topic for p in plan.partitions if p.start_reason.startswith("topic re-created")})
+    if by_marks:
+        return f"plans batch {number} {where}, by the group's marks: the work store knows less than they do"
+    anew = sorted({p.topic_partition.topic for p in draft.partitions if p.start_reason.startswith("topic re-created")})
     if anew:
         where += f", and from the start of {', '.join(anew)}, which was created again"
-    return f"plans {plan.batch}, {where}"
+    return f"plans batch {number}, {where}"
 
 
 def has_nothing(after: str | None) -> str:
@@ -47,25 +52,28 @@ def has_nothing(after: str | None) -> str:
     return f"has nothing to do: nothing has come {since}"
 
 
-def does(what: str, log: BatchLog, me: Actor, around: Surroundings) -> str:
+def does(what: str, log: BatchLog, me: Actor, failed: Sequence[str]) -> str:
     """An unfinished batch as it is.
 
     :param what: the batch, or the window, in words.
+    :param failed: the tasks of the holder's run that have failed, as far as that is known.
     """
     holder = log.holder
     if holder == me:
         return f"does {what}, which it took before and has not committed"
-    return f"does {what} again: {holder}, which took it at {iso(_taken_at(log))}, {_how_it_ended(holder, me, around)}"
+    ended = f"failed in {', '.join(failed)}" if failed else "did not commit it"
+    return f"does {what} again: {holder}, which took it at {iso(_taken_at(log))}, {ended}"
 
 
-def does_once_more(what: str, committed: Committed, me: Actor, because: str = "redo asks for it") -> str:
+def does_once_more(what: str, log: BatchLog, me: Actor, because: str) -> str:
     """A committed batch into the same place.
 
     :param because: why a run does what another one has committed.
     """
-    if committed.by.run == me.run:
+    by = log.committed.by if log.committed else log.holder
+    if by.run == me.run:
         return f"does {what} once more: it committed it before, and was started again"
-    return f"does {what} once more: {committed.by} has committed it, and {because}"
+    return f"does {what} once more: {by} has committed it, and {because}"
 
 
 def leaves(what: str, by: Actor) -> str:
@@ -76,6 +84,23 @@ def leaves_for_good(what: str) -> str:
     return f"leaves {what} as it is: it is committed, and its records are gone from Kafka"
 
 
+def gone(lines: Sequence[str]) -> list[str]:
+    """Why a batch is planned anew: which records are gone; nothing where none are."""
+    return [f"records are gone: {'; '.join(lines[:3])}"] if lines else []
+
+
+def went(what: str, lines: Sequence[str]) -> str:
+    return f"The records of {what} are gone: {'; '.join(lines)}"
+
+
+def advance_or_stop(what: str, keep: str = "") -> str:
+    """What can be done where an unfinished batch lacks records."""
+    return (
+        f'{what} {keep}Set on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: '
+        '{"kafka_offsets": {"on_data_loss": "advance"}}.'
+    )
+
+
 def first_sentence(said: str, waiting: int) -> str:
     """:param waiting: how many offsets have come since the batch was planned."""
     if not waiting:
@@ -84,7 +109,7 @@ def first_sentence(said: str, waiting: int) -> str:
     return f"This run {said}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
 
 
-def last_sentence(plan: OffsetPlan | None, splits: int) -> str:
+def last_sentence(plan: Draft | None, splits: int) -> str:
     """What Spark is given now, and what no batch will read.
 
     :param splits: how many Spark jobs are started.
@@ -96,24 +121,25 @@ def last_sentence(plan: OffsetPlan | None, splits: int) -> str:
         if splits
         else "No Spark job is started; the batch has"
     )
-    left = f" {_capitalized(str(plan.backlog))}." if plan.backlog else ""
+    left = f" {_capitalized(str(plan.found.backlog))}." if plan.found.backlog else ""
     return f"{jobs} {plan_in_words(plan)}.{left}"
 
 
-def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
+def committed_sentence(plan: Plan | None, proof: Proof | None, left: int | None, *, by_this: bool) -> str:
     """What was committed, and what is left.
 
+    :param plan: ``None``: there was nothing to commit.
     :param left: how many offsets have come since the batch was planned; ``None`` where that is not known.
+    :param by_this: whether this run made the commit.
     """
-    plan = outcome.plan
     if plan is None:
         return "This run committed nothing: it had no batch to do, and all that comes is left for the next run."
-    what = str(claim_of(plan) if plan.window else plan.batch)
-    did = f"This run committed {what}" if outcome.by_this else f"{what.capitalize()} was committed before"
-    if not plan.to_read() and outcome.proof != "scan":
+    what = str(claim_of(plan) if plan.asked.window else plan.batch)
+    did = f"This run committed {what}" if by_this else f"{_capitalized(what)} was committed before"
+    if not plan.to_read() and proof != "scan":
         return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
-    proved = "no report was asked for" if outcome.proof is None else PROVED[outcome.proof]
-    words = plan_in_words(plan, is_shown=outcome.proof not in (None, "scan"))
+    proved = "no report was asked for" if proof is None else PROVED[proof]
+    words = plan_in_words(plan, is_shown=proof not in (None, "scan"))
     return f"{did}: {words}; {proved}; {_left(plan, left)}."
 
 
@@ -121,8 +147,8 @@ def _capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _left(plan: OffsetPlan, left: int | None) -> str:
-    if plan.window:
+def _left(plan: Draft, left: int | None) -> str:
+    if plan.asked.window:
         return "a window leaves the pipeline's position as it is"
     if left is None:
         return "what is left in Kafka is not known now"
@@ -136,10 +162,3 @@ def _taken_at(log: BatchLog) -> int:
     """In whole minutes: it is for people."""
     taken = [entry.at_ms for entry in log.later if isinstance(entry, Taken)]
     return (taken[-1] if taken else log.plan.resolved_at_ms) // 60_000 * 60_000
-
-
-def _how_it_ended(holder: Actor, me: Actor, around: Surroundings) -> str:
-    ours = holder.run is not None and holder.instance == around.instance
-    of_this_run = ours and me.run is not None and holder.run is not None and holder.run.is_same_dag_run(me.run)
-    failed = around.failed_tasks(holder.run) if ours and holder.run is not None and not of_this_run else []
-    return f"failed in {', '.join(failed)}" if failed else "did not commit it"

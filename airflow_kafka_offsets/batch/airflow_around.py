@@ -10,7 +10,7 @@ from airflow_kafka_offsets.offsets.model import RunKey
 NO_AIRFLOW = "no-airflow"
 
 
-class Surroundings(Protocol):
+class Around(Protocol):
     """:ivar instance: what names this Airflow in plans, commits and marks."""
 
     @property

@@ -7,35 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from airflow_kafka_offsets.batch.situation import BacklogOf
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.offsets.model import TopicPartition, TopicSettings
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog, Left, expiring, more_runs
-from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
 
 _SHOWN = 3
 
 
-def carried_over(whole: Sequence[PlannedPartition], capped: Sequence[PlannedPartition]) -> dict[TopicPartition, int]:
-    """How many offsets the caps leave of each partition; those that are read whole are absent."""
-    pairs = zip(whole, capped, strict=True)
-    return {p.topic_partition: p.end_offset - q.end_offset for p, q in pairs if p.end_offset > q.end_offset}
-
-
-def estimate_backlog(
-    request: PlanRequest,
-    cluster: OffsetReader,
-    ends: Mapping[TopicPartition, int],
-    carried: Mapping[TopicPartition, int],
-    settings: Mapping[str, TopicSettings],
-    pace_ms: int | None,
-) -> Backlog:
-    """
-    :param ends: where this plan ends, of each partition in ``carried``.
-    :param settings: of the topics; absent where this client may not know.
-    :param pace_ms: how far apart runs are; ``None`` where that is not known.
-    """
+def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
+    request, carried, settings, pace_ms = asked.request, asked.carried, asked.settings, asked.pace_ms
     limits = request.limits
     runs = more_runs(carried, limits.max_records, limits.max_records_per_partition)
     topics = sorted({tp.topic for tp in carried})
@@ -61,7 +43,7 @@ def estimate_backlog(
         at_last = first_young(last)
     except ClusterUnavailable as error:
         return Backlog(sum(carried.values()), runs, None, error.message)
-    left = [Left(ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp)) for tp in timed]
+    left = [Left(asked.ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp)) for tp in timed]
     why = f"by retention.ms, with {_pace_in_words(pace_ms)} between two runs"
     return Backlog(sum(carried.values()), runs, expiring(left, runs), why)
 

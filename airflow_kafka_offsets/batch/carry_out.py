@@ -1,0 +1,317 @@
+"""Executes a decision: the only writer. ``None``: somebody was faster, so that everything is looked at anew.
+
+A step that looks once more gives what it saw to a rule, which may refuse although something is on record: live members
+(sign), an output that another has (claim), another window in the way (claim, look, withdraw), a group that was moved
+(follow). Who dies between two steps leaves a state that the rules know.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_kafka_offsets.batch.decide import adopted, goes_on, group_now, topics_now
+from airflow_kafka_offsets.batch.decide_by_hand import refuse_duplicates
+from airflow_kafka_offsets.batch.decisions import (
+    Append,
+    Create,
+    Decision,
+    DoAgain,
+    Follow,
+    Leave,
+    Nothing,
+    Replace,
+    ReplaceByHand,
+    SetPosition,
+    Take,
+    Wait,
+)
+from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Redo, Reset, Window
+from airflow_kafka_offsets.batch.situation import Situation
+from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
+from airflow_kafka_offsets.offsets.batch.anew import emptied
+from airflow_kafka_offsets.offsets.batch.key import new_key
+from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken
+from airflow_kafka_offsets.offsets.batch.mark import Signature
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition, is_another_log
+from airflow_kafka_offsets.offsets.plan.plan import BatchName, Draft, Plan, placed
+from airflow_kafka_offsets.offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.offsets.plan.splits import split_ranges
+from airflow_kafka_offsets.offsets.reads.verify import Proof
+from airflow_kafka_offsets.offsets.window.claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
+from airflow_kafka_offsets.stores.outputs import Kind, claim_output
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.stores.reads import has_begun
+from airflow_kafka_offsets.stores.store import together
+
+log = logging.getLogger(__name__)
+_CHARACTERS = string.ascii_lowercase + string.digits
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a run has to do.
+
+    :ivar batch: ``None``: there is nothing to do.
+    :ivar splits: the splits that Spark jobs are started for.
+    :ivar said: what the run does and why; goes on after "This run".
+    :ivar waiting: how many offsets have come since the batch was planned: the next run's.
+    """
+
+    batch: StoredBatch | None
+    splits: tuple[int, ...]
+    said: str
+    waiting: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.batch.log.plan if self.batch else None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """What a commit did.
+
+    :ivar batch: the committed batch; ``None`` where there was nothing to commit.
+    :ivar by_this: whether this call made the commit; else it was on record before.
+    :ivar proof: of the reads; ``None`` where no report was asked for, or nothing was to be read.
+    """
+
+    batch: StoredBatch | None
+    by_this: bool
+    group: Followed
+    proof: Proof | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.batch.log.plan if self.batch else None
+
+    @property
+    def written(self) -> Mapping[TopicPartition, tuple[int | None, int]]:
+        return self.group.written
+
+
+def draw_key(number: int, now_ms: int) -> str:
+    return new_key(number, now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
+
+
+def named(draft: Draft, batch: BatchName, by: Actor, reason: str | None = None) -> Plan:
+    """The first plan of a batch."""
+    splits = split_ranges(draft.partitions, draft.split_count, draft.asked.split_by)
+    return placed(draft, batch, by, splits, reason=reason)
+
+
+# ── a run's batch or window ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: World) -> Assignment | None:
+    """:raises OverlappingRun: another run that is running has the batch; waiting helps.
+
+    :raises WindowOverlaps: another window of the pipeline has records of this one.
+    :raises OutputTaken: the output is another's; the run has its batch.
+    :raises GroupActive: the group has live members; the run has its batch.
+    """
+    steps = _Steps(order, s, world)
+    match decision:
+        case Nothing(said, draft):
+            world.pipeline.bind(order.me.run, None)
+            return Assignment(None, (), said, warnings=draft.warnings if draft else ())
+        case Create():
+            return steps.create(decision)
+        case Replace(batch, plan):
+            again = batch.append(Planned(plan, batch.log.planned.position))
+            if again is None:
+                return None
+            if decision.moves_output and has_begun(again):  # in the moment between: its rows are in the output before
+                again.append(Planned(batch.log.plan, batch.log.planned.position))
+                return None
+            return steps.settle(again, plan.splits_to_start(), decision.said, warnings=decision.warnings)
+        case Take(batch, splits, append, said, unread, waiting, warnings):
+            entry = Taken(order.me, order.request.occasion.now_ms, unread=unread)
+            taken = batch.append(entry) if append else batch
+            return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
+        case DoAgain(batch, splits, attempts, said, unread, waiting, warnings):
+            taken = batch.append(Taken(order.me, order.request.occasion.now_ms, attempts, unread))
+            return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
+        case Leave(batch, append, said, warnings):
+            left = batch.append(Taken(order.me, order.request.occasion.now_ms)) if append else batch
+            return None if left is None else Assignment(left, (), said, warnings=warnings)
+        case Wait(batch, holder):
+            raise _overlapping(holder, batch)
+    raise TypeError(f"{decision} is no decision for a run")
+
+
+def _overlapping(holder: Actor, batch: StoredBatch) -> OverlappingRun:
+    dag_run = (holder.run.dag_id, holder.run.run_id) if holder.run else ("", "")  # nobody waits for a person
+    return OverlappingRun(
+        str(holder), str(batch.log.plan.batch), *dag_run, f"{batch.folder}/{batch.log.next_number}.json"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The steps that follow once a plan is on record, for one order."""
+
+    order: NextBatch | Window
+    s: Situation
+    world: World
+
+    def create(self, decision: Create) -> Assignment | None:
+        pipeline, me, claim = self.world.pipeline, self.order.me, decision.claim
+        if claim is not None:
+            plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
+            begun = pipeline.begin_window(claim.name, decision.number, Planned(plan))
+            return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.said)
+        key = draw_key(decision.number, self.order.request.occasion.now_ms)
+        plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
+        batch = pipeline.begin(decision.number, Planned(plan, decision.position))
+        if batch is None or not pipeline.is_newest(batch):
+            return None
+        return self.settle(batch, plan.splits_to_start(), decision.said)
+
+    def settle(
+        self,
+        batch: StoredBatch,
+        splits: Sequence[int],
+        said: str,
+        waiting: int = 0,
+        warnings: tuple[str, ...] = (),
+    ) -> Assignment:
+        """Sign the group or claim the window; then write down which batch this run does, and claim its output."""
+        if isinstance(self.order, NextBatch):
+            self._sign(self.order)
+            self._put_on_record(batch, "log")
+        else:
+            claim = claim_of(batch.log.plan)
+            if batch.log.committed is None:  # a committed window that is done again stands where it stood
+                self._claim(batch, claim)
+            # Windows by time and by offsets do not see whether they overlap each other: each kind has its own outputs.
+            self._put_on_record(batch, "windows" if isinstance(claim, TimeClaim) else "windows by offsets")
+        return Assignment(batch, tuple(splits), said, waiting, warnings)
+
+    def _sign(self, order: NextBatch) -> None:
+        held, group_id = group_now(order, self.s), order.request.scope.group_id
+        if not order.request.mirrors or held is None or group_id is None:
+            return
+        signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
+        on = goes_on(order, self.s)
+        sign(self.world.cluster, group_id, signature, held, self._kept_now(order), on.after)
+
+    def _kept_now(self, order: NextBatch) -> dict[TopicPartition, KeptOffset]:
+        """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
+        on, description = goes_on(order, self.s), topics_now(order, self.s)
+        position, topics = on.position, description.topics
+        kept: dict[TopicPartition, KeptOffset] = {}
+        if position is not None and position.cluster_id == description.cluster_id:
+            ids = position.topic_ids
+            same = {name for name, topic in topics.items() if not is_another_log(ids.get(name), topic.topic_id)}
+            kept = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
+        return kept | {tp: KeptOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
+
+    def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:
+        pipeline, output = self.world.pipeline, batch.log.plan.asked.output
+        records: list[Callable[[], None]] = [partial(pipeline.bind, self.order.me.run, batch)]
+        if output is not None:
+            records.append(partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind))
+        list(together(pipeline.store, *records))
+
+    def _claim(self, batch: StoredBatch, claim: Claim) -> None:
+        """Claim the window's name in each place that it lies in, and give way to one that was there first.
+
+        Of two windows that overlap at least one finds the other; two that plan in the same moment may both be refused.
+        """
+        pipeline = self.world.pipeline
+        name = batch.name.removeprefix("windows/")  # a plan that lost records claims less than its name says
+        pipeline.claim(name, claim.places, batch.log.plan_number)
+        if batch.log.plan.empty and batch.log.plan.reason is not None:
+            return  # given up: else two that have begun would block each other
+        others = self._in_the_way(name, claim)
+        if others:
+            raise WindowOverlaps(str(claim), pipeline.pipeline_id, others, self._withdraw(batch))
+
+    def _in_the_way(self, name: str, claim: Claim) -> list[str]:
+        """A line for each other window that has, or may have, records of this one."""
+        pipeline = self.world.pipeline
+        names = {other for place in claim.places for other in pipeline.windows_in(place)} - {name}
+        found = []
+        for other_name in sorted(names):
+            by_time = time_claim_of_name(other_name)
+            if by_time is not None and isinstance(claim, TimeClaim) and not claim.overlaps(by_time):
+                continue  # its name says enough: no need to read it
+            other = pipeline.window(other_name)
+            if other is None or (other.log.plan.empty and other.log.committed):
+                continue
+            if claim.overlaps(claim_of(other.log.plan)):
+                by = other.log.committed.by if other.log.committed else other.log.holder
+                found.append(f"{claim_of(other.log.plan)}, by {by}")
+        return found
+
+    def _withdraw(self, batch: StoredBatch) -> bool:
+        """Plan the window anew as empty, and commit that at once, if no driver has begun it: so it blocks nobody."""
+        if batch.log.committed or has_begun(batch):
+            return False
+        # It says which splits to overwrite, for a driver that begins at this moment.
+        plan = emptied(batch.log.plan, self.order.me, "withdrawn: it overlaps another window", withdrawn=True)
+        withdrawn = batch.append(Planned(plan))
+        if withdrawn is None or has_begun(batch):
+            return False
+        entry = Committed(self.order.me, self.order.request.occasion.now_ms, plan.plan_id)
+        return withdrawn.append(entry) is not None
+
+
+# ── a commit, and what a person orders ────────────────────────────────────────────────────────────────────────────────
+
+
+def commit(decision: Decision, order: Commit, world: World) -> CommitOutcome | None:
+    """Append the commit: that creation *is* the commit. Then the group follows; who dies in between leaves that to the
+    retry, or to the next run.
+    """
+    match decision:
+        case Append(batch, entry, proof):
+            done = batch.append(entry)
+            return None if done is None else _followed(done, True, order, world, proof)
+        case Follow(None):
+            return CommitOutcome(None, False, follow(world, order.me))
+        case Follow(StoredBatch() as batch, proof):
+            return _followed(batch, False, order, world, proof)
+    raise TypeError(f"{decision} is no decision for a commit")
+
+
+def _followed(batch: StoredBatch, by_this: bool, order: Commit, world: World, proof: Proof | None) -> CommitOutcome:
+    group = Followed(left_alone="a window moves no group")
+    if not batch.log.plan.asked.window:
+        group = follow(world, order.me, batch)
+    return CommitOutcome(batch, by_this, group, proof)
+
+
+def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: World) -> StoredBatch | None:
+    """Put a person's position on record; the commit comes next.
+
+    :raises ResetRefused: records would be read again, and nobody has said that this is meant.
+    """
+    if not order.allow_duplicates:
+        refuse_duplicates(decision.moves)
+    batch = world.pipeline.begin(decision.number, position_planned(decision, draft, order))
+    return batch if batch is not None and world.pipeline.is_newest(batch) else None
+
+
+def position_planned(decision: SetPosition, draft: Draft, order: Reset) -> Planned:
+    """The plan that puts a person's position on record."""
+    name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
+    plan = named(draft, name, decision.by, f"reset {decision.target}: {order.reason}")
+    return Planned(plan, decision.position)
+
+
+def replace_by_hand(decision: ReplaceByHand) -> StoredBatch | None:
+    return decision.batch.append(Planned(decision.plan, decision.batch.log.planned.position))
+
+
+def take_by_hand(decision: DoAgain, order: Redo) -> StoredBatch | None:
+    return decision.batch.append(Taken(order.me, order.now_ms, decision.attempts))

@@ -1,0 +1,263 @@
+"""What a person orders at a terminal: a position, a batch that is left out, a batch that is done again.
+
+Each goes by the same rules as a run. A person's position is a batch that reads nothing and is committed at once: who
+dies in between leaves an unfinished batch without records, which the next run commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, ReplaceByHand, SetPosition
+from airflow_kafka_offsets.batch.draft import lines_of_topics_made_anew, topics_made_anew
+from airflow_kafka_offsets.batch.orders import LeaveOut, OfGroup, Redo, Reset
+from airflow_kafka_offsets.batch.ownership import (
+    refuse_another_airflows_log,
+    refuse_foreign_offsets,
+    refuse_live_group,
+    signature_of,
+)
+from airflow_kafka_offsets.batch.records_now import hulls
+from airflow_kafka_offsets.batch.situation import (
+    HeldBy,
+    HighestAttempts,
+    IsStillNewest,
+    MembersOf,
+    NewestBatch,
+    RangeLookUps,
+    RecordsOf,
+    Reports,
+    Situation,
+    TopicsThatExist,
+    WindowByKey,
+)
+from airflow_kafka_offsets.errors import (
+    BatchClosed,
+    ClusterChanged,
+    DataLoss,
+    NoCommittedOffset,
+    NoPosition,
+    NothingToDiscover,
+    ResetRefused,
+    StoreBehindGroup,
+    TopicRecreated,
+)
+from airflow_kafka_offsets.offsets.batch.anew import skipped
+from airflow_kafka_offsets.offsets.batch.key import number_of
+from airflow_kafka_offsets.offsets.batch.mark import Held, newest_batch
+from airflow_kafka_offsets.offsets.model import Actor, ClusterDescription, TopicPartition
+from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.offsets.plan.reset import Move, Target, ToOffsets, ToTime, move, reset_draft
+from airflow_kafka_offsets.offsets.reads.verify import verified_splits
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+
+# ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
+    """
+    :raises ResetRefused: a batch is unfinished; or records would be read again, and nobody has said that this is meant.
+    :raises GroupMoved: somebody else wrote to the group.
+    :raises GroupActive: the group has live members.
+    """
+    newest = s.need(NewestBatch(None)).newest
+    if newest is None:
+        raise NoPosition(
+            [f"Pipeline {s.pipeline!r} has no batch in its log"],
+            "Its first run begins where startup_mode says: set that instead of a reset.",
+        )
+    committed, plan = newest.log.committed, newest.log.plan
+    if committed is None or committed.position is None:
+        raise _unfinished(newest)
+    position = committed.position
+    refuse_another_airflows_log(order.me, newest, newest.log.last_instance)
+    description = _topics_of(position, s)
+    marked = 0
+    held: Held = {}
+    if plan.asked.mirrors and plan.asked.group_id is not None:
+        known = {tp.topic for tp in position.offsets}
+        partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
+        held = s.need(HeldBy(plan.asked.group_id, partitions))
+        marked = number_of(newest_batch(signature_of(plan, order.me).own(held)))
+        # The log is looked at once more after the group: a mark that it does not know then means that it is old.
+        if not s.need(IsStillNewest(newest)):
+            return LookAgain()
+        if marked > number_of(plan.batch.key):
+            raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), marked)
+        refuse_foreign_offsets(plan, order.me, held, position)
+        refuse_live_group(plan.asked.group_id, s.need(MembersOf(plan.asked.group_id)))
+    target, moves, stays = _moves(order, s, position, description, newest)
+    number = max(number_of(plan.batch.key), marked) + 1
+    by = Actor(None, order.me.instance or newest.log.last_instance)
+    draft = None
+    if any(one.changes for one in moves):
+        ids = {name: topic.topic_id for name, topic in description.topics.items()}
+        draft = reset_draft(plan, moves, ids, held, f"reset {target}: {order.reason}", order.now_ms)
+    return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by)
+
+
+def refuse_duplicates(moves: Iterable[Move]) -> None:
+    """:raises ResetRefused: records that an earlier batch has read would be read again."""
+    back = [one for one in moves if one.reads_again]
+    if back:
+        raise ResetRefused(
+            [
+                f"{one.topic_partition}: from {one.goes_on_at} back to {one.after.offset}, so up to {one.reads_again} "
+                "records are read again"
+                for one in back
+            ],
+            "They were written under the keys of earlier batches and would be in the output twice. If that is meant, "
+            "or the output is another one by now: --allow-duplicates. To replace what earlier batches wrote, redo them "
+            "(kafka-offsets redo).",
+        )
+
+
+def _unfinished(batch: StoredBatch) -> ResetRefused:
+    plan, key = batch.log.plan, batch.log.plan.batch.key
+    if plan.splits_to_start():
+        way = (
+            "Let the pipeline's next run finish it, then reset. If its records cannot be processed: kafka-offsets skip "
+            f"--batch {key} first."
+        )
+    else:
+        way = (
+            "It reads nothing (a reset that was cut off, usually): the pipeline's next run commits it, or "
+            f"kafka-offsets commit --batch {key} --execute does."
+        )
+    return ResetRefused(
+        [f"{plan.batch}, {key}, is not committed: it is with {batch.log.holder}, and only one is done at a time"],
+        way,
+    )
+
+
+def _topics_of(position: Position, s: Situation) -> ClusterDescription:
+    """The topics of the position that exist.
+
+    :raises ClusterChanged: another cluster answers.
+    :raises TopicRecreated: a topic is another log by now: the position means nothing in it.
+    """
+    topics = tuple(sorted({tp.topic for tp in position.offsets}))
+    description = s.need(TopicsThatExist(topics))
+    if description is None:
+        raise NothingToDiscover(
+            [f"{topic} does not exist" for topic in topics], "Correct the connection, or the pipeline's name."
+        )
+    if description.cluster_id != position.cluster_id:
+        raise ClusterChanged(s.pipeline, position.cluster_id, description.cluster_id)
+    ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    anew = topics_made_anew(position, ids)
+    if anew:
+        raise TopicRecreated(
+            lines_of_topics_made_anew(anew, position, ids),
+            "The topic was deleted and created again: it is another log. Let one run with the conf "
+            '{"kafka_offsets": {"on_recreated": "earliest"}} take up the new one, then reset.',
+        )
+    return description
+
+
+def _moves(
+    order: Reset, s: Situation, position: Position, description: ClusterDescription, newest: StoredBatch
+) -> tuple[Target, tuple[Move, ...], tuple[TopicPartition, ...]]:
+    """Where each partition goes, and those that the target has no offset for: they stay where they are."""
+    target = order.target
+    if isinstance(target, OfGroup):
+        target = _offsets_of_group(target, s, position, description)
+    meant = _meant(order, s, position, description, target)
+    partitions = tuple(tp for tp in meant if not isinstance(target, ToOffsets) or tp in target.offsets)
+    times = dict.fromkeys(partitions, target.timestamp_ms) if isinstance(target, ToTime) else {}
+    logs = s.need(RangeLookUps(partitions, newest.log.plan.asked.isolation_level, times, {}))
+    moves = tuple(
+        move(target, tp, position.offsets.get(tp), logs.snapshots[tp], logs.starts.get(tp)) for tp in partitions
+    )
+    return target, moves, tuple(sorted(set(meant) - set(partitions)))
+
+
+def _offsets_of_group(group: OfGroup, s: Situation, position: Position, description: ClusterDescription) -> ToOffsets:
+    known = {tp.topic for tp in position.offsets}
+    held = s.need(HeldBy(group.group_id, tuple(tp for tp in description.partitions() if tp.topic in known)))
+    if not held:
+        raise NoCommittedOffset(
+            [f"Group {group.group_id!r} holds no offset of {', '.join(sorted(known))}"],
+            "Correct the name of the group, or the cluster.",
+        )
+    offsets = {tp: KeptOffset(commit.offset, commit.leader_epoch) for tp, commit in held.items()}
+    return ToOffsets(offsets, f"group {group.group_id}")
+
+
+def _meant(
+    order: Reset, s: Situation, position: Position, description: ClusterDescription, target: Target
+) -> list[TopicPartition]:
+    """The partitions that are asked for; of a file, those that it has."""
+    known, present = {tp.topic for tp in position.offsets}, set(description.partitions())
+    if order.partitions:
+        wanted = set(order.partitions)
+    elif order.topics:
+        wanted = {tp for tp in present if tp.topic in order.topics}
+    elif isinstance(target, ToOffsets) and not isinstance(order.target, OfGroup):
+        wanted = set(target.offsets)
+    else:
+        wanted = {tp for tp in position.offsets if tp in present}
+    strange = sorted({*order.topics, *(tp.topic for tp in wanted)} - known)
+    lines = [f"{topic}: the pipeline has no position in this topic" for topic in strange]
+    absent = sorted({topic for topic in order.topics if topic in known} - description.topics.keys())
+    lines += [f"{topic} does not exist" for topic in absent]
+    lines += [f"{tp} does not exist" for tp in sorted(wanted - present) if tp.topic in known]
+    if lines or not wanted:
+        raise NoPosition(lines or ["Nothing is there of what the position holds"], "Correct the topics, or the file.")
+    return sorted(wanted)
+
+
+# ── a batch ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def decide_leave_out(order: LeaveOut, s: Situation) -> ReplaceByHand:
+    """
+    :raises BatchClosed: it names another batch than the unfinished one.
+    :raises NoPosition: there is no such batch or window.
+    """
+    batch = _window_named(order, s) if order.window else _unfinished_batch(order, s)
+    plan = batch.log.plan
+    by = Actor(None, plan.by.instance)  # the Airflow that the batch is of stays named
+    verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.past else {}
+    return ReplaceByHand(batch, skipped(plan, by, order.skip, verified))
+
+
+def _window_named(order: LeaveOut, s: Situation) -> StoredBatch:
+    window = s.need(WindowByKey(order.skip.batch))
+    if window is None:
+        raise NoPosition(
+            [f"Pipeline {s.pipeline!r} has no window {order.skip.batch}"],
+            "kafka-offsets show --windows lists those that it has.",
+        )
+    return window
+
+
+def _unfinished_batch(order: LeaveOut, s: Situation) -> StoredBatch:
+    newest = s.need(NewestBatch(None)).newest
+    if newest is None:
+        raise NoPosition([f"Pipeline {s.pipeline!r} has no batch"], "Correct the name, or the work store.")
+    key = newest.log.plan.batch.key
+    if newest.log.committed:
+        raise BatchClosed("skip", order.skip.batch, f"the newest batch, {key}, is committed")
+    if key != order.skip.batch:
+        raise BatchClosed("skip", order.skip.batch, f"the unfinished batch is {key}")
+    return newest
+
+
+def decide_redo(order: Redo, s: Situation) -> DoAgain:
+    """
+    :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway.
+    :raises DataLoss: its records are gone.
+    """
+    plan = order.batch.log.plan
+    if not order.batch.log.committed:
+        raise BatchClosed("redo", plan.batch.key, "it is not committed, so its pipeline's next run does it anyway")
+    refuse_another_airflows_log(order.me, order.batch, order.batch.log.holder.instance)
+    records, needed = s.need(RecordsOf(plan)), hulls(plan.splits)
+    gone = [*records.another_log, *records.deleted(needed), *records.replaced(needed)]
+    if gone:
+        raise DataLoss(
+            gone, f"{plan.batch} is committed, and its output stays as it is. Leave it: there is nothing to do."
+        )
+    splits = tuple(plan.splits_to_start())
+    return DoAgain(order.batch, splits, s.need(HighestAttempts(order.batch, splits)))

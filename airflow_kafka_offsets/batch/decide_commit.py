@@ -1,0 +1,64 @@
+"""Whether a batch may be committed (docs/log.md, rule 4).
+
+To create the next entry of the batch's log *is* the commit. Everything before can be given up without a trace.
+"""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.batch.decisions import Append, Follow
+from airflow_kafka_offsets.batch.orders import Commit
+from airflow_kafka_offsets.batch.ownership import refuse_another_airflows_log, refuse_foreign_offsets
+from airflow_kafka_offsets.batch.situation import BatchIn, BatchTakenBy, HeldBy, Reports, Situation
+from airflow_kafka_offsets.errors import BatchGone, PlanReplaced, StoreUnavailable
+from airflow_kafka_offsets.offsets.batch.log import Committed
+from airflow_kafka_offsets.offsets.plan.position import position_after
+from airflow_kafka_offsets.offsets.reads.verify import require_verified
+
+
+def decide_commit(order: Commit, s: Situation) -> Append | Follow:
+    """
+    :raises ReadNotVerified: the reports do not show that the batch was read.
+    :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
+    :raises GroupMoved: somebody else wrote to the group; nothing was committed.
+    :raises StoreUnavailable: this is not the store that the run was planned in.
+    """
+    handed, me = order.handed, order.me
+    if handed.folder is None:
+        return Follow()
+    batch = s.need(BatchIn(handed.folder))
+    if batch is None:
+        _refuse_another_store(order, handed.folder, s)
+        raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
+    refuse_another_airflows_log(me, batch, batch.log.holder.instance)
+    plan, position = batch.log.plan, batch.log.planned.position
+    if plan.plan_id != handed.plan_id:
+        raise PlanReplaced(str(plan.batch), str(handed.plan_id), plan.plan_id)
+    proof = None
+    if order.require_report:
+        again = batch.log.redone
+        newer_than = again.attempts if again and again.by.run == me.run else None
+        read_back = order.require_report == "read-back"
+        proof = require_verified(plan, s.need(Reports(batch)), newer_than, read_back=read_back)
+    if batch.log.committed:
+        return Follow(batch, proof)
+    group_id = plan.asked.group_id
+    if plan.asked.mirrors and group_id is not None:  # looked at last, so that a reset meanwhile is found
+        held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
+        refuse_foreign_offsets(plan, me, held, position)
+    after = None if plan.asked.window else position_after(plan, position)
+    return Append(batch, Committed(me, order.now_ms, plan.plan_id, after), proof)
+
+
+def _refuse_another_store(order: Commit, folder: str, s: Situation) -> None:
+    """Which batch a run took is never cleaned away: where that is not known, the run was planned in another place.
+
+    :raises StoreUnavailable: it was.
+    """
+    run = order.me.run
+    if run is not None and s.need(BatchTakenBy(run)) is None:
+        raise StoreUnavailable(
+            f"Cannot find {folder} of pipeline {s.pipeline!r} in the work store {s.store}",
+            f"what is seen under this name knows nothing of run {run}, which its resolve task has planned",
+            "This worker must see the work store that the resolve task wrote. A local folder works on one machine: set "
+            "[kafka_offsets] work_store to a place that all machines reach.",
+        )

@@ -1,0 +1,185 @@
+"""What can be decided: a closed union. ``carry_out`` executes each; ``messages`` has the sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.offsets.batch.log import Committed
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.plan.reset import Move, Target
+from airflow_kafka_offsets.offsets.reads.verify import Proof
+from airflow_kafka_offsets.offsets.window.claims import Claim
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Put a new batch on record.
+
+    :ivar number: of the batch; of a window, of the first entry of its log, which is not 1 where it was cleaned away.
+    :ivar after: the key of the batch that it goes on from.
+    :ivar claim: what a window claims; ``None`` for a batch of the log.
+    :ivar position: the position that it goes on from.
+    :ivar said: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
+    """
+
+    draft: Draft
+    number: int
+    said: str
+    after: str | None = None
+    claim: Claim | None = None
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Plan an unfinished batch anew in place, or a window.
+
+    :ivar moves_output: whether it gives the batch another output, because no driver had begun.
+    """
+
+    batch: StoredBatch
+    plan: Plan
+    said: str
+    moves_output: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Do the unfinished batch as it is.
+
+    :ivar splits: those that Spark jobs are started for.
+    :ivar append: whether ``taken`` has to be appended: somebody else had it before.
+    :ivar unread: of a window, how many offsets its times would give now and its plan lacks.
+    :ivar waiting: how many offsets have come since it was planned.
+    """
+
+    batch: StoredBatch
+    splits: tuple[int, ...]
+    append: bool
+    said: str
+    unread: int = 0
+    waiting: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DoAgain:
+    """Do a committed batch once more, into the same place.
+
+    :ivar attempts: of each split the highest attempt so far: newer ones count.
+    """
+
+    batch: StoredBatch
+    splits: tuple[int, ...]
+    attempts: dict[int, int]
+    said: str = ""
+    unread: int = 0
+    waiting: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave a committed batch as it is.
+
+    :ivar append: whether ``taken`` is appended: the log says that somebody has it, or does it again.
+    """
+
+    batch: StoredBatch
+    append: bool
+    said: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Another run that is running has the batch."""
+
+    batch: StoredBatch
+    holder: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing to do.
+
+    :ivar draft: what a batch would read; ``None`` where none was drafted.
+    """
+
+    said: str
+    draft: Draft | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append the commit, and let the group follow.
+
+    :ivar proof: of the reads; ``None`` where no report was asked for, or nothing was to be read.
+    """
+
+    batch: StoredBatch
+    entry: Committed
+    proof: Proof | None
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Let the group follow the position.
+
+    :ivar batch: that is committed already; ``None``: the run had none.
+    """
+
+    batch: StoredBatch | None = None
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetPosition:
+    """Put a person's position on record, commit it, and let the group follow.
+
+    :ivar moves: where each partition goes; ``stays``: those that the target has no offset for.
+    :ivar draft: ``None``: every partition is there already, and only the group is renewed.
+    :ivar by: whose plan it is: a person's, in the name of the Airflow that the pipeline is of.
+    """
+
+    target: Target
+    moves: tuple[Move, ...]
+    stays: tuple[TopicPartition, ...]
+    draft: Draft | None
+    number: int
+    after: str
+    position: Position
+    by: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceByHand:
+    """A person's plan takes the place of the one before; no run holds the batch then."""
+
+    batch: StoredBatch
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """The log went on while the group was looked at."""
+
+
+Decision = (
+    Create
+    | Replace
+    | Take
+    | DoAgain
+    | Leave
+    | Wait
+    | Nothing
+    | Append
+    | Follow
+    | SetPosition
+    | ReplaceByHand
+    | LookAgain
+)

@@ -1,0 +1,154 @@
+"""Observe, decide, carry out: one loop serves every order.
+
+::
+
+    order ─► observe ─► decide ─► carry out ─► outcome
+                ▲         │ ▲          │
+                │     Ask ▼ │ answer   │ somebody was faster
+                └─────────────────────-┘
+
+A dry run is the same way, stopped before anything is carried out (``preview``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from airflow_kafka_offsets.batch import carry_out
+from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
+from airflow_kafka_offsets.batch.decide import decide
+from airflow_kafka_offsets.batch.decisions import Decision, DoAgain, ReplaceByHand, SetPosition
+from airflow_kafka_offsets.batch.follow_group import Followed, follow
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
+from airflow_kafka_offsets.batch.orders import Commit, Handed, LeaveOut, NextBatch, Order, Redo, Reset, Window
+from airflow_kafka_offsets.batch.situation import Situation
+from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import Plan
+from airflow_kafka_offsets.offsets.plan.reset import Move, Target
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_TURNS = 100  # each is lost to a writer that was faster; so many in a row are no race any more
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOutcome:
+    """What a reset did, or would do.
+
+    :ivar batch: ``None``: every partition is there already, and only the group is renewed.
+    :ivar stays: partitions that the target has no offset for: they stay where they are.
+    """
+
+    batch: StoredBatch | None
+    target: Target
+    moves: tuple[Move, ...]
+    stays: tuple[TopicPartition, ...]
+    group: Followed
+
+
+def decided(order: Order, world: World) -> tuple[Decision, Situation]:
+    """What is to be done, and by which answers; nothing is written.
+
+    :raises KafkaOffsetsError: why it cannot be.
+    """
+    return ask_until_decided(partial(decide, order), observe(order, world), world)
+
+
+def assign_batch(order: NextBatch | Window, world: World) -> Assignment:
+    """Decide what a run does, and put it on record before anything is read.
+
+    :raises OverlappingRun: another run that is running has the batch; waiting helps.
+    :raises WindowOverlaps: another window of the pipeline has records of this one.
+    :raises RefusedError: to go on would lose records or read them twice; nothing was written.
+    """
+    return _until_done(order, world, lambda decision, s: carry_out.assign(decision, order, s, world))
+
+
+def commit_batch(order: Commit, world: World) -> CommitOutcome:
+    """Verify the batch's reads, commit it, and let the group follow.
+
+    :raises ReadNotVerified: the reports do not show that the batch was read.
+    :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
+    :raises GroupMoved: somebody else wrote to the group; nothing was committed.
+    :raises StoreUnavailable: this is not the store that the run was planned in.
+    """
+    return _until_done(order, world, lambda decision, _: carry_out.commit(decision, order, world))
+
+
+def set_position(order: Reset, world: World) -> ResetOutcome:
+    """Set the position, and let the group follow.
+
+    :raises ResetRefused: a batch is unfinished; or records would be read again, and nobody has said that this is meant.
+    :raises GroupMoved: somebody else wrote to the group.
+    :raises GroupActive: the group has live members.
+    """
+
+    def carry(decision: Decision, _: Situation) -> ResetOutcome | None:
+        if not isinstance(decision, SetPosition):
+            return None  # the log went on while it was looked at
+        found = (decision.target, decision.moves, decision.stays)
+        if decision.draft is None:
+            return ResetOutcome(None, *found, follow(world, order.me))
+        batch = carry_out.begin_position(decision, decision.draft, order, world)
+        if batch is None:
+            return None
+        done = commit_batch(Commit(Handed(batch.name, batch.log.plan.plan_id), order.me, order.now_ms), world)
+        return ResetOutcome(done.batch, *found, done.group)
+
+    return _until_done(order, world, carry)
+
+
+def leave_out(order: LeaveOut, world: World) -> tuple[Plan, Plan]:
+    """Before and after: the batch's plan, and the one that leaves out what the order says.
+
+    :raises BatchClosed: it names another batch than the unfinished one.
+    :raises NoPosition: there is no such batch or window.
+    """
+
+    def carry(decision: Decision, _: Situation) -> tuple[Plan, Plan] | None:
+        if not isinstance(decision, ReplaceByHand):
+            return None
+        done = carry_out.replace_by_hand(decision)
+        return None if done is None else (decision.batch.log.plan, decision.plan)
+
+    return _until_done(order, world, carry)
+
+
+def redo_batch(order: Redo, world: World) -> StoredBatch:
+    """Put on record that a person does a committed batch again.
+
+    :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway.
+    :raises DataLoss: its records are gone; nothing was written.
+    """
+    for _ in range(_TURNS):
+        decision, _situation = decided(order, world)
+        taken = carry_out.take_by_hand(decision, order) if isinstance(decision, DoAgain) else None
+        if taken is not None:
+            return taken
+        order = Redo(order.batch.again(), order.me, order.now_ms)
+    raise _never_first(world)
+
+
+def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation], T | None]) -> T:
+    for _ in range(_TURNS):
+        outcome = carry(*decided(order, world))
+        if outcome is not None:
+            return outcome
+        log.info("Somebody was faster in pipeline %s: looking again", world.pipeline.pipeline_id)
+    raise _never_first(world)
+
+
+def _never_first(world: World) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Cannot write to pipeline {world.pipeline.pipeline_id!r}",
+        f"other writers were faster {_TURNS} times in a row",
+        "See which runs work on this pipeline (kafka-offsets show), and try again.",
+        retriable=True,
+    )

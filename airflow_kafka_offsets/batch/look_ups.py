@@ -1,0 +1,290 @@
+"""Answers the questions of a decision: the only place where the engine asks the store, the cluster or Airflow.
+
+The order of the questions to a cluster is part of the rules: newest timestamps, log starts, then ends, then times (B6,
+B12). A record that is produced meanwhile lies at or past an end, and belongs to the next run.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from airflow_kafka_offsets.batch.airflow_around import Around
+from airflow_kafka_offsets.batch.backlog_estimate import estimate_backlog
+from airflow_kafka_offsets.batch.records_now import At, RecordsNow
+from airflow_kafka_offsets.batch.situation import (
+    BacklogOf,
+    BatchIn,
+    BatchTakenBy,
+    Cuts,
+    FailedTasks,
+    GroupNow,
+    HasBegun,
+    HasSucceededBefore,
+    HeldBy,
+    HighestAttempts,
+    IsRunning,
+    IsStillNewest,
+    LogNow,
+    Logs,
+    MembersOf,
+    MorePartitions,
+    NewestBatch,
+    OffsetsOfGroup,
+    Question,
+    RangeLookUps,
+    RecordsOf,
+    Reports,
+    SettingsOf,
+    TopicsOf,
+    TopicsThatExist,
+    WindowBefore,
+    WindowByKey,
+    WindowNamed,
+)
+from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset, OffsetReader
+from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, NothingToDiscover
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    IsolationLevel,
+    PartitionSnapshot,
+    RunKey,
+    TopicPartition,
+    TopicSettings,
+    is_another_log,
+    is_older,
+)
+from airflow_kafka_offsets.offsets.plan.plan import Plan
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicPattern
+from airflow_kafka_offsets.offsets.window.claims import TimeClaim, time_claim_of_name
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.stores.reads import deciding_attempts, has_begun, highest_attempts
+from airflow_kafka_offsets.stores.store import together
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the engine works on: the log of a pipeline, a cluster, and the Airflow around."""
+
+    pipeline: PipelineLog
+    cluster: Cluster
+    around: Around
+
+    def answer(self, question: Question[Any]) -> Any:
+        """:raises KafkaOffsetsError: it cannot be answered now."""
+        pipeline, cluster, around = self.pipeline, self.cluster, self.around
+        match question:
+            case NewestBatch(run):
+                return _log_now(pipeline, run)
+            case IsStillNewest(batch):
+                again = pipeline.newest(batch)
+                return again is not None and again.folder == batch.folder
+            case BatchIn(folder):
+                return pipeline.read(folder)
+            case BatchTakenBy(run):
+                return pipeline.batch_of_run(run)
+            case WindowNamed(name):
+                return pipeline.look_at_window(name)
+            case WindowByKey(key):
+                return _window_by_key(pipeline, key)
+            case WindowBefore(claim):
+                return _window_before(pipeline, claim)
+            case HasBegun(batch):
+                return has_begun(batch)
+            case Reports(batch):
+                return deciding_attempts(batch)
+            case HighestAttempts(batch, splits):
+                return highest_attempts(batch, splits)
+            case IsRunning(run):
+                return around.is_running(run)
+            case HasSucceededBefore(run):
+                return around.has_succeeded_before(run)
+            case FailedTasks(run):
+                return around.failed_tasks(run)
+            case TopicsOf(subscription):
+                return cluster.describe(subscription)
+            case TopicsThatExist(topics):
+                return topics_that_exist(cluster, topics)
+            case MorePartitions(partitions):
+                return _more_partitions(cluster, partitions)
+            case OffsetsOfGroup(request, partitions):
+                return _group_now(request, cluster, partitions)
+            case HeldBy(group_id, partitions):
+                return cluster.committed(group_id, partitions)
+            case MembersOf(group_id):
+                return cluster.describe_group(group_id)
+            case RecordsOf(plan):
+                return _records_now(plan, cluster)
+            case RangeLookUps():
+                return _logs(question, cluster)
+            case Cuts(known):
+                return _cuts(cluster, known)
+            case SettingsOf(topics):
+                return _settings(cluster, topics)
+            case BacklogOf():
+                return estimate_backlog(question, cluster)
+        raise TypeError(f"{question!r} is no question of the engine")
+
+
+# ── the log ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _log_now(pipeline: PipelineLog, run: RunKey | None) -> LogNow:
+    if run is None:
+        return LogNow(pipeline.newest(), None)
+    return LogNow(*together(pipeline.store, pipeline.newest, partial(pipeline.batch_of_run, run)))
+
+
+def _window_by_key(pipeline: PipelineLog, key: str) -> StoredBatch | None:
+    """Looked for among the names that there are: a name such as ../batches/… leads out of the windows' folder."""
+    names = pipeline.windows()
+    if key in names:
+        return pipeline.window(key)
+    found = (pipeline.window(name) for name in names)
+    return next((window for window in found if window is not None and window.log.plan.batch.key == key), None)
+
+
+def _window_before(pipeline: PipelineLog, claim: TimeClaim) -> StoredBatch | None:
+    """It is listed in the month where it ended."""
+    if claim.start_ms < 1:
+        return None
+    for name in pipeline.windows_in(TimeClaim(claim.start_ms - 1, claim.start_ms).places[0]):
+        before = time_claim_of_name(name)
+        if before is not None and before.end_ms == claim.start_ms:
+            found = pipeline.window(before.name)
+            if found is not None and not found.log.plan.withdrawn:
+                return found
+    return None
+
+
+# ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def topics_that_exist(cluster: OffsetReader, topics: Collection[str]) -> ClusterDescription | None:
+    """Those of ``topics`` that exist, and the cluster's id; ``None`` where nothing at all is found.
+
+    The groups' own topic is asked for beside them, and is there wherever a group is: with it, also a cluster that has
+    none of the topics tells its id.
+    """
+    pattern = "|".join(map(re.escape, [*sorted(topics), "__consumer_offsets"]))
+    try:
+        return cluster.describe(TopicPattern(pattern, include_internal=True))
+    except NothingToDiscover:
+        return None
+
+
+def _more_partitions(cluster: OffsetReader, partitions: tuple[TopicPartition, ...]) -> ClusterDescription:
+    try:
+        return cluster.describe(PartitionSet(partitions))
+    except NothingToDiscover as error:
+        raise NothingToDiscover(
+            error.partitions,
+            "The pipeline's position has its offsets, and filter_restored_partitions=False reads them on. Set it to "
+            "True to leave out what is no longer subscribed to.",
+        ) from None
+
+
+def _group_now(request: PlanRequest, cluster: OffsetReader, partitions: Collection[TopicPartition]) -> GroupNow:
+    """Without the right to read the group, a plan that needs no commit of it is still made (L3)."""
+    group_id = request.scope.group_id
+    if group_id is None or not (request.mirrors or request.reads_commits):
+        return GroupNow(None)
+    try:
+        return GroupNow(cluster.committed(group_id, partitions))
+    except NotAuthorized as error:
+        if request.reads_commits or request.scope.pipeline_id is not None:
+            raise
+        return GroupNow(None, (f"Group {group_id!r} cannot follow this plan: {error.reason}",))
+
+
+def _records_now(plan: Plan, cluster: OffsetReader) -> RecordsNow:
+    """Three batch questions at most; one more where a partition has had another leader since."""
+    was = plan.found
+    description = topics_that_exist(cluster, was.topic_ids)
+    if description is None or description.cluster_id != was.cluster_id:
+        now = description.cluster_id if description else "one without its topics"
+        return RecordsNow((f"the plan was made on cluster {was.cluster_id}, and this is {now}",))
+    ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    another = tuple(
+        f"{topic}: its id is {ids[topic]}, the plan was made for {was.topic_ids.get(topic)}"
+        if topic in ids
+        else f"{topic}: it does not exist any more"
+        for topic in sorted({p.topic_partition.topic for p in plan.to_read()})
+        if topic not in ids or is_another_log(was.topic_ids.get(topic), ids[topic])
+    )
+    present = set(description.partitions())
+    planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
+    log_starts = cluster.log_start_offsets(list(planned)) if planned else {}
+    ends = cluster.end_offsets(list(planned), "read_uncommitted") if planned else {}
+    led_anew = {
+        tp: EndOffset(p.end_offset, p.leader_epoch)
+        for tp, p in planned.items()
+        if p.size and is_older(p.leader_epoch, ends[tp].leader_epoch)
+    }
+    high_watermarks = {tp: end.offset for tp, end in ends.items()}
+    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew))
+
+
+def _cuts(cluster: OffsetReader, known: Mapping[TopicPartition, At]) -> dict[TopicPartition, int]:
+    """Where logs were cut below an offset and have grown past it again, with others: an unclean leader election.
+
+    :param known: of partitions that have had another leader since; where there is none, nobody is asked.
+    """
+    epochs = {tp: at.leader_epoch for tp, at in known.items() if at.leader_epoch is not None}
+    ends = cluster.ends_of_epochs(epochs) if epochs else {}
+    return {tp: end for tp, end in ends.items() if end < known[tp].offset}
+
+
+def _logs(asked: RangeLookUps, cluster: OffsetReader) -> Logs:
+    partitions, level = list(asked.partitions), asked.isolation_level
+    newest = cluster.newest_timestamps(partitions, level) if asked.end_times else {}
+    snapshots = take_snapshots(cluster, partitions, level)
+    # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
+    ends = cluster.offsets_for_times(asked.end_times, level) if asked.end_times else {}
+    starts = cluster.offsets_for_times(asked.start_times, level) if asked.start_times else {}
+    future: Mapping[TopicPartition, int] = {}
+    if asked.future_ms is not None:  # asked only where a newest timestamp leaves room for one
+        perhaps = {tp: asked.future_ms for tp in ends if newest.get(tp, asked.future_ms) >= asked.future_ms}
+        future = cluster.offsets_for_times(perhaps, level) if perhaps else {}
+    return Logs(snapshots, newest, starts, ends, future)
+
+
+def take_snapshots(
+    cluster: OffsetReader, partitions: list[TopicPartition], isolation_level: IsolationLevel
+) -> dict[TopicPartition, PartitionSnapshot]:
+    """Both ends of each log, the start first: what is deleted in between makes it no shorter than it is.
+
+    :raises ClusterUnavailable: a log was cut between the two looks.
+    """
+    log_starts = cluster.log_start_offsets(partitions)
+    ends = cluster.end_offsets(partitions, isolation_level)
+    uncommitted = isolation_level == "read_uncommitted"
+    high_watermarks = ends if uncommitted else cluster.end_offsets(partitions, "read_uncommitted")
+    cut = [tp for tp in partitions if ends[tp].offset < log_starts[tp]]
+    if cut:
+        raise ClusterUnavailable(
+            "Cannot plan",
+            f"{cut[0]} ends at {ends[cut[0]].offset}, below the log start {log_starts[cut[0]]} of a moment ago",
+            "The log was cut while it was looked at; retry.",
+            retriable=True,
+        )
+    return {
+        tp: PartitionSnapshot(log_starts[tp], ends[tp].offset, high_watermarks[tp].offset, ends[tp].leader_epoch)
+        for tp in partitions
+    }
+
+
+def _settings(cluster: OffsetReader, topics: Collection[str]) -> dict[str, TopicSettings]:
+    """Whose clock a time is compared with, and how long records stay: worth knowing, and never worth a failure."""
+    try:
+        return cluster.topic_settings(topics)
+    except ClusterUnavailable as error:
+        log.info("Whose clock the timestamps are, and how long records stay, is not known: %s", error.message)
+        return {}

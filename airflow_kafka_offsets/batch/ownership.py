@@ -1,0 +1,188 @@
+"""Who may write: whose Airflow, whose pipeline, whose offsets, whose output. Each is asked here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_kafka_offsets.batch.situation import HasBegun, Situation
+from airflow_kafka_offsets.broker.protocol import GroupDescription
+from airflow_kafka_offsets.errors import (
+    AnotherAirflow,
+    AnotherPipeline,
+    DataLoss,
+    GroupActive,
+    GroupMoved,
+    InvalidRequest,
+)
+from airflow_kafka_offsets.offsets.batch.mark import Held, Mark, Signature, name_in_mark, writer_of
+from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
+from airflow_kafka_offsets.offsets.plan.plan import Asked, Draft, Plan
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+
+# ── Airflow and pipeline ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refuse_another_airflow(pipeline: str, me: Actor, wrote: str | None, where: str) -> None:
+    """:raises AnotherAirflow: another Airflow wrote there. A person without Airflow works for whoever did."""
+    if me.instance is not None and wrote not in (None, me.instance):
+        raise AnotherAirflow(pipeline, me.instance, str(wrote), where)
+
+
+def refuse_another_airflows_log(me: Actor, batch: StoredBatch | None, wrote: str | None) -> None:
+    """:param wrote: the Airflow that an entry of the batch's log names."""
+    if batch is not None:
+        refuse_another_airflow(batch.log.plan.pipeline or "", me, wrote, f"its work store {batch.store.uri}")
+
+
+def refuse_another_airflows_marks(request: PlanRequest, me: Actor, marks: Mapping[TopicPartition, Mark]) -> None:
+    as_marked = Actor(me.run, name_in_mark(me.instance)) if me.instance is not None else me
+    for mark in marks.values():
+        where = f"the marks in group {request.scope.group_id!r}"
+        refuse_another_airflow(request.scope.pipeline_id or "", as_marked, mark.instance, where)
+
+
+def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: Held) -> None:
+    """:raises AnotherPipeline: a pipeline without a log is about to follow the group of another one."""
+    marks = {tp: mark for tp, commit in sorted(held.items()) if (mark := Mark.of(commit)) is not None}
+    others = {tp: mark for tp, mark in marks.items() if mark.pipeline != signature.pipeline}
+    if others:
+        lines = [f"{tp}: at {held[tp].offset}, by {writer_of(held[tp])}" for tp in others]
+        other = next(iter(others.values())).pipeline
+        raise AnotherPipeline(request.scope.pipeline_id or "", request.scope.group_id or "", lines, other)
+
+
+# ── the group's offsets ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def signature_of(plan: Draft | Plan, me: Actor) -> Signature:
+    """Who writes the marks of a plan's pipeline; a person without Airflow writes as the Airflow that planned it."""
+    planned_by = plan.by.instance if isinstance(plan, Plan) else None
+    return Signature.of(plan.pipeline or "", me.instance or planned_by or "")
+
+
+def refuse_foreign_offsets(plan: Plan, me: Actor, held: Held, position: Position | None, *, done: bool = False) -> None:
+    """:param done: whether the batch is committed already.
+
+    :raises GroupMoved: somebody else wrote to the group.
+    """
+    foreign = signature_of(plan, me).foreign(held, position)
+    if foreign:
+        raise group_moved(plan.asked.group_id, foreign, position, committed=done)
+
+
+def refuse_live_group(group_id: str, group: GroupDescription) -> None:
+    """:raises GroupActive: the group has live members."""
+    # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members.
+    if group.members or group.state not in ("Empty", "Dead"):
+        raise GroupActive(group_id, group.state, group.members)
+
+
+def group_moved(
+    group_id: str | None, foreign: Held, position: Position | None, *, committed: bool = False
+) -> GroupMoved:
+    """The refusal that names each partition that somebody else wrote."""
+    kept = position.offsets if position else {}
+    lines = [
+        f"{tp}: the position is {kept[tp].offset if tp in kept else 'unknown (a new partition)'}, and the group is at "
+        f"{commit.offset}, by {writer_of(commit)}"
+        for tp, commit in sorted(foreign.items())
+    ]
+    done = "The batch is committed in the log; only the group was left as it is. " if committed else ""
+    back = sum(max(0, kept[tp].offset - commit.offset) for tp, commit in foreign.items() if tp in kept)
+    forward = sum(max(0, commit.offset - kept[tp].offset) for tp, commit in foreign.items() if tp in kept)
+    adopting = [
+        *([f"reads up to {back} records again, which are in the output twice then"] if back else []),
+        *([f"leaves out up to {forward} records"] if forward else []),
+    ]
+    keeping = " and ".join([*(["forwards"] if back else []), *(["backwards"] if forward else [])])
+    keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= kept.keys() else ""
+    return GroupMoved(
+        lines,
+        f"Somebody else wrote to group {group_id!r}. {done}on_group_moved, for the next run in its conf "
+        '({"kafka_offsets": {"on_group_moved": "keep-checkpoint"}}) or in the DAG: "keep-checkpoint" goes on from the '
+        f'pipeline\'s own position and sets the group{keeping}; "adopt-group" goes on from the group'
+        f"{', and ' * bool(adopting)}{' and '.join(adopting)}.",
+    )
+
+
+# ── the output ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Situation) -> tuple[str | None, str]:
+    """The output that an unfinished batch has from now on, and a warning where rows stay behind.
+
+    Until a driver has begun, the DAG may name another one. From then on the output stays: its rows are there.
+
+    :param asks: what the run asks for.
+    :raises InvalidRequest: the DAG names another path than the one that was begun, or another DAG names it.
+    """
+    plan = batch.log.plan
+    had, wanted = plan.asked.output, asks.output
+    if wanted in (None, had):
+        return had, ""
+    accepts = request.policies.on_output_changed == "accept"
+    if not s.need(HasBegun(batch)):
+        if had is not None and not accepts:
+            refuse_copy(plan, asks, "the batch that is not committed writes")
+        return wanted, ""
+    if had is None or request.output_origin == "templated sink":
+        return had, ""
+    if request.output_origin == "templated output":
+        raise InvalidRequest(
+            (
+                f"{plan.batch} is written to {had!r}, and this run's path is {wanted!r}. The path comes from a "
+                f"template, so only the run that planned the batch gives it again: clear {plan.by}.",
+            )
+        )
+    if not accepts:
+        until = "" if batch.log.committed else " until this batch is committed"
+        raise InvalidRequest(
+            (
+                f"The DAG's output is {wanted!r} now, and {plan.batch}, {plan.batch.key}, is written to {had!r}: put it "
+                f"back{until}. Where {had!r} cannot be written any more, one run with the conf "
+                '{"kafka_offsets": {"on_output_changed": "accept"}} plans the batch anew into the new output.',
+            )
+        )
+    return (
+        wanted,
+        f"Rows of {plan.batch.key} stay behind in {had!r}: remove those with kafka_batch = '{plan.batch.key}'.",
+    )
+
+
+def output_after(request: PlanRequest, asks: Asked, before: Plan | None, what: str = "the batch before wrote") -> str:
+    """A warning where a new batch is written to another output than the one before; empty where it is not.
+
+    :raises InvalidRequest: another DAG or task asks for it: a copy that shares the pipeline.
+    """
+    had = before.asked.output if before else None
+    if before is None or had is None or asks.output in (None, had) or request.output_origin != "fixed":
+        return ""
+    if request.policies.on_output_changed != "accept":
+        refuse_copy(before, asks, what)
+    return f"The output is {asks.output!r} from this batch on; the batch before it wrote {had!r}."
+
+
+def refuse_copy(before: Plan, asks: Asked, what: str) -> None:
+    """:raises InvalidRequest: another resolve task than the one before names another output."""
+    if before.asked.task is None or asks.task is None or before.asked.task == asks.task:
+        return
+    raise InvalidRequest(
+        (
+            f"Task {'.'.join(asks.task)} names the output {asks.output!r}, and {what} {before.asked.output!r} for task "
+            f"{'.'.join(before.asked.task)}: one pipeline ({before.pipeline}) would have its records in two outputs. "
+            "Give the copy a pipeline_id of its own, or the same output. Where the DAG was renamed and its output "
+            'moved: one run with the conf {"kafka_offsets": {"on_output_changed": "accept"}}.',
+        )
+    )
+
+
+def refuse_records_left_behind(lines: list[str], moved_from: str) -> None:
+    """:raises DataLoss: rows would stay in an output that the batch leaves, and Kafka has their records no more."""
+    if lines:
+        raise DataLoss(
+            lines,
+            f"The batch cannot leave {moved_from!r}: what is written there cannot be read again. Put the path back "
+            "until this batch is committed.",
+        )

@@ -1,0 +1,312 @@
+"""What was seen of a pipeline, its topics and its group; and the questions that a decision may ask.
+
+A situation is frozen, and holds the answers to the questions that were asked so far. What was not asked is absent,
+never empty. ``decide`` takes what it lacks by :meth:`Situation.need`; the first thing that is missing ends it, the
+engine asks, and it decides once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from airflow_kafka_offsets.batch.records_now import At, RecordsNow
+from airflow_kafka_offsets.broker.protocol import GroupDescription
+from airflow_kafka_offsets.offsets.batch.mark import Held
+from airflow_kafka_offsets.offsets.model import (
+    ClusterDescription,
+    IsolationLevel,
+    PartitionSnapshot,
+    RunKey,
+    TopicPartition,
+    TopicSettings,
+)
+from airflow_kafka_offsets.offsets.plan.backlog import Backlog
+from airflow_kafka_offsets.offsets.plan.plan import Plan
+from airflow_kafka_offsets.offsets.reads.verify import Attempt
+from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.offsets.request.scope import Subscription
+from airflow_kafka_offsets.offsets.window.claims import TimeClaim
+from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, StoredBatch
+
+A = TypeVar("A", covariant=True)
+T = TypeVar("T")
+
+# ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class LogNow:
+    """:ivar newest: the newest batch; :ivar own: which batch this run took before."""
+
+    newest: StoredBatch | None
+    own: BatchOfRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNow:
+    """:ivar held: what the group holds; ``None`` where this plan does not need it.
+
+    :ivar warnings: what the plan should say of it.
+    """
+
+    held: Held | None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The partitions' logs.
+
+    :ivar snapshots: both ends of each.
+    :ivar newest: the newest timestamp in each, where an end is a time; asked before the ends are, so that what is
+        newest is in the plan's reach. Absent where there is no record.
+    :ivar starts: the first offset at or after the start's time; absent where there is no such record.
+    :ivar ends: the same for the end's time.
+    :ivar future: the first offset whose own time is of the future, where an end is a time; absent where there is none.
+    """
+
+    snapshots: Mapping[TopicPartition, PartitionSnapshot]
+    newest: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    future: Mapping[TopicPartition, int]
+
+
+# ── questions; ``look_ups`` answers them ──────────────────────────────────────────────────────────────────────────────
+
+
+class Question(Generic[A]):
+    """What can be asked; its answer is an ``A``. Each is a value: two that are equal are one question."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsOf(Question[ClusterDescription]):
+    """The cluster's id, and what there is of a subscription."""
+
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class NewestBatch(Question[LogNow]):
+    """The log's newest batch, and what this run took before."""
+
+    run: RunKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsThatExist(Question[ClusterDescription | None]):
+    """Those of some topics that exist; ``None``: nothing at all is found."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsRunning(Question[bool]):
+    """Whether a DAG run is running."""
+
+    run: RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class HasSucceededBefore(Question[bool]):
+    """Whether a task has succeeded in an earlier run."""
+
+    run: RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTasks(Question[list[str]]):
+    """The tasks of a DAG run that have failed, for a log line."""
+
+    run: RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class IsStillNewest(Question[bool]):
+    """Whether the newest batch is still this one."""
+
+    batch: StoredBatch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIn(Question[StoredBatch | None]):
+    """The batch in a folder below the pipeline's; ``None``: it was cleaned away."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTakenBy(Question[BatchOfRun | None]):
+    """Which batch a run took; ``None`` where it took none yet."""
+
+    run: RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNamed(Question[tuple[StoredBatch | None, int]]):
+    """A window by its name, and the number of the next entry of its log."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowByKey(Question[StoredBatch | None]):
+    """A window by its name or its key."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBefore(Question[StoredBatch | None]):
+    """The window that ends where this one begins."""
+
+    claim: TimeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class HasBegun(Question[bool]):
+    """Whether a Spark job has begun to read any split of any plan of the batch."""
+
+    batch: StoredBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Reports(Question[dict[int, list[Attempt]]]):
+    """Of each split the attempts that decide whether it is verified."""
+
+    batch: StoredBatch
+
+
+@dataclass(frozen=True, slots=True)
+class HighestAttempts(Question[dict[int, int]]):
+    """Of each split the number of its highest attempt so far."""
+
+    batch: StoredBatch
+    splits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsOf(Question[RecordsNow]):
+    """Whether the records of a plan are still in Kafka."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsOfGroup(Question[GroupNow]):
+    """What the group holds on these partitions, as the plan needs it."""
+
+    request: PlanRequest
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBy(Question[Held]):
+    """What a group holds on these partitions."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MembersOf(Question[GroupDescription]):
+    """The state of a group, and its live members."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions(Question[ClusterDescription]):
+    """Partitions that the subscription does not match."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLookUps(Question[Logs]):
+    """All that the rules need of the partitions' logs, asked in the order of B6 and B12.
+
+    :ivar start_times: of each partition whose start is a time; ``end_times``: whose end is one.
+    :ivar future_ms: a record of this time or later is of the future; ``None`` where no time is looked up.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    isolation_level: IsolationLevel
+    start_times: Mapping[TopicPartition, int]
+    end_times: Mapping[TopicPartition, int]
+    future_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts(Question[dict[TopicPartition, int]]):
+    """The first offset from which on a log is another one now; absent where it is not."""
+
+    known: Mapping[TopicPartition, At]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsOf(Question[dict[str, TopicSettings]]):
+    """Of each topic whose clock its records have, and how long they stay."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogOf(Question[Backlog]):
+    """What the caps leave to later runs.
+
+    :ivar carried: how many offsets of each partition; ``ends``: where this plan ends there.
+    :ivar settings: of the topics; absent where this client may not know.
+    :ivar pace_ms: how far apart runs are; ``None`` where that is not known.
+    """
+
+    request: PlanRequest
+    ends: Mapping[TopicPartition, int]
+    carried: Mapping[TopicPartition, int]
+    settings: Mapping[str, TopicSettings]
+    pace_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a decision lacks."""
+
+    question: Question[Any]
+
+
+class Lacking(Exception):
+    """Ends a decision that lacks an answer."""
+
+    def __init__(self, question: Question[Any]) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The answers so far. ``observe`` asks those that an order always needs, in the order that the rules need.
+
+    :ivar pipeline: the name of the pipeline; ``store``: what people call its work store.
+    """
+
+    pipeline: str
+    store: str
+    answers: Sequence[tuple[Question[Any], Any]] = ()
+
+    def need(self, question: Question[T]) -> T:
+        """The answer.
+
+        :raises Lacking: it was not asked yet.
+        """
+        for asked, answer in self.answers:
+            if asked == question:
+                found: T = answer
+                return found
+        raise Lacking(question)
+
+    def with_answer(self, question: Question[T], answer: T) -> Situation:
+        return replace(self, answers=(*self.answers, (question, answer)))
