@@ -16,7 +16,6 @@ from airflow_kafka_offsets.cli.options import (
     SUBSCRIPTION,
     TARGET,
     WHICH_BATCH,
-    WINDOWS,
     Option,
 )
 
@@ -46,22 +45,6 @@ _CLUSTER = (
 )
 _SUBSCRIPTION = tuple(OF_FIELD[name] for name in SUBSCRIPTION)
 _ISOLATION = OF_FIELD["isolation_level"]
-_WINDOWS = (
-    Option(
-        "windows",
-        "many windows at once: hourly, daily, weekly, or ISO 8601 such as PT15M",
-        {"metavar": "WIDTH"},
-        WINDOWS,
-    ),
-    Option("from", "where the first window starts; with --windows", {"metavar": "TIME"}, WINDOWS),
-    Option("to", "where the last window ends, exclusive; with --windows", {"metavar": "TIME"}, WINDOWS),
-    Option(
-        "timezone",
-        "of the days of --windows, and of times without a zone; default: UTC",
-        {"metavar": "ZONE"},
-        WINDOWS,
-    ),
-)
 _OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table", "json", "csv")})
 _PLAN_OUTPUT = Option(
     "output",
@@ -115,7 +98,7 @@ COMMANDS = (
         "planning",
         "What the next run would read, and why; nothing is written",
         "plan --bootstrap-servers localhost:9092 --topics orders --startup-mode earliest-offset",
-        (*_CLUSTER, *OF_FIELD.values(), *_WINDOWS, _STORE, _PLAN_OUTPUT),
+        (*_CLUSTER, *OF_FIELD.values(), _STORE, _PLAN_OUTPUT),
     ),
     Command(
         "partitions",

@@ -29,17 +29,10 @@ _WORDS = ("restart", "re_plan", "redo", "skip")  # they speak of batches, which 
 
 
 def plan(options: Options) -> int:
-    """Make a plan and print it; with ``--windows``, a table of them."""
-    if options.get("windows") is not None:
-        from airflow_kafka_offsets.cli.windows import plan_windows  # one plan does not wait for it
-
-        return plan_windows(options)
-    stray = [f"--{name} goes with --windows only." for name in ("from", "to", "timezone") if options.get(name)]
+    """Make a plan and print it."""
     if options.get("work_store") and options.get("pipeline_id") is None:
-        stray.append("--work-store goes with --pipeline-id only: without it the startup mode decides.")
+        raise InvalidRequest(("--work-store goes with --pipeline-id only: without it the startup mode decides.",))
     given = request_of(options)
-    if stray:
-        raise InvalidRequest(tuple(stray))
     for name in ("specific_offsets", "bounded_offsets"):
         if name in given:
             given[name] = text_or_file(given[name], option="--" + name.replace("_", "-"))

@@ -29,12 +29,7 @@ ATTEMPTS, READS, PIPELINE_LOG = "stores/attempts.py", "stores/reads.py", "stores
 PLANNING, DRAFT, WINDOW, COMMIT = "pipeline/plan.py", "pipeline/draft.py", "pipeline/window.py", "pipeline/commit.py"
 RESET, RESET_PLAN = "pipeline/reset.py", "offsets/plan/reset.py"
 GROUP, RECORDS, SKIP, CLEAN = "pipeline/group.py", "pipeline/records.py", "pipeline/skip.py", "pipeline/clean.py"
-LAGS, ARRIVALS, ESTIMATE, PREVIEW = (
-    "pipeline/lag.py",
-    "pipeline/arrivals.py",
-    "pipeline/estimate.py",
-    "pipeline/preview.py",
-)
+LAGS, ARRIVALS, PREVIEW = "pipeline/lag.py", "pipeline/arrivals.py", "pipeline/preview.py"
 LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
     "spark/loop.py",
     "spark/source.py",
@@ -427,7 +422,6 @@ HOUSE = (
     Mutation("versions: whose loop", "triggers/threads.py", "    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=_pool_of(cluster))())\n", "    looking = asyncio.get_running_loop().run_in_executor(_pool_of(cluster), look)\n", "airflow/test_airflow_versions"),
     Mutation("versions: a wait ends", "triggers/threads.py", "    return await asyncio.shield(looking)\n", "    return await looking\n", "airflow/test_airflow_versions"),
     Mutation("versions: last of each kind", "hooks/airflow_versions.py", "        last[run_id.partition(\"__\")[0]] = run_id\n", "        last.setdefault(run_id.partition(\"__\")[0], run_id)\n", "airflow/test_airflow_versions"),
-    Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/test_time_bounds"),
     Mutation("preview: whose", PREVIEW, 'on_another_airflow="take-over"', 'on_another_airflow="fail"', "contract/test_preview|cli/"),
     # a reset, and a redo by a person
     Mutation("reset: unfinished", RESET, "    if committed is None:\n        raise _unfinished(newest)\n", "", "contract/test_reset"),
