@@ -5,7 +5,9 @@ Light: ``airflow`` reads this on each of its calls. A command's module is import
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_kafka_offsets.cli.options import (
     ABOUT,
@@ -21,6 +23,9 @@ from airflow_kafka_offsets.cli.options import (
 
 PROGRAM = "kafka-offsets"
 
+Options = Mapping[str, Any]
+"""What was given, by the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -28,7 +33,7 @@ class Command:
 
     :ivar module: below ``cli/``; it has a function of the command's name.
     :ivar help: what it does, in a line.
-    :ivar example: a line to copy, without the name of the command line itself.
+    :ivar example: a line to copy, without the name of the command line itself; ``more_help`` stands below it.
     """
 
     name: str
@@ -36,6 +41,7 @@ class Command:
     help: str
     example: str
     options: tuple[Option, ...]
+    more_help: str = ""
 
 
 _CLUSTER = (
@@ -70,7 +76,7 @@ _BATCH_OF_RUN = (
 )
 _EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", FLAG)
 _REASON = Option("reason", "why; the plan and kafka-offsets show say it", {"metavar": "TEXT"})
-_TARGETS = (
+TARGETS = (
     Option("to_earliest", "the oldest record that Kafka still has", FLAG, TARGET),
     Option("to_latest", "the end: what is there now is left out", FLAG, TARGET),
     Option("to_current", "where it is; a position whose records are gone is brought to the oldest one", FLAG, TARGET),
@@ -209,7 +215,7 @@ COMMANDS = (
         (
             *_CLUSTER,
             _PIPELINE,
-            *_TARGETS,
+            *TARGETS,
             replace(OF_FIELD["topics"], help="only these topics, separated by commas; default: all of the position"),
             replace(OF_FIELD["partitions"], help='only these partitions, such as {"orders": [0, 2]}'),
             _REASON,
@@ -261,5 +267,13 @@ COMPLETION = Command(
     "Print the completion script for your shell",
     "completion bash",
     (Option("shell", "which shell", {"choices": ("bash", "zsh", "fish")}, positional=True),),
+    f"""
+
+for ~/.bashrc:
+  eval "$({PROGRAM} completion bash)"
+for ~/.zshrc, after compinit:
+  eval "$({PROGRAM} completion zsh)"
+for ~/.config/fish/config.fish:
+  {PROGRAM} completion fish | source""",
 )
 """Of the console script alone: Airflow's own completion knows Airflow's commands."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 
-from airflow_kafka_offsets.cli.inputs import Options
-from airflow_kafka_offsets.cli.render import Page, Table, show
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.render import Answer, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest
 
 
@@ -34,24 +34,19 @@ class ErrorPage:
         return self.text.split("\n\n")[1].partition(". ")[0] + "."
 
 
-def explain(options: Options) -> int:
+def explain(options: Options) -> Answer:
     """The page of the code; without one, a line for each."""
-    asked, output = options.get("code"), options.get("output")
-    pages = error_pages()
+    asked = options.get("code")
     if asked is None:
-        rows = [(page.code, page.error, page.first_sentence) for page in pages]
-        show(Page([Table(("code", "error", "what it says"), rows, "errors")]), output)
-        return 0
+        rows = [{"code": page.code, "error": page.error, "what_it_says": page.first_sentence} for page in error_pages()]
+        return Answer([Table(columns("code", "error", "what_it_says"), rows, "errors")])
     wanted = asked.strip().lower()
-    found = [page for page in pages if wanted in (page.code.lower(), page.code[4:], page.error.lower())]
-    if not found:
-        raise InvalidRequest((f"{asked!r} is no code of an error; use one of those that kafka-offsets explain lists.",))
-    page = found[0]
-    if output in (None, "table"):
-        print(page.text, end="")
-    else:
-        show(Page([Table(("code", "error", "page"), [(page.code, page.error, page.text)], "errors")]), output)
-    return 0
+    for page in error_pages():
+        if wanted in (page.code.lower(), page.code[4:], page.error.lower()):
+            row = {"code": page.code, "error": page.error, "page": page.text}
+            text = page.text.rstrip("\n") if options.get("output") in (None, "table") else None
+            return Answer([Table(columns("code", "error", "page"), [row], "errors")], text=text)
+    raise InvalidRequest((f"{asked!r} is no code of an error; use one of those that kafka-offsets explain lists.",))
 
 
 def error_pages() -> list[ErrorPage]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batches import ranges_of
-from airflow_kafka_offsets.cli.commands import COMMANDS
-from airflow_kafka_offsets.cli.inputs import Options, client_config, pipeline_asked_for, text_or_file
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.inputs import client_config, parsed, pipeline_asked_for, text_of
 from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
-from airflow_kafka_offsets.cli.render import Page, say, show
-from airflow_kafka_offsets.cli.typed import text_as_typed
-from airflow_kafka_offsets.errors import InvalidRequest, NoPosition
+from airflow_kafka_offsets.cli.render import Answer
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.request.offset_maps import mapping, to_csv, to_flink
@@ -22,58 +20,42 @@ from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 
-_PLAN = next(command for command in COMMANDS if command.name == "plan")
-_WORDS = ("restart", "re_plan", "redo", "skip")  # they speak of batches, which only a pipeline has
+_OF_BATCHES = ("restart", "re_plan", "redo", "skip")  # which only a pipeline has
 
 
-def plan(options: Options) -> int:
-    """Make a plan and print it."""
+def plan(options: Options) -> Answer:
+    """The plan; with ``--output json`` it is exactly the plan's JSON."""
     if options.get("work_store") and options.get("pipeline_id") is None:
         raise InvalidRequest(("--work-store goes with --pipeline-id only: without it the startup mode decides.",))
-    given = request_of(options)
-    for name in ("specific_offsets", "bounded_offsets"):
-        if name in given:
-            given[name] = text_or_file(given[name], option="--" + name.replace("_", "-"))
-    if given.get("skip", "").startswith("{"):
-        given["skip"] = _skip(given["skip"])
     config = client_config(options)
-    request = request_for(config, RequestParameters(**given), Occasion(now_ms()))
-    words = [f"{OF_FIELD[name].flag} goes with --pipeline-id only." for name in _WORDS if given.get(name)]
-    if words and request.scope.pipeline_id is None:
-        raise InvalidRequest(tuple(words))
-    pipeline = _pipeline(options) if request.scope.pipeline_id is not None else None
+    parameters = _parameters(options)
+    request = request_for(config, parameters, Occasion(now_ms()))
+    stray = [f"{OF_FIELD[name].flag} goes with --pipeline-id only." for name in _OF_BATCHES if options.get(name)]
+    if stray and request.scope.pipeline_id is None:
+        raise InvalidRequest(tuple(stray))
+    pipeline = pipeline_asked_for(options) if request.scope.pipeline_id is not None else None
     with KafkaCluster(config) as cluster:
         made = preview(request, cluster, pipeline)
-    say(*(f"warning: {text_as_typed(warning, _PLAN)}" for warning in made.warnings))
-    _show(made, options.get("output") or "table")
-    return 0
+    starts = {p.topic_partition: p.start_offset for p in made.partitions}
+    as_text = {
+        "json": lambda: json.dumps(plan_to_dict(made)),
+        "offsets-csv": lambda: to_csv(starts),
+        "offsets-flink": lambda: to_flink(starts),
+    }.get(options.get("output") or "table")
+    warnings = [f"warning: {warning}" for warning in made.warnings]
+    return Answer([ranges_of(made)], summary=_summary(made), text=as_text and as_text(), messages=warnings)
 
 
-def _pipeline(options: Options) -> PipelineLog:
-    try:
-        return pipeline_asked_for(options)
-    except NoPosition as error:
-        raise NoPosition(error.partitions, f"{error.remedy} A first run is planned without --pipeline-id.") from None
-
-
-def _skip(text: str) -> Mapping[str, Any]:
-    try:
-        return mapping(text, '{"batch": KEY, "past": "orders-3:4711"}')
-    except ValueError as error:
-        raise InvalidRequest((f"--skip {error}.",)) from None
-
-
-def _show(plan: OffsetPlan, output: str) -> None:
-    """Print it in one of the forms of ``plan --output``, ``json`` being exactly the plan's."""
-    if output == "json":
-        print(json.dumps(plan_to_dict(plan)))
-    elif output in ("offsets-csv", "offsets-flink"):
-        starts = {p.topic_partition: p.start_offset for p in plan.partitions}
-        print(to_csv(starts) if output == "offsets-csv" else to_flink(starts))
-    else:
-        show(Page([ranges_of(plan)], summary=_summary(plan)), output)
+def _parameters(options: Options) -> RequestParameters:
+    given = request_of(options)
+    for name in ("specific_offsets", "bounded_offsets"):
+        if given.get(name, "").startswith("@"):
+            given[name] = text_of(Path(given[name][1:]), flag=OF_FIELD[name].flag)
+    if given.get("skip", "").startswith("{"):
+        words = given["skip"]
+        given["skip"] = parsed("--skip", lambda: mapping(words, '{"batch": KEY, "past": "orders-3:4711"}'))
+    return RequestParameters(**given)
 
 
 def _summary(plan: OffsetPlan) -> str:

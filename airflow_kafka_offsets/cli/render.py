@@ -1,71 +1,116 @@
-"""What a command found, as tables for people, JSON for programs, CSV for spreadsheets.
+"""What a command answers, as tables for people, JSON for programs and CSV for spreadsheets.
 
-On a terminal a table fits ``WIDTH`` columns: ``rich`` draws it. Elsewhere it is plain text, and a row is one line, so
-that ``grep`` finds it whole.
+On a terminal ``rich`` draws a table of at most ``WIDTH`` columns: sentences are wrapped between words. A table that is
+too wide even so has a line for each cell. So names and numbers stay whole, and can be copied. Elsewhere a row is one
+line, so that ``grep`` finds it whole.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from textwrap import fill
 from typing import Any
 
-from airflow_kafka_offsets.cli.layout import WIDTH, Cells, fits, laid_out
+from airflow_kafka_offsets.errors import KafkaOffsetsError
 
 VERSION = 1
+WIDTH = 120
 
 
-_BORDERS = 2  # of a column that is drawn, beyond the gap between two
+@dataclass(frozen=True)
+class Column:
+    """One field of every row, and how people see it.
+
+    :ivar name: the field's; people and spreadsheets read it with spaces.
+    :ivar absent: what a table says where the value is ``None``: absent, or unknown.
+    :ivar for_people: whether a table has the column; it has not where another one says the same.
+    :ivar words: what people and spreadsheets read in the place of the value, made of the row.
+    """
+
+    name: str
+    absent: str = "-"
+    for_people: bool = True
+    words: Callable[[Mapping[str, Any]], str | None] | None = None
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
+
+    def is_text(self, row: Mapping[str, object]) -> bool:
+        return self.words is not None or isinstance(row.get(self.name), str | bool)
+
+    def text(self, row: Mapping[str, object], absent: str) -> str:
+        value = self.words(row) if self.words else row.get(self.name)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return absent if value is None else harmless(str(value))
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows under columns.
 
-    :ivar columns: in words; JSON has them with underscores.
-    :ivar rows: a cell that is ``None`` is absent or unknown: null in JSON, nothing in CSV, a word in a table.
+    :ivar rows: their fields, as JSON has those that are columns; one that a row lacks is null.
     :ivar name: what JSON calls the rows.
-    :ivar absent: that word, by column, where it is not ``-``.
-    :ivar hidden: columns that a table for people leaves out, because another one says it.
     """
 
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, object]]
     name: str = "partitions"
-    absent: Mapping[str, str] = field(default_factory=dict)
-    hidden: Collection[str] = ()
-
-    def to_dicts(self) -> list[dict[str, object]]:
-        names = [column.replace(" ", "_") for column in self.columns]
-        return [dict(zip(names, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True)
-class Page:
+class Answer:
     """All that a command prints.
 
-    :ivar facts: what JSON has beside the rows.
-    :ivar summary: what a table says below the rows.
-    :ivar head: what it says above them.
     :ivar tables: CSV has the first alone.
+    :ivar facts: what JSON has beside the rows.
+    :ivar summary: what people read below the tables; ``head`` stands above them.
+    :ivar text: printed as it is, in the place of all of that.
+    :ivar messages: for the person at the terminal, on standard error.
+    :ivar dry_run: what ``--execute`` does, such as ``commits``; empty where it was done, or nothing is to be done.
+    :ivar errors: what is wrong with that which is shown; the exit status is that of the first.
     """
 
-    tables: Sequence[Table]
+    tables: Sequence[Table] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
     head: str = ""
+    text: str | None = None
+    messages: Sequence[str] = ()
+    dry_run: str = ""
+    errors: Sequence[KafkaOffsetsError] = ()
 
 
-def show(page: Page, output: str | None) -> None:
+def columns(*names: str, **more: Any) -> list[Column]:
+    """A column for each name; ``more`` is what all of them have."""
+    return [Column(name, **more) for name in names]
+
+
+def show(answer: Answer, output: str | None) -> None:
     """Print it in one of the forms of ``--output``."""
-    if output in (None, "table") and sys.stdout.isatty():
-        _draw(page)
+    if answer.text is not None:
+        print(answer.text)
+    elif output == "json":
+        tables = {
+            table.name: [{column.name: row.get(column.name) for column in table.columns} for row in table.rows]
+            for table in answer.tables
+        }
+        print(json.dumps({"version": VERSION, **answer.facts, **tables}))
+    elif output == "csv":
+        rows = [[column.text(row, "") for column in answer.tables[0].columns] for row in answer.tables[0].rows]
+        titles = [column.title for column in answer.tables[0].columns]
+        csv.writer(sys.stdout, lineterminator="\n").writerows([titles, *rows])
     else:
-        print(render(page, output))
+        draw = drawn if sys.stdout.isatty() else plain
+        parts = [harmless(answer.head), *(draw(table) for table in answer.tables if table.rows)]
+        print("\n\n".join(part for part in (*parts, harmless(answer.summary)) if part))
+    sys.stdout.flush()
 
 
 def say(*messages: str) -> None:
@@ -81,62 +126,71 @@ def harmless(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
-def say_dry_run(done: str) -> None:
-    """:param done: what --execute does, such as ``commits``."""
-    say(f"This was a dry run: nothing was written. --execute {done}.")
-
-
-def render(page: Page, output: str | None) -> str:
-    """Without a final newline."""
-    if output == "json":
-        return json.dumps({"version": VERSION, **page.facts, **{table.name: table.to_dicts() for table in page.tables}})
-    if output == "csv":
-        first = page.tables[0]
-        buffer = io.StringIO()
-        rows = [[_yes_or_no(cell) for cell in row] for row in first.rows]
-        csv.writer(buffer, lineterminator="\n").writerows([first.columns, *rows])
-        return harmless(buffer.getvalue().rstrip("\n"))
-    parts = [
-        page.head,
-        *("\n".join(laid_out(_cells(table), sys.maxsize)) for table in page.tables if table.rows),
-        page.summary,
+def plain(table: Table) -> str:
+    """A row a line, as wide as its words: numbers to the right, texts to the left."""
+    lines, left = _for_people(table)
+    sides = ["<" if is_left else ">" for is_left in left]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = [
+        [f"{text:{side}{width}}" for text, side, width in zip(line, sides, widths, strict=True)] for line in lines
     ]
-    return harmless("\n\n".join(part for part in parts if part))
+    return "\n".join("  ".join(line).rstrip() for line in padded)
 
 
-def _draw(page: Page) -> None:
-    """The same on a terminal; ``rich`` is imported nowhere else."""
+def drawn(table: Table, width: int | None = None) -> str:
+    """As ``rich`` draws it, which is imported nowhere else; or a line for each cell where that does not fit.
+
+    :param width: of the terminal; ``None``: of the one that is there.
+    """
     from rich import box
     from rich.console import Console
-    from rich.table import Table as Drawn
+    from rich.table import Table as Drawing
     from rich.text import Text
 
-    console = Console()
+    lines, left = _for_people(table)
+    console = Console(width=width)
     console.width = min(console.width, WIDTH)
-    if page.head:
-        print(harmless(page.head))
-    for cells in (_cells(table) for table in page.tables if table.rows):
-        if not fits(cells, console.width - _BORDERS * len(cells.headings)):
-            print("\n".join(laid_out(cells, console.width)))  # what people copy stays whole
-            continue
-        drawn = Drawn(box=box.ROUNDED)
-        for heading, is_left in zip(cells.headings, cells.left, strict=True):
-            drawn.add_column(Text(heading), justify="left" if is_left else "right", overflow="fold")
-        for row in cells.rows:
-            drawn.add_row(*map(Text, row))
-        console.print(drawn)
-    if page.summary:
-        print(harmless(page.summary))
+    widths = _fitted(list(zip(*lines, strict=True)), left, console.width - 3 * len(left) - 1)  # less the borders
+    if widths is None:
+        return _one_cell_a_line(lines, console.width)
+    drawing = Drawing(box=box.ROUNDED)
+    for title, is_left, wide in zip(lines[0], left, widths, strict=True):
+        drawing.add_column(Text(title), justify="left" if is_left else "right", width=wide, overflow="fold")
+    for line in lines[1:]:
+        drawing.add_row(*map(Text, line))
+    with console.capture() as captured:
+        console.print(drawing)
+    return captured.get().rstrip("\n")
 
 
-def _cells(table: Table) -> Cells:
-    """A table's cells as text for people."""
-    shown = [number for number, column in enumerate(table.columns) if column not in table.hidden]
-    words = [table.absent.get(column, "-") for column in table.columns]
-    rows = [[words[n] if row[n] is None else harmless(str(_yes_or_no(row[n]))) for n in shown] for row in table.rows]
-    left = [any(isinstance(row[n], str | bool) for row in table.rows) for n in shown]
-    return Cells([table.columns[n] for n in shown], rows, left)
+def _for_people(table: Table) -> tuple[list[list[str]], list[bool]]:
+    """The line of titles and a line for each row; and of each column, whether it holds texts and not numbers."""
+    shown = [column for column in table.columns if column.for_people]
+    titles = [column.title for column in shown]
+    lines = [[column.text(row, column.absent) for column in shown] for row in table.rows]
+    return [titles, *lines], [any(map(column.is_text, table.rows)) for column in shown]
 
 
-def _yes_or_no(cell: object) -> object:
-    return {True: "yes", False: "no"}[cell] if isinstance(cell, bool) else cell
+def _fitted(columns: Sequence[Sequence[str]], left: Sequence[bool], space: int) -> list[int] | None:
+    """The widths that together take at most ``space``, the widest column giving first.
+
+    ``None`` where that would break a word, or a number.
+    """
+    widths = [max(map(len, column)) for column in columns]
+    words = [" ".join(column).split() if is_left else column for column, is_left in zip(columns, left, strict=True)]
+    narrowest = [max(map(len, column), default=0) for column in words]
+    if sum(narrowest) > space:
+        return None
+    while sum(widths) > space:
+        able = [n for n, width in enumerate(widths) if width > narrowest[n]]
+        widths[max(able, key=lambda n: widths[n])] -= 1
+    return widths
+
+
+def _one_cell_a_line(lines: Sequence[Sequence[str]], width: int) -> str:
+    """Sentences are wrapped; a word that is wider than the terminal is not, so that it can be copied."""
+    titles, *rows = lines
+    label = max(map(len, titles)) + 2
+    wrap = partial(fill, width=width, subsequent_indent=" " * label, break_long_words=False, break_on_hyphens=False)
+    blocks = [[wrap(f"{title:<{label}}{cell}") for title, cell in zip(titles, row, strict=True)] for row in rows]
+    return "\n\n".join("\n".join(block) for block in blocks)

@@ -3,60 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.inputs import Options, client_config, pipeline_asked_for
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.inputs import client_config, pipeline_asked_for
 from airflow_kafka_offsets.cli.options import SUBSCRIPTION
-from airflow_kafka_offsets.cli.render import Page, Table, say, show
+from airflow_kafka_offsets.cli.render import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
 from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters
 from airflow_kafka_offsets.pipeline.present import describe_present
 from airflow_kafka_offsets.pipeline.request import scope_for
 from airflow_kafka_offsets.pipeline.status import PartitionState, partition_states, position_of
 
-_UNKNOWN = {"leader": "none", "log start": "unknown", "end": "unknown", "records": "unknown", "lag": "unknown"}
 
-
-def partitions(options: Options) -> int:
+def partitions(options: Options) -> Answer:
     """Each partition of the topics that are asked for."""
     config = client_config(options)
-    asked = {name: options[name] for name in (*SUBSCRIPTION, "isolation_level") if options.get(name) is not None}
-    scope = scope_for(config, ScopeParameters(**asked))
+    scope = _scope(config, options)
     with KafkaCluster(config) as cluster:
         found = cluster.describe(scope.subscription)
         states = partition_states(cluster, found, found.partitions(), scope.isolation_level)
-    rows = [
-        (
-            state.topic_partition.topic,
-            state.topic_id,
-            state.topic_partition.partition,
-            state.leader,
-            state.log.log_start_offset if state.log else None,
-            state.log.end_offset if state.log else None,
-            state.record_count_upper_bound,
-        )
-        for state in states
-    ]
-    columns = ("topic", "topic id", "partition", "leader", "log start", "end", "records")
-    facts = {"cluster_id": found.cluster_id, "isolation_level": scope.isolation_level}
+    rows = [{**_row(state), "leader": state.leader, "records": state.record_count_upper_bound} for state in states]
     records = sum(state.record_count_upper_bound or 0 for state in states)
-    summary = f"up to {records} records in {len(rows)} partitions, {scope.isolation_level}, cluster {found.cluster_id}"
-    show(Page([Table(columns, rows, absent=_UNKNOWN)], facts, summary), options.get("output"))
-    return 0
+    shown = [
+        *columns("topic", "topic_id", "partition"),
+        Column("leader", absent="none"),
+        *columns("log_start", "end", "records", absent="unknown"),
+    ]
+    return Answer(
+        [Table(shown, rows)],
+        {"cluster_id": found.cluster_id, "isolation_level": scope.isolation_level},
+        f"up to {records} records in {len(rows)} partitions, {scope.isolation_level}, cluster {found.cluster_id}",
+    )
 
 
-def lag(options: Options) -> int:
+def lag(options: Options) -> Answer:
     """How far the group is in each partition, and who wrote that; or how far the pipeline is, by its log."""
     config = client_config(options)
     everything = all(options.get(name) is None for name in ("topics", "topic_pattern", "partitions"))
-    scope = _scope(config, options, everything)
+    scope = _scope(config, {**options, "topic_pattern": ".*"} if everything else options, "group_id", "pipeline_id")
     pipeline = pipeline_asked_for(options) if scope.pipeline_id is not None else None
-    position = position_of(pipeline) if pipeline else None
     newest = pipeline.newest() if pipeline else None
+    position = position_of(pipeline) if pipeline else None
     group_id = scope.group_id or (newest.log.plan.group_id if newest and newest.log.plan.mirrors else None)
     if group_id is None and pipeline is None:
         raise InvalidRequest(
@@ -74,15 +65,45 @@ def lag(options: Options) -> int:
             found = cluster.describe(scope.subscription)
             wanted = found.partitions()
         states = partition_states(cluster, found, wanted, scope.isolation_level)
-    kept = _kept(position, found, scope.pipeline_id or "") if pipeline else None
-    show(_page(_Lag(scope, group_id, found, states, committed, kept)), options.get("output"))
-    return 0
+    anew = _created_again(position, found, scope.pipeline_id or "") if position else []
+    counted = {tp: commit.offset for tp, commit in committed.items()}
+    if pipeline is not None:
+        kept = position.offsets if position else {}
+        counted = {tp: at.offset for tp, at in kept.items() if tp.topic not in anew}
+    rows = [
+        _row_of_lag(state, committed.get(state.topic_partition), counted.get(state.topic_partition)) for state in states
+    ]
+    lags = [row["lag"] for row in rows if isinstance(row["lag"], int)]
+    shown = [
+        *columns("topic", "partition"),
+        *(columns("position", absent="none") if pipeline else ()),
+        Column("committed", absent="none"),
+        *columns("log_start", "end", "lag", absent="unknown"),
+        Column("committed_by"),
+        *columns("pipeline", "instance", "batch", for_people=False),  # "committed by" says it for people
+    ]
+    whose = f"pipeline {scope.pipeline_id}" if pipeline else f"group {group_id}"
+    unknown = f", unknown in {len(rows) - len(lags)} more" if len(lags) < len(rows) else ""
+    return Answer(
+        [Table(shown, rows)],
+        {
+            "cluster_id": found.cluster_id,
+            "group_id": group_id,
+            "pipeline_id": scope.pipeline_id,
+            "isolation_level": scope.isolation_level,
+        },
+        f"{whose}: lag {sum(lags)} in {len(lags)} partitions{unknown}, {scope.isolation_level}, cluster "
+        f"{found.cluster_id}",
+        messages=[
+            f"warning: topic {name} was deleted and created again: the position is of the old one" for name in anew
+        ],
+    )
 
 
-def _scope(config: Mapping[str, object], options: Options, everything: bool) -> Scope:
-    names = (*SUBSCRIPTION, "isolation_level", "group_id", "pipeline_id")
+def _scope(config: Mapping[str, object], options: Options, *more: str) -> Scope:
+    names = (*SUBSCRIPTION, "isolation_level", *more)
     asked = {name: options[name] for name in names if options.get(name) is not None}
-    return scope_for(config, ScopeParameters(**{**asked, **({"topic_pattern": ".*"} if everything else {})}))
+    return scope_for(config, ScopeParameters(**asked))
 
 
 def _refuse_unknown_group(cluster: KafkaCluster, group_id: str) -> None:
@@ -95,86 +116,39 @@ def _refuse_unknown_group(cluster: KafkaCluster, group_id: str) -> None:
         )
 
 
-def _kept(position: Position | None, found: ClusterDescription, pipeline: str) -> dict[TopicPartition, int]:
-    """The position's offsets, without those of a log that is gone.
+def _created_again(position: Position, found: ClusterDescription, pipeline: str) -> list[str]:
+    """The topics that are another log by now: the position means nothing in them.
 
     :raises ClusterChanged: the position is another cluster's.
     """
-    if position is None:
-        return {}
     if position.cluster_id != found.cluster_id:
         raise ClusterChanged(pipeline, position.cluster_id, found.cluster_id)
-    anew = {
-        name
-        for name, topic in found.topics.items()
-        if topic.topic_id is not None and position.topic_ids.get(name) not in (None, topic.topic_id)
+    ids = position.topic_ids
+    topics = sorted(found.topics.items())
+    return [
+        name for name, topic in topics if topic.topic_id is not None and ids.get(name) not in (None, topic.topic_id)
+    ]
+
+
+def _row(state: PartitionState) -> dict[str, object]:
+    return {
+        "topic": state.topic_partition.topic,
+        "topic_id": state.topic_id,
+        "partition": state.topic_partition.partition,
+        "log_start": state.log.log_start_offset if state.log else None,
+        "end": state.log.end_offset if state.log else None,
     }
-    say(
-        *(
-            f"warning: topic {name} was deleted and created again: the position is of the old one"
-            for name in sorted(anew)
-        )
-    )
-    return {tp: kept.offset for tp, kept in position.offsets.items() if tp.topic not in anew}
 
 
-@dataclass(frozen=True)
-class _Lag:
-    """:ivar kept: the position of the pipeline that is asked for; ``None``: counted from the group's commits."""
-
-    scope: Scope
-    group_id: str | None
-    found: ClusterDescription
-    states: list[PartitionState]
-    committed: Mapping[TopicPartition, CommittedOffset]
-    kept: Mapping[TopicPartition, int] | None
-
-    def of(self, state: PartitionState) -> int | None:
-        if self.kept is None:
-            return state.lag(self.committed.get(state.topic_partition))
-        kept = self.kept.get(state.topic_partition)
-        return None if kept is None else state.lag(CommittedOffset(kept))
-
-
-def _page(lag: _Lag) -> Page:
-    of_pipeline = lag.kept is not None
-    rows = []
-    for state in lag.states:
-        tp = state.topic_partition
-        commit = lag.committed.get(tp)
-        mark = Mark.of(commit) if commit else None
-        rows.append(
-            (
-                tp.topic,
-                tp.partition,
-                *((lag.kept.get(tp),) if lag.kept is not None else ()),
-                commit.offset if commit else None,
-                state.log.log_start_offset if state.log else None,
-                state.log.end_offset if state.log else None,
-                lag.of(state),
-                writer_of(commit) if commit else None,
-                mark.pipeline if mark else None,
-                mark.instance if mark else None,
-                mark.batch if mark else None,
-            )
-        )
-    hidden = ("pipeline", "instance", "batch")  # "committed by" says it for people
-    columns = ("topic", "partition", *(("position",) if of_pipeline else ()), "committed", "log start", "end", "lag")
-    absent = {**_UNKNOWN, "committed": "none", "position": "none"}
-    table = Table((*columns, "committed by", *hidden), rows, absent=absent, hidden=hidden)
-    lags = [lag.of(state) for state in lag.states]
-    unknown = lags.count(None)
-    isolation, cluster_id = lag.scope.isolation_level, lag.found.cluster_id
-    whose = f"pipeline {lag.scope.pipeline_id}" if of_pipeline else f"group {lag.group_id}"
-    summary = (
-        f"{whose}: lag {sum(known for known in lags if known is not None)} in {len(rows) - unknown} partitions"
-        + (f", unknown in {unknown} more" if unknown else "")
-        + f", {isolation}, cluster {cluster_id}"
-    )
-    facts = {
-        "cluster_id": cluster_id,
-        "group_id": lag.group_id,
-        "pipeline_id": lag.scope.pipeline_id,
-        "isolation_level": isolation,
+def _row_of_lag(state: PartitionState, commit: CommittedOffset | None, counted_from: int | None) -> dict[str, object]:
+    mark = Mark.of(commit) if commit else None
+    return {
+        **_row(state),
+        "position": counted_from,
+        "committed": commit.offset if commit else None,
+        "lag": None if counted_from is None else state.lag(CommittedOffset(counted_from)),
+        "committed_by": writer_of(commit) if commit else None,
+        "pipeline": mark.pipeline if mark else None,
+        "instance": mark.instance if mark else None,
+        "batch": mark.batch if mark else None,
     }
-    return Page([table], facts, summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -11,71 +12,96 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.cli.layout import WIDTH, Cells, laid_out
+from airflow_kafka_offsets.cli.render import WIDTH, Answer, Column, Table, columns, drawn, plain, show
 from tests.cli.conftest import of
 from tests.cli.pipeline import Pipeline
 
 words = st.text(alphabet=string.ascii_letters + " -.", max_size=250)
-numbers = st.integers(0, 2**63 - 1).map(str)
+numbers = st.integers(0, 2**63 - 1)
+NAMES = ["topic", "log_start", "read_again"]
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Cells:
-    left = draw(st.lists(st.booleans(), min_size=1, max_size=12))
-    rows = draw(st.lists(st.tuples(*(words if is_left else numbers for is_left in left)), min_size=1, max_size=4))
-    headings = draw(st.lists(st.sampled_from(["topic", "log start", "read again"]), min_size=12, max_size=12))
-    return Cells(headings[: len(left)], rows, left)
+def tables(draw: st.DrawFn) -> Table:
+    cells = draw(st.lists(st.sampled_from([words, numbers]), min_size=1, max_size=12))
+    names = [f"{draw(st.sampled_from(NAMES))}_{number}" for number in range(len(cells))]
+    rows = draw(st.lists(st.fixed_dictionaries(dict(zip(names, cells, strict=True))), min_size=1, max_size=4))
+    return Table(columns(*names), rows)
 
 
+@settings(deadline=None)  # the first one loads rich
 @given(tables())
-def test_no_line_is_wider_than_120_columns_and_no_number_is_cut(cells: Cells) -> None:
-    lines = laid_out(cells)
-    assert max(map(len, lines)) <= WIDTH == 120
+def test_no_line_that_is_drawn_is_wider_than_120_columns_and_no_number_is_cut(table: Table) -> None:
+    lines = drawn(table, 300).splitlines()
+    assert all(len(line) <= WIDTH == 120 for line in lines if max(map(len, line.split()), default=0) < 100)
     found = " ".join(lines).split()
-    for row in cells.rows:
-        assert [cell for cell, is_left in zip(row, cells.left, strict=True) if not is_left and cell not in found] == []
+    everything = [cell for row in table.rows for cell in row.values()]
+    assert [cell for cell in everything if isinstance(cell, int) and str(cell) not in found] == []
 
 
+@settings(deadline=None)  # the first one loads rich
 @given(tables())
-def test_no_letter_is_lost(cells: Cells) -> None:
-    everything = "".join("".join(laid_out(cells)).split())
+def test_no_letter_is_lost(table: Table) -> None:
+    everything = drawn(table, 120)
+    titles = [column.title for column in table.columns]
     for letter in set(string.ascii_lowercase + "-."):
-        texts = [*cells.headings, *(cell for row in cells.rows for cell in row)]
-        in_cells = sum(text.count(letter) for text in texts)
-        in_blocks = sum(text.count(letter) for text in cells.headings) * (len(cells.rows) - 1)
-        assert everything.count(letter) in (in_cells, in_cells + in_blocks)
+        in_cells = sum(str(cell).count(letter) for row in table.rows for cell in row.values())
+        in_titles = sum(title.count(letter) for title in titles)
+        blocks = 1 if everything.startswith("╭") else len(table.rows)
+        assert everything.count(letter) == in_cells + blocks * in_titles
 
 
-def test_a_narrow_table_is_as_wide_as_its_words() -> None:
-    cells = Cells(["topic", "end"], [["orders", "7"], ["o", "1000"]], [True, False])
-    assert laid_out(cells) == ["topic    end", "orders     7", "o       1000"]
+def test_a_narrow_table_is_as_wide_as_its_words_and_has_its_numbers_to_the_right() -> None:
+    table = Table(columns("topic", "end"), [{"topic": "orders", "end": 7}, {"topic": "o", "end": 1000}])
+    assert plain(table).splitlines() == ["topic    end", "orders     7", "o       1000"]
+    assert drawn(table, 80).splitlines() == [
+        "╭────────┬──────╮",
+        "│ topic  │  end │",
+        "├────────┼──────┤",
+        "│ orders │    7 │",
+        "│ o      │ 1000 │",
+        "╰────────┴──────╯",
+    ]
 
 
 def test_the_widest_text_is_wrapped_first_and_between_words() -> None:
-    cells = Cells(["topic", "reason"], [["orders", "restored from the copy of Friday"]], [True, True])
-    assert laid_out(cells, 24) == [
-        "topic   reason",
-        "orders  restored from",
-        "        the copy of",
-        "        Friday",
+    table = Table(columns("topic", "reason"), [{"topic": "orders", "reason": "restored from the copy of Friday"}])
+    assert drawn(table, 30).splitlines() == [
+        "╭────────┬───────────────────╮",
+        "│ topic  │ reason            │",
+        "├────────┼───────────────────┤",
+        "│ orders │ restored from the │",
+        "│        │ copy of Friday    │",
+        "╰────────┴───────────────────╯",
     ]
 
 
 def test_too_many_numbers_have_a_line_each() -> None:
-    cells = Cells(["log start", "end"], [["1" * 19, "2" * 19], ["3", "4"]], [False, False])
-    assert laid_out(cells, 34) == [
-        f"log start  {'1' * 19}",
-        f"end        {'2' * 19}",
+    table = Table(columns("log_start", "end"), [{"log_start": 10**18, "end": 2 * 10**18}, {"log_start": 3, "end": 4}])
+    assert drawn(table, 40).splitlines() == [
+        f"log start  {10**18}",
+        f"end        {2 * 10**18}",
         "",
         "log start  3",
         "end        4",
     ]
 
 
-def test_the_tables_of_a_pipeline_with_long_names_fit_a_terminal(stored: Pipeline) -> None:
+def test_what_is_absent_is_a_word_for_people_and_nothing_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(
+        [Column("topic"), Column("lag", absent="unknown"), Column("batch", for_people=False)], [{"topic": "a"}]
+    )
+    assert plain(table).splitlines() == ["topic      lag", "a      unknown"]
+    show(Answer([table]), "csv")
+    assert capsys.readouterr().out == "topic,lag,batch\na,,\n"
+    show(Answer([table]), "json")
+    assert json.loads(capsys.readouterr().out)["partitions"] == [{"topic": "a", "lag": None, "batch": None}]
+
+
+def test_the_tables_of_a_pipeline_fit_a_terminal_and_longer_names_stay_whole(stored: Pipeline) -> None:
     stored.cluster.create_topic("t" * 200, 1)
     long = Pipeline(stored.cluster, stored.store, "t" * 200, "group-" * 20, name="a-long-dag-name" * 8)
     long.run("scheduled__2026-11-20T00:00:00+00:00")
@@ -86,7 +112,8 @@ def test_the_tables_of_a_pipeline_with_long_names_fit_a_terminal(stored: Pipelin
     ):
         seen = on_a_terminal(*call, columns=300)
         table = [line for line in seen.splitlines() if not line.startswith(("batch ", "key:", "group:"))]
-        assert max(map(len, table[:-1])) <= WIDTH
+        assert [line for line in table[:-1] if len(line) > WIDTH > 20 + max(map(len, line.split()))] == []
+        assert long.name in seen
 
 
 # on a terminal

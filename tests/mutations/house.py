@@ -441,8 +441,8 @@ HOUSE = (
     Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "tests/cli/test_redoing.py"),
     Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "tests/cli/test_redoing.py"),
     # the command line
-    Mutation("cli: redo", "cli/verifying.py", "    if again is None:\n        return\n", "    if True:\n        return\n", "tests/cli/test_verifying.py"),
-    Mutation("cli: not verified", "cli/verifying.py", "        return ReadNotVerified.exit_status\n", "        return 0\n", "cli/test_verifying"),
+    Mutation("cli: redo", "cli/verifying.py", " if missing else []", " if False else []", "tests/cli/test_verifying.py"),
+    Mutation("cli: not verified", "cli/verifying.py", "errors=[refused]", "errors=[]", "cli/test_verifying"),
     Mutation("cli: keep", "cli/cleaning.py", "    if milliseconds < _DAY_MS:\n", "    if False:\n", "cli/test_cleaning"),
     Mutation("cli: release", "cli/cleaning.py", "    if owner is not None and not dry_run:\n", "    if owner is not None:\n", "cli/test_cleaning"),
     Mutation("cli: clean", "cli/cleaning.py", "        if not dry_run:\n            remove(removal)\n", "        remove(removal)\n", "cli/test_cleaning"),
@@ -599,5 +599,5 @@ HOUSE = (
     Mutation("refused: no name in a database", "spark/sinks/postgresql.py", '        if not re.fullmatch(rf"{part}', '        if False and not re.fullmatch(rf"{part}', "tests/spark/sinks/test_choice.py"),
     Mutation("asked for: the right to remove", "stores/object_store.py", 'if what.startswith("remove ") else', "if True else", "tests/stores/test_rights.py"),
     # where nobody looks
-    Mutation("cli: a row is a line", "cli/render.py", "laid_out(_cells(table), sys.maxsize)", "laid_out(_cells(table))", "tests/cli/test_history.py"),
+    Mutation("cli: a row is a line", "cli/render.py", "drawn if sys.stdout.isatty() else plain", "drawn", "tests/cli/test_history.py"),
 )  # fmt: skip
