@@ -101,21 +101,21 @@ TARGETS = (
 COMMANDS = (
     Command(
         "plan",
-        "planning",
+        "plan_command",
         "What the next run would read, and why; nothing is written",
         "plan --bootstrap-servers localhost:9092 --topics orders --startup-mode earliest-offset",
         (*_CLUSTER, *OF_FIELD.values(), _STORE, _PLAN_OUTPUT),
     ),
     Command(
         "partitions",
-        "standing",
+        "cluster_commands",
         "Each partition of topics: its leader and both ends of its log",
         "partitions --bootstrap-servers localhost:9092 --topics orders,payments",
         (*_CLUSTER, *_SUBSCRIPTION, _ISOLATION, _OUTPUT),
     ),
     Command(
         "lag",
-        "standing",
+        "cluster_commands",
         "How far a group is in each partition, and who wrote its offsets; without topics, in all of its own",
         "lag --kafka-config-id kafka_default --group-id orders-to-lake",
         (
@@ -132,14 +132,14 @@ COMMANDS = (
     ),
     Command(
         "pipelines",
-        "history",
+        "store_commands",
         "Every pipeline of a work store: its position, its last run, and which batches are not committed",
         "pipelines --work-store s3://aws_default@lake/offsets",
         (_STORE, _OUTPUT),
     ),
     Command(
         "show",
-        "history",
+        "store_commands",
         "A batch and its log in words: the newest batch, one that you name, or the last few",
         "show --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --history 5",
         (
@@ -158,14 +158,14 @@ COMMANDS = (
     ),
     Command(
         "verify",
-        "verifying",
+        "commit_commands",
         "Whether a batch was read, by its read reports; nothing is written",
         "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_BATCH_OF_RUN, _OUTPUT),
     ),
     Command(
         "commit",
-        "verifying",
+        "commit_commands",
         "Commit a batch as its commit task does; a dry run unless --execute",
         "commit --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (
@@ -182,7 +182,7 @@ COMMANDS = (
     ),
     Command(
         "skip",
-        "skipping",
+        "skip_command",
         "Leave out records that cannot be processed: of the unfinished batch, or a window; a dry run unless --execute",
         "skip --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--batch 0000000007-20261122T022057-k3f9 --past orders-3:4711 --reason "cannot be parsed"',
@@ -201,14 +201,14 @@ COMMANDS = (
     ),
     Command(
         "redo",
-        "redoing",
+        "redo_command",
         "How to write a committed batch again, into the same place; a dry run unless --execute",
         "redo --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_CLUSTER, *_BATCH_OF_RUN, _EXECUTE, _OUTPUT),
     ),
     Command(
         "reset",
-        "resetting",
+        "reset_command",
         "Set a pipeline's position, as a batch of its log, and its group with it; a dry run unless --execute",
         "reset --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--to-datetime 2026-11-20T00:00Z --reason "start over after the migration"',
@@ -231,7 +231,7 @@ COMMANDS = (
     ),
     Command(
         "clean",
-        "cleaning",
+        "clean_commands",
         "Remove old batches and windows from the work store; a dry run unless --execute",
         "clean --keep 90d",
         (
@@ -247,14 +247,14 @@ COMMANDS = (
     ),
     Command(
         "release-output",
-        "cleaning",
+        "clean_commands",
         "Let another pipeline write to an output; a dry run unless --execute",
         "release-output --output-name /lake/orders",
         (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),
     ),
     Command(
         "explain",
-        "explaining",
+        "explain_command",
         "The page of an error: what it means, how to look, each way out; without a code, a line for each error",
         "explain AKO-101",
         (Option("code", "AKO-101, or TopicRecreated", {"nargs": "?"}, positional=True), _OUTPUT),
@@ -263,7 +263,7 @@ COMMANDS = (
 
 COMPLETION = Command(
     "completion",
-    "completing",
+    "completion_command",
     "Print the completion script for your shell",
     "completion bash",
     (Option("shell", "which shell", {"choices": ("bash", "zsh", "fish")}, positional=True),),

@@ -17,7 +17,7 @@ from importlib import import_module
 
 from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command, Options
 from airflow_kafka_offsets.cli.options import add_option
-from airflow_kafka_offsets.cli.render import Answer, say, show
+from airflow_kafka_offsets.cli.printing import Answer, say, show
 from airflow_kafka_offsets.cli.typed import error_as_typed, text_as_typed
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.cli.render import WIDTH, Answer, Column, Table, columns, drawn, plain, show
+from airflow_kafka_offsets.cli.printing import WIDTH, Answer, Column, Table, columns, drawn, plain, show
 from tests.cli.conftest import of
 from tests.cli.pipeline import Pipeline
 

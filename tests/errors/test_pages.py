@@ -11,7 +11,7 @@ import pytest
 import airflow_kafka_offsets
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.cli.commands import COMMANDS
-from airflow_kafka_offsets.cli.explaining import error_pages
+from airflow_kafka_offsets.cli.explain_command import error_pages
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused, TopicRecreated, UnavailableError
 from tests.docs.pages import DOCS
 from tests.offsets.test_errors import CLASSES, example

@@ -441,13 +441,13 @@ HOUSE = (
     Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "tests/cli/test_redoing.py"),
     Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "tests/cli/test_redoing.py"),
     # the command line
-    Mutation("cli: redo", "cli/verifying.py", " if missing else []", " if False else []", "tests/cli/test_verifying.py"),
-    Mutation("cli: not verified", "cli/verifying.py", "errors=[refused]", "errors=[]", "cli/test_verifying"),
-    Mutation("cli: keep", "cli/cleaning.py", "    if milliseconds < _DAY_MS:\n", "    if False:\n", "cli/test_cleaning"),
-    Mutation("cli: release", "cli/cleaning.py", "    if owner is not None and not dry_run:\n", "    if owner is not None:\n", "cli/test_cleaning"),
-    Mutation("cli: clean", "cli/cleaning.py", "        if not dry_run:\n            remove(removal)\n", "        remove(removal)\n", "cli/test_cleaning"),
-    Mutation("cli: damaged", "cli/history.py", "        except StoreDamaged as error:\n            damaged.append(error)\n", "        except StoreDamaged as error:\n", "cli/test_history"),
-    Mutation("cli: one or the other", "cli/skipping.py", "    if (batch is None) == (window is None):\n", "    if batch is None and window is None:\n", "cli/test_skipping"),
+    Mutation("cli: redo", "cli/commit_commands.py", " if missing else []", " if False else []", "tests/cli/test_verifying.py"),
+    Mutation("cli: not verified", "cli/commit_commands.py", "errors=[refused]", "errors=[]", "cli/test_verifying"),
+    Mutation("cli: keep", "cli/clean_commands.py", "    if milliseconds < _DAY_MS:\n", "    if False:\n", "cli/test_cleaning"),
+    Mutation("cli: release", "cli/clean_commands.py", "    if owner is not None and not dry_run:\n", "    if owner is not None:\n", "cli/test_cleaning"),
+    Mutation("cli: clean", "cli/clean_commands.py", "        if not dry_run:\n            remove(removal)\n", "        remove(removal)\n", "cli/test_cleaning"),
+    Mutation("cli: damaged", "cli/store_commands.py", "        except StoreDamaged as error:\n            damaged.append(error)\n", "        except StoreDamaged as error:\n", "cli/test_history"),
+    Mutation("cli: one or the other", "cli/skip_command.py", "    if (batch is None) == (window is None):\n", "    if batch is None and window is None:\n", "cli/test_skipping"),
     # drivers, on Spark and a broker
     Mutation("driver: unknown output", LOOP, "    if unknown:\n        raise UnknownOutput", "    if False:\n        raise UnknownOutput", "tests/spark/test_for_each_batch.py"),
     Mutation("driver: known after it", LOOP, "return [] if later and _is_committed(batch) else later", "return later", "tests/spark/test_for_each_batch.py"),
@@ -599,5 +599,5 @@ HOUSE = (
     Mutation("refused: no name in a database", "spark/sinks/postgresql.py", '        if not re.fullmatch(rf"{part}', '        if False and not re.fullmatch(rf"{part}', "tests/spark/sinks/test_choice.py"),
     Mutation("asked for: the right to remove", "stores/object_store.py", 'if what.startswith("remove ") else', "if True else", "tests/stores/test_rights.py"),
     # where nobody looks
-    Mutation("cli: a row is a line", "cli/render.py", "drawn if sys.stdout.isatty() else plain", "drawn", "tests/cli/test_history.py"),
+    Mutation("cli: a row is a line", "cli/printing.py", "drawn if sys.stdout.isatty() else plain", "drawn", "tests/cli/test_history.py"),
 )  # fmt: skip

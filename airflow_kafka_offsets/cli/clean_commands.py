@@ -6,8 +6,8 @@ from collections import Counter
 from contextlib import suppress
 
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import parsed, work_store
-from airflow_kafka_offsets.cli.render import Answer, Table, columns
+from airflow_kafka_offsets.cli.option_values import parsed, work_store
+from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.times import iso, parse_duration_ms
 from airflow_kafka_offsets.pipeline.clean import find_old, remove

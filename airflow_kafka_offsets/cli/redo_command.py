@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.batches import by_whom, facts_of, name_of
+from airflow_kafka_offsets.cli.batch_tables import by_whom, facts_of, name_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import batch_asked_for, client_config, me, pipeline_asked_for
-from airflow_kafka_offsets.cli.render import Answer, Table, columns
+from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
+from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import NoPosition
 from airflow_kafka_offsets.offsets.plan.splits import split_plan
 from airflow_kafka_offsets.offsets.request.times import iso

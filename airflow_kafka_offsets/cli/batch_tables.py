@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_kafka_offsets.cli.render import Column, Table, columns
+from airflow_kafka_offsets.cli.printing import Column, Table, columns
 from airflow_kafka_offsets.offsets.batch.log import BatchLog, Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
 from airflow_kafka_offsets.offsets.reads.verify import PROVED, unverified

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_kafka_offsets.cli.batches import name_of
+from airflow_kafka_offsets.cli.batch_tables import name_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import find_window, pipeline_asked_for
-from airflow_kafka_offsets.cli.render import Answer, Table, columns
+from airflow_kafka_offsets.cli.option_values import find_window, pipeline_asked_for
+from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition
 from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
 from airflow_kafka_offsets.pipeline.clock import now_ms

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
-from airflow_kafka_offsets.cli.inputs import client_config, me, parsed, pipeline_asked_for, text_of
-from airflow_kafka_offsets.cli.render import Answer, Column, Table, columns
+from airflow_kafka_offsets.cli.option_values import client_config, me, parsed, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset
 from airflow_kafka_offsets.offsets.plan.reset import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import resources
 
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.render import Answer, Table, columns
+from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import client_config, pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for
 from airflow_kafka_offsets.cli.options import SUBSCRIPTION
-from airflow_kafka_offsets.cli.render import Answer, Column, Table, columns
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
 from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset

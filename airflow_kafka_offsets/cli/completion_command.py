@@ -9,7 +9,7 @@ from __future__ import annotations
 from argcomplete.shell_integration import shellcode
 
 from airflow_kafka_offsets.cli.commands import PROGRAM, Options
-from airflow_kafka_offsets.cli.render import Answer
+from airflow_kafka_offsets.cli.printing import Answer
 
 
 def completion(options: Options) -> Answer:

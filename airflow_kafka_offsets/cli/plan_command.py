@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.batches import ranges_of
+from airflow_kafka_offsets.cli.batch_tables import ranges_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import client_config, parsed, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.option_values import client_config, parsed, pipeline_asked_for, text_of
 from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
-from airflow_kafka_offsets.cli.render import Answer
+from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
 from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan

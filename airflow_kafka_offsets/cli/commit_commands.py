@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.batches import facts_of, is_verified, name_of, splits_of
+from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import batch_asked_for, client_config, me, pipeline_asked_for
-from airflow_kafka_offsets.cli.render import Answer, Column, Table, columns
+from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.offsets.reads.verify import unverified
 from airflow_kafka_offsets.pipeline.clock import now_ms

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from airflow_kafka_offsets.cli.batches import (
+from airflow_kafka_offsets.cli.batch_tables import (
     by_whom,
     entries_of,
     facts_of,
@@ -17,8 +17,8 @@ from airflow_kafka_offsets.cli.batches import (
     splits_of,
 )
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.inputs import find_batch, pipeline_asked_for, work_store
-from airflow_kafka_offsets.cli.render import Answer, Column, Table, columns
+from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
