@@ -32,7 +32,7 @@
     │   ├── LateAttempt                       a Spark job has written after another one took its place
     │   ├── FormerDriverRuns                  the Spark driver of a plan that was replaced still runs
     │   └── ReadNotVerified                   the reports do not show that the batch was read
-    └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
+    └── UnavailableError                  3   the cluster's operator; `.retriable`: another try may succeed
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   └── NotAuthorized                 the cluster answers, and an ACL is missing
         └── StoreUnavailable                  the work store cannot be read or written

@@ -68,8 +68,8 @@ def lag(options: Options) -> Answer:
     anew = _created_again(position, found, scope.pipeline_id or "") if position else []
     counted = {tp: commit.offset for tp, commit in committed.items()}
     if pipeline is not None:
-        kept = position.offsets if position else {}
-        counted = {tp: at.offset for tp, at in kept.items() if tp.topic not in anew}
+        saved = position.offsets if position else {}
+        counted = {tp: at.offset for tp, at in saved.items() if tp.topic not in anew}
     rows = [
         _row_of_lag(state, committed.get(state.topic_partition), counted.get(state.topic_partition)) for state in states
     ]

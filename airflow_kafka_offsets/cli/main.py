@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Kafka offsets for Spark batches: what a run would read and why, how far it is, and the way on.",
-        epilog=f"example:\n  {PROGRAM} {COMMANDS[0].example}\n\n{PROGRAM} COMMAND --help tells more, with an example.",
+        epilog=f"example:\n  {PROGRAM} {COMMANDS[0].example}\n\n{PROGRAM} COMMAND --help says more, with an example.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")

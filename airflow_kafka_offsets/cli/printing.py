@@ -114,7 +114,7 @@ def show(answer: Answer, output: str | None) -> None:
 
 
 def say(*messages: str) -> None:
-    """Tell the person at the terminal; standard output is for what was asked for."""
+    """Print it for the person at the terminal; standard output is for what was asked for."""
     for message in messages:
         print(harmless(message), file=sys.stderr)
 

@@ -67,12 +67,12 @@ def _row_of_log(pipeline: PipelineLog, newest: StoredBatch) -> Row:
     position = commit.log.committed.position if commit and commit.log.committed else None
     offsets = sorted(position.offsets.items()) if position else []
     nested: dict[str, dict[str, int]] = {tp.topic: {} for tp, _ in offsets}
-    for tp, kept in offsets:
-        nested[tp.topic][str(tp.partition)] = kept.offset
+    for tp, saved in offsets:
+        nested[tp.topic][str(tp.partition)] = saved.offset
     return {
         **_row(pipeline, newest, [newest]),
         "position": nested,
-        "offsets": [f"{tp}:{kept.offset}" for tp, kept in offsets],
+        "offsets": [f"{tp}:{saved.offset}" for tp, saved in offsets],
         "goes_on_after": str(commit.log.plan.batch) if commit else None,
     }
 
