@@ -32,7 +32,7 @@
     │   ├── LateAttempt                       a Spark job has written after another one took its place
     │   ├── FormerDriverRuns                  the Spark driver of a plan that was replaced still runs
     │   └── ReadNotVerified                   the reports do not show that the batch was read
-    └── UnavailableError                  3   the cluster's operator; `.retriable` tells whether time may heal it
+    └── UnavailableError                  3   the cluster's operator; `.retriable`: another try may succeed
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   └── NotAuthorized                 the cluster answers, and an ACL is missing
         └── StoreUnavailable                  the work store cannot be read or written
@@ -40,7 +40,7 @@
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
 (Airflow sends exceptions between processes) and never holds a client's configuration. Each that is raised has a code:
-``str()`` begins with it and ends with the page that explains it, whose text is in ``error_pages``. The hundreds are the
+``str()`` begins with it and ends with the page that explains it: a Markdown file in ``errors/``. The hundreds are the
 branches: 0 the request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 what does not answer. A
 code is never given to another class.
 """
@@ -85,12 +85,15 @@ def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
 class KafkaOffsetsError(Exception):
     """The root of the tree; ``exit_status`` is what the command line returns.
 
-    :cvar code: of each class that is raised; the others, which only group them, have none.
+    :cvar code: of each class that is raised; the others, which only group them, have none. It is never inherited.
     """
 
     code: ClassVar[str] = ""
     exit_status = 1
     retriable = False
+
+    def __init_subclass__(cls, code: str = "") -> None:
+        cls.code = code
 
     @property
     def message(self) -> str:
@@ -113,10 +116,8 @@ class RequestError(KafkaOffsetsError):
 
 
 @dataclass(eq=False)
-class InvalidRequest(RequestError):
+class InvalidRequest(RequestError, code="AKO-001"):
     """One or more parameters are wrong; ``problems`` has all of them, each a sentence that names the remedy."""
-
-    code = "AKO-001"
 
     problems: Sequence[str]
 
@@ -147,81 +148,57 @@ class PartitionsRefused(RefusedError):
         return f"{listed(self.partitions)}\n{self.remedy}"
 
 
-class DataLoss(PartitionsRefused):
+class DataLoss(PartitionsRefused, code="AKO-103"):
     """Offsets that the plan would have to read are gone (retention, DeleteRecords, truncation), or in no window."""
 
-    code = "AKO-103"
 
-
-class NoCommittedOffset(PartitionsRefused):
+class NoCommittedOffset(PartitionsRefused, code="AKO-201"):
     """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
 
-    code = "AKO-201"
 
-
-class NoPosition(PartitionsRefused):
+class NoPosition(PartitionsRefused, code="AKO-301"):
     """A pipeline has no position yet, or its position lacks a partition."""
 
-    code = "AKO-301"
 
-
-class ResetRefused(PartitionsRefused):
+class ResetRefused(PartitionsRefused, code="AKO-311"):
     """A person sets a position while a batch is unfinished, or back over records without saying that this is meant."""
 
-    code = "AKO-311"
 
-
-class GroupMoved(PartitionsRefused):
+class GroupMoved(PartitionsRefused, code="AKO-202"):
     """The group holds what this pipeline did not write: somebody reset it, or a consumer used it."""
 
-    code = "AKO-202"
+
+class TopicRecreated(PartitionsRefused, code="AKO-101"):
+    """A topic has another id than the one that the offsets belong to: the same name, another log."""
 
 
-class TopicRecreated(PartitionsRefused):
-    """A topic's id is not the one that its offsets were kept for: the same name, another log."""
-
-    code = "AKO-101"
-
-
-class ReadNotVerified(PartitionsRefused):
+class ReadNotVerified(PartitionsRefused, code="AKO-401"):
     """The read reports do not show that exactly this batch was read; nothing was committed."""
 
-    code = "AKO-401"
+
+class TopicVanished(PartitionsRefused, code="AKO-102"):
+    """A pattern no longer matches a topic that the pipeline has read: it was deleted, or may not be seen."""
 
 
-class TopicVanished(PartitionsRefused):
-    """A pattern no longer matches a topic that the checkpoint holds: deleted, or no longer authorised."""
-
-    code = "AKO-102"
-
-
-class EndBeforeStart(PartitionsRefused):
+class EndBeforeStart(PartitionsRefused, code="AKO-106"):
     """A requested end lies below the start, or beyond the end of the log."""
 
-    code = "AKO-106"
 
-
-class WindowIncomplete(PartitionsRefused):
+class WindowIncomplete(PartitionsRefused, code="AKO-107"):
     """A window that has to be complete ends past the newest record of some partition, so it may still grow."""
 
-    code = "AKO-107"
 
-
-class NothingToDiscover(PartitionsRefused):
+class NothingToDiscover(PartitionsRefused, code="AKO-105"):
     """No topic or partition matches; a sensor waits for it, an operator says so."""
-
-    code = "AKO-105"
 
 
 @dataclass(eq=False)
-class GroupActive(RefusedError):
+class GroupActive(RefusedError, code="AKO-203"):
     """The group has live members, which would overwrite a commit or be overwritten by it.
 
     :ivar members: one line a member: client id and host.
     :ivar pipeline: whose run was refused, where that is known.
     """
-
-    code = "AKO-203"
 
     group_id: str
     state: str
@@ -246,10 +223,8 @@ class GroupActive(RefusedError):
 
 
 @dataclass(eq=False)
-class ClusterChanged(RefusedError):
+class ClusterChanged(RefusedError, code="AKO-104"):
     """The connection leads to another cluster than the pipeline's position is of."""
-
-    code = "AKO-104"
 
     pipeline: str
     was: str
@@ -266,13 +241,11 @@ class ClusterChanged(RefusedError):
 
 
 @dataclass(eq=False)
-class AnotherPipeline(RefusedError):
+class AnotherPipeline(RefusedError, code="AKO-204"):
     """The group carries the marks of another pipeline; usually this one under an earlier name.
 
     :ivar writers: one line a partition: where, and whose mark.
     """
-
-    code = "AKO-204"
 
     pipeline: str
     group_id: str
@@ -290,10 +263,8 @@ class AnotherPipeline(RefusedError):
 
 
 @dataclass(eq=False)
-class AnotherAirflow(RefusedError):
+class AnotherAirflow(RefusedError, code="AKO-304"):
     """Another Airflow writes this pipeline's log or marks: staging and production on one bucket, or a move."""
-
-    code = "AKO-304"
 
     pipeline: str
     mine: str
@@ -311,10 +282,8 @@ class AnotherAirflow(RefusedError):
 
 
 @dataclass(eq=False)
-class WorkStoreLost(RefusedError):
+class WorkStoreLost(RefusedError, code="AKO-302"):
     """Airflow knows that this task has succeeded before, and neither work store nor group know of a batch."""
-
-    code = "AKO-302"
 
     pipeline: str
     store: str
@@ -331,10 +300,8 @@ class WorkStoreLost(RefusedError):
 
 
 @dataclass(eq=False)
-class StoreBehindGroup(RefusedError):
+class StoreBehindGroup(RefusedError, code="AKO-303"):
     """The group carries a mark of a later batch than the log has: the work store is an older copy."""
-
-    code = "AKO-303"
 
     pipeline: str
     store: str
@@ -353,15 +320,13 @@ class StoreBehindGroup(RefusedError):
 
 
 @dataclass(eq=False)
-class OverlappingRun(RefusedError):
+class OverlappingRun(RefusedError, code="AKO-305"):
     """Another run that is running has the batch; nothing was planned or written.
 
     :ivar holder: who has it, in words; ``dag_id`` and ``run_id``: of its DAG run.
     :ivar batch: which batch it is.
     :ivar next_entry: the name of the object in the work store that the next change of the batch's log creates.
     """
-
-    code = "AKO-305"
 
     holder: str
     batch: str
@@ -380,10 +345,8 @@ class OverlappingRun(RefusedError):
 
 
 @dataclass(eq=False)
-class BatchClosed(RefusedError):
+class BatchClosed(RefusedError, code="AKO-306"):
     """A person's word names a batch that it cannot change."""
-
-    code = "AKO-306"
 
     word: str
     batch: str
@@ -399,14 +362,12 @@ class BatchClosed(RefusedError):
 
 
 @dataclass(eq=False)
-class BatchGone(RefusedError):
+class BatchGone(RefusedError, code="AKO-307"):
     """A run's own batch is not there to be done again.
 
     :ivar why: what became of it.
     :ivar output: where its rows are, as far as that is known.
     """
-
-    code = "AKO-307"
 
     run: str
     batch: str
@@ -424,14 +385,12 @@ class BatchGone(RefusedError):
 
 
 @dataclass(eq=False)
-class WindowOverlaps(RefusedError):
+class WindowOverlaps(RefusedError, code="AKO-308"):
     """Another window of the same pipeline has records of this one, so they would be in two outputs.
 
     :ivar others: one line for each window in the way.
     :ivar withdrawn: whether this window was given up again, so that it blocks nobody.
     """
-
-    code = "AKO-308"
 
     window: str
     pipeline: str
@@ -455,10 +414,8 @@ class WindowOverlaps(RefusedError):
 
 
 @dataclass(eq=False)
-class OutputTaken(RefusedError):
+class OutputTaken(RefusedError, code="AKO-309"):
     """The output belongs to another pipeline, or of the other kind of batches of this one."""
-
-    code = "AKO-309"
 
     output: str
     owner: str
@@ -475,13 +432,11 @@ class OutputTaken(RefusedError):
 
 
 @dataclass(eq=False)
-class UnknownOutput(RefusedError):
+class UnknownOutput(RefusedError, code="AKO-310"):
     """The output holds batches that the log does not know: a lost log wrote them, and this one would repeat them.
 
     :ivar keys: of those batches.
     """
-
-    code = "AKO-310"
 
     output: str
     batch: str
@@ -498,10 +453,8 @@ class UnknownOutput(RefusedError):
 
 
 @dataclass(eq=False)
-class PlanReplaced(RefusedError):
+class PlanReplaced(RefusedError, code="AKO-402"):
     """A job or a commit works by a plan that its batch does not have any more: it was late, or was taken for dead."""
-
-    code = "AKO-402"
 
     batch: str
     plan_id: str
@@ -517,14 +470,12 @@ class PlanReplaced(RefusedError):
 
 
 @dataclass(eq=False)
-class LateAttempt(RefusedError):
+class LateAttempt(RefusedError, code="AKO-403"):
     """A Spark job finds that another one has taken its place at the same split.
 
     :ivar what: the attempt that is late.
     :ivar wrote: whether it may have written already.
     """
-
-    code = "AKO-403"
 
     what: str
     by: str
@@ -543,10 +494,9 @@ class LateAttempt(RefusedError):
 
 
 @dataclass(eq=False)
-class FormerDriverRuns(RefusedError):
+class FormerDriverRuns(RefusedError, code="AKO-404"):
     """The Spark driver of a run's former plan may still write, so the driver of the plan now is not started."""
 
-    code = "AKO-404"
     driver: str
     state: str
 
@@ -582,25 +532,17 @@ class UnavailableError(KafkaOffsetsError):
         return f"{self.what}: {self.reason}\n{self.remedy}"
 
 
-class ClusterUnavailable(UnavailableError):
+class ClusterUnavailable(UnavailableError, code="AKO-501"):
     """The cluster could not be asked: unreachable, an error per partition, or no answer within the deadline."""
 
-    code = "AKO-501"
 
-
-class NotAuthorized(ClusterUnavailable):
+class NotAuthorized(ClusterUnavailable, code="AKO-502"):
     """The cluster answers, and does not let this client do that; names the right that is missing."""
 
-    code = "AKO-502"
 
-
-class StoreUnavailable(UnavailableError):
+class StoreUnavailable(UnavailableError, code="AKO-504"):
     """The work store could not be read or written."""
 
-    code = "AKO-504"
 
-
-class StoreDamaged(StoreUnavailable):
+class StoreDamaged(StoreUnavailable, code="AKO-505"):
     """An object of the work store is torn, altered, missing or of an unknown version; it is named."""
-
-    code = "AKO-505"

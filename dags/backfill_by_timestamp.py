@@ -4,8 +4,7 @@ Each run reads the window ``[data_interval_start, data_interval_end)`` of its ow
 a function of the interval alone: runs may go forwards, backwards, side by side and again; no consumer group is read or
 moved. Start it with ``airflow backfill create --dag-id kafka_backfill_by_timestamp --from-date … --to-date …``.
 
-What is there, and what retention has taken, is told before: ``kafka-offsets plan --topics orders --windows hourly
---from … --to …``.
+``kafka-offsets plan`` shows what a run of one hour would read, before you start it: see ``docs/time.md``.
 
 ``CronDataIntervalTimetable`` is what gives a run its hour: a plain cron string makes intervals without length, and is
 refused. ``docs/time.md`` has the other timetables that do.

@@ -5,7 +5,9 @@ Light: ``airflow`` reads this on each of its calls. A command's module is import
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_kafka_offsets.cli.options import (
     ABOUT,
@@ -16,11 +18,13 @@ from airflow_kafka_offsets.cli.options import (
     SUBSCRIPTION,
     TARGET,
     WHICH_BATCH,
-    WINDOWS,
     Option,
 )
 
 PROGRAM = "kafka-offsets"
+
+Options = Mapping[str, Any]
+"""What was given, by the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Command:
 
     :ivar module: below ``cli/``; it has a function of the command's name.
     :ivar help: what it does, in a line.
-    :ivar example: a line to copy, without the name of the command line itself.
+    :ivar example: a line to copy, without the name of the command line itself; ``more_help`` stands below it.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Command:
     help: str
     example: str
     options: tuple[Option, ...]
+    more_help: str = ""
 
 
 _CLUSTER = (
@@ -46,22 +51,6 @@ _CLUSTER = (
 )
 _SUBSCRIPTION = tuple(OF_FIELD[name] for name in SUBSCRIPTION)
 _ISOLATION = OF_FIELD["isolation_level"]
-_WINDOWS = (
-    Option(
-        "windows",
-        "many windows at once: hourly, daily, weekly, or ISO 8601 such as PT15M",
-        {"metavar": "WIDTH"},
-        WINDOWS,
-    ),
-    Option("from", "where the first window starts; with --windows", {"metavar": "TIME"}, WINDOWS),
-    Option("to", "where the last window ends, exclusive; with --windows", {"metavar": "TIME"}, WINDOWS),
-    Option(
-        "timezone",
-        "of the days of --windows, and of times without a zone; default: UTC",
-        {"metavar": "ZONE"},
-        WINDOWS,
-    ),
-)
 _OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table", "json", "csv")})
 _PLAN_OUTPUT = Option(
     "output",
@@ -87,7 +76,7 @@ _BATCH_OF_RUN = (
 )
 _EXECUTE = Option("execute", "do it; without this, what would be done is shown and nothing is written", FLAG)
 _REASON = Option("reason", "why; the plan and kafka-offsets show say it", {"metavar": "TEXT"})
-_TARGETS = (
+TARGETS = (
     Option("to_earliest", "the oldest record that Kafka still has", FLAG, TARGET),
     Option("to_latest", "the end: what is there now is left out", FLAG, TARGET),
     Option("to_current", "where it is; a position whose records are gone is brought to the oldest one", FLAG, TARGET),
@@ -112,21 +101,21 @@ _TARGETS = (
 COMMANDS = (
     Command(
         "plan",
-        "planning",
+        "plan_command",
         "What the next run would read, and why; nothing is written",
         "plan --bootstrap-servers localhost:9092 --topics orders --startup-mode earliest-offset",
-        (*_CLUSTER, *OF_FIELD.values(), *_WINDOWS, _STORE, _PLAN_OUTPUT),
+        (*_CLUSTER, *OF_FIELD.values(), _STORE, _PLAN_OUTPUT),
     ),
     Command(
         "partitions",
-        "standing",
+        "cluster_commands",
         "Each partition of topics: its leader and both ends of its log",
         "partitions --bootstrap-servers localhost:9092 --topics orders,payments",
         (*_CLUSTER, *_SUBSCRIPTION, _ISOLATION, _OUTPUT),
     ),
     Command(
         "lag",
-        "standing",
+        "cluster_commands",
         "How far a group is in each partition, and who wrote its offsets; without topics, in all of its own",
         "lag --kafka-config-id kafka_default --group-id orders-to-lake",
         (
@@ -143,14 +132,14 @@ COMMANDS = (
     ),
     Command(
         "pipelines",
-        "history",
+        "store_commands",
         "Every pipeline of a work store: its position, its last run, and which batches are not committed",
         "pipelines --work-store s3://aws_default@lake/offsets",
         (_STORE, _OUTPUT),
     ),
     Command(
         "show",
-        "history",
+        "store_commands",
         "A batch and its log in words: the newest batch, one that you name, or the last few",
         "show --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --history 5",
         (
@@ -169,14 +158,14 @@ COMMANDS = (
     ),
     Command(
         "verify",
-        "verifying",
+        "commit_commands",
         "Whether a batch was read, by its read reports; nothing is written",
         "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_BATCH_OF_RUN, _OUTPUT),
     ),
     Command(
         "commit",
-        "verifying",
+        "commit_commands",
         "Commit a batch as its commit task does; a dry run unless --execute",
         "commit --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (
@@ -193,7 +182,7 @@ COMMANDS = (
     ),
     Command(
         "skip",
-        "skipping",
+        "skip_command",
         "Leave out records that cannot be processed: of the unfinished batch, or a window; a dry run unless --execute",
         "skip --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--batch 0000000007-20261122T022057-k3f9 --past orders-3:4711 --reason "cannot be parsed"',
@@ -212,21 +201,21 @@ COMMANDS = (
     ),
     Command(
         "redo",
-        "redoing",
+        "redo_command",
         "How to write a committed batch again, into the same place; a dry run unless --execute",
         "redo --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_CLUSTER, *_BATCH_OF_RUN, _EXECUTE, _OUTPUT),
     ),
     Command(
         "reset",
-        "resetting",
+        "reset_command",
         "Set a pipeline's position, as a batch of its log, and its group with it; a dry run unless --execute",
         "reset --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--to-datetime 2026-11-20T00:00Z --reason "start over after the migration"',
         (
             *_CLUSTER,
             _PIPELINE,
-            *_TARGETS,
+            *TARGETS,
             replace(OF_FIELD["topics"], help="only these topics, separated by commas; default: all of the position"),
             replace(OF_FIELD["partitions"], help='only these partitions, such as {"orders": [0, 2]}'),
             _REASON,
@@ -242,7 +231,7 @@ COMMANDS = (
     ),
     Command(
         "clean",
-        "cleaning",
+        "clean_commands",
         "Remove old batches and windows from the work store; a dry run unless --execute",
         "clean --keep 90d",
         (
@@ -258,14 +247,14 @@ COMMANDS = (
     ),
     Command(
         "release-output",
-        "cleaning",
+        "clean_commands",
         "Let another pipeline write to an output; a dry run unless --execute",
         "release-output --output-name /lake/orders",
         (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),
     ),
     Command(
         "explain",
-        "explaining",
+        "explain_command",
         "The page of an error: what it means, how to look, each way out; without a code, a line for each error",
         "explain AKO-101",
         (Option("code", "AKO-101, or TopicRecreated", {"nargs": "?"}, positional=True), _OUTPUT),
@@ -274,9 +263,17 @@ COMMANDS = (
 
 COMPLETION = Command(
     "completion",
-    "completing",
+    "completion_command",
     "Print the completion script for your shell",
     "completion bash",
     (Option("shell", "which shell", {"choices": ("bash", "zsh", "fish")}, positional=True),),
+    f"""
+
+for ~/.bashrc:
+  eval "$({PROGRAM} completion bash)"
+for ~/.zshrc, after compinit:
+  eval "$({PROGRAM} completion zsh)"
+for ~/.config/fish/config.fish:
+  {PROGRAM} completion fish | source""",
 )
 """Of the console script alone: Airflow's own completion knows Airflow's commands."""

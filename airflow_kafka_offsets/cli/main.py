@@ -12,12 +12,13 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
-from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command
+from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command, Options
 from airflow_kafka_offsets.cli.options import add_option
+from airflow_kafka_offsets.cli.printing import Answer, say, show
+from airflow_kafka_offsets.cli.typed import error_as_typed, text_as_typed
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 
 
@@ -36,28 +37,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(arguments.pop("command"), arguments)
 
 
-def run(command: Command, options: Mapping[str, Any]) -> int:
+def run(command: Command, options: Options) -> int:
     """Carry out one parsed command; errors become a message on standard error and their exit status."""
+    errors: Sequence[KafkaOffsetsError]
     try:
         _refuse_what_is_no_text(command, options)
         module = import_module(f"airflow_kafka_offsets.cli.{command.module}")
-        status: int = getattr(module, command.name.replace("-", "_"))(options)
-        sys.stdout.flush()
-        return status
+        answer: Answer = getattr(module, command.name.replace("-", "_"))(options)
+        show(answer, options.get("output"))
+        say(*(text_as_typed(message, command) for message in answer.messages))
+        if answer.dry_run:
+            say(f"This was a dry run: nothing was written. --execute {answer.dry_run}.")
+        errors = answer.errors
     except KafkaOffsetsError as error:
-        from airflow_kafka_offsets.cli.render import say
-        from airflow_kafka_offsets.cli.typed import error_as_typed
-
-        say(f"{PROGRAM}: {error_as_typed(error, command, options)}")
-        return error.exit_status
+        errors = [error]
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:  # ``kafka-offsets … | head``: nobody reads on, also not what is flushed at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    say(*(f"{PROGRAM}: {error_as_typed(error, command, options)}" for error in errors))
+    return errors[0].exit_status if errors else 0
 
 
-def _refuse_what_is_no_text(command: Command, options: Mapping[str, Any]) -> None:
+def _refuse_what_is_no_text(command: Command, options: Options) -> None:
     """:raises InvalidRequest: an argument has bytes that are no UTF-8, which no topic and no file of ours has."""
     given = {option.flag: options.get(option.name) for option in command.options}
     texts = {flag: value for flag, value in given.items() if isinstance(value, str)}
@@ -80,33 +83,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Kafka offsets for Spark batches: what a run would read and why, how far it is, and the way on.",
-        epilog=f"example:\n  {PROGRAM} {COMMANDS[0].example}\n\n{PROGRAM} COMMAND --help tells more, with an example.",
+        epilog=f"example:\n  {PROGRAM} {COMMANDS[0].example}\n\n{PROGRAM} COMMAND --help says more, with an example.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
+    for command in (*COMMANDS, COMPLETION):
         subparser = commands.add_parser(
             command.name,
             usage=f"{PROGRAM} {command.name} [OPTION …]",
             help=command.help,
             description=command.help,
-            epilog=f"example:\n  {PROGRAM} {command.example}",
+            epilog=f"example:\n  {PROGRAM} {command.example}{command.more_help}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         subparser.set_defaults(command=command)
         for option in command.options:
             add_option(subparser, option)
-    completion = commands.add_parser(
-        COMPLETION.name,
-        help=COMPLETION.help,
-        description=COMPLETION.help,
-        epilog=f'example, for ~/.bashrc:\n  eval "$({PROGRAM} {COMPLETION.example})"\n'
-        f'for ~/.zshrc, after compinit:\n  eval "$({PROGRAM} completion zsh)"\n'
-        f"for ~/.config/fish/config.fish:\n  {PROGRAM} completion fish | source",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    completion.set_defaults(command=COMPLETION)
-    for option in COMPLETION.options:
-        add_option(completion, option)
     return parser

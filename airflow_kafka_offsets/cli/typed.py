@@ -47,16 +47,6 @@ def _names(command: Command) -> set[str]:
     return options & (OF_FIELD.keys() | {"require_report"})
 
 
-_OF_WINDOWS = {"start": "--from", "end": "--to", "width": "--windows", "timezone": "--timezone"}
-_BOUND = re.compile(r"^(start|end|width|timezone)\b|(?<=after )(start)\b")
-
-
-def windows_as_typed(error: InvalidRequest) -> InvalidRequest:
-    """The problems of ``pipeline.estimate.window_moments``, which knows no options."""
-    problems = [_BOUND.sub(lambda found: _OF_WINDOWS[found[0]], problem) for problem in error.problems]
-    return InvalidRequest(tuple(problems))
-
-
 def _with_source_of_settings(text: str, options: Mapping[str, Any]) -> str:
     """A task's settings are in its Kafka connection; a command's are where its options say."""
     given = [name for name in ("kafka_config_id", "client_config", "bootstrap_servers") if options.get(name)]

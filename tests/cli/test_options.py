@@ -20,7 +20,7 @@ from tests.cli.pipeline import Pipeline
 NOWHERE = ("--bootstrap-servers", "127.0.0.1:1")
 OWN_OF_PLAN = {
     *("bootstrap_servers", "client_config", "kafka_config_id"),
-    *("windows", "from", "to", "timezone", "work_store", "output"),
+    *("work_store", "output"),
 }
 
 
@@ -97,7 +97,6 @@ def test_a_command_on_a_named_work_store_imports_no_airflow(stored: Pipeline, co
 
 PLAN = ("plan", *NOWHERE, "--topics", "orders", "--group-id", "g")
 SPECIFIC = (*PLAN, "--startup-mode", "specific-offsets", "--specific-offsets")
-WINDOWS = ("plan", *NOWHERE, "--topics", "orders", "--from", "now-1d", "--to", "now", "--windows")
 STORE = ("--work-store", "/nonexistent/store")
 
 
@@ -123,7 +122,6 @@ STORE = ("--work-store", "/nonexistent/store")
         ),
         pytest.param([*PLAN, "--idle-timeout", "inf"], "--idle-timeout is 'inf'", id="infinite"),
         pytest.param([*PLAN, "--idle-timeout", "9" * 400], "--idle-timeout is '999", id="as good as infinite"),
-        pytest.param([*WINDOWS, "hourly", "--idle-timeout", "inf"], "--idle-timeout is 'inf'", id="infinite, windows"),
         pytest.param(["clean", *STORE, "--keep", "inf"], "--keep is 'inf'", id="kept for ever"),
         pytest.param(
             ["plan", *NOWHERE, "--topic-pattern", "(", "--group-id", "g"],
@@ -148,7 +146,6 @@ STORE = ("--work-store", "/nonexistent/store")
             "--past 'orders:1'; expected <topic>-<partition>:<offset>",
             id="past of skip",
         ),
-        pytest.param([*WINDOWS, "P1000000D", "--timezone", "../etc/passwd"], "--timezone is", id="time zone"),
         pytest.param(["show", *STORE, "--pipeline-id", "\udcff"], "--pipeline-id is no text", id="no UTF-8"),
         pytest.param(["show", *STORE, "--pipeline-id", "p", "--history", "0"], "--history is 0", id="no history"),
         pytest.param(["clean", "--work-store", "ftp://h/x", "--keep", "90d"], "ftp://h/x cannot be used", id="scheme"),

@@ -13,10 +13,8 @@ from airflow_kafka_offsets.broker.group import GROUP_CHUNK
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
-from airflow_kafka_offsets.pipeline.estimate import estimate_windows
+from airflow_kafka_offsets.offsets.request.scope import TopicList
 from testbed.broker import KafkaBroker
-from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline
 
 
@@ -58,14 +56,6 @@ def test_topics_and_offsets_are_looked_up_in_chunks(
 def test_a_commit_reads_the_reports_split_by_split(in_memory: Pipeline, said: pytest.LogCaptureFixture) -> None:
     in_memory.run("one", splits=3)
     assert "read the reports: 1 of 3 splits" in said.messages
-
-
-def test_windows_are_looked_up_time_by_time(cluster: AnyCluster, group: str, said: pytest.LogCaptureFixture) -> None:
-    cluster.create_topic(group)
-    estimate_windows(
-        Scope(TopicList((group,))), cluster.reader, [NOW_MS + n * 60_000 for n in range(3)], now_ms=NOW_MS + 180_000
-    )
-    assert "look up the windows' times: 2 of 3 times" in said.messages
 
 
 def test_the_command_line_says_it_on_standard_error(

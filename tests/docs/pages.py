@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *DOCS.rglob("*.md")])
+PAGES += sorted((DOCS / "errors").glob("*.md"))  # a link to the package's folder, which rglob does not follow
 PAGES = [page for page in PAGES if "node_modules" not in page.parts]
 
 _FENCE = re.compile(

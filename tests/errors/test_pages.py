@@ -11,14 +11,15 @@ import pytest
 import airflow_kafka_offsets
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.cli.commands import COMMANDS
-from airflow_kafka_offsets.error_pages import PAGES, explained, find_explained, page_of
+from airflow_kafka_offsets.cli.explain_command import error_pages
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused, TopicRecreated, UnavailableError
-from tests.errors.document import FOLDER, pages
+from tests.docs.pages import DOCS
 from tests.offsets.test_errors import CLASSES, example
 
 GROUPING = {"KafkaOffsetsError", "RequestError", "RefusedError", "PartitionsRefused", "UnavailableError"}
 RAISED = [kind for kind in CLASSES if kind.__name__ not in GROUPING]
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
+PAGES = {page["code"]: page for page in error_pages()}
 WAY_OUT = re.compile(
     r"\b(call|check|clear|commit|correct|give|grant|install|leave out|let|lower|mark|name|raise|remove|restore|retry|"
     r"run later|say|set|stop|there is nothing to do|try again|use|wait)\b|kafka-offsets \w|on_[a-z_]+",
@@ -32,11 +33,11 @@ every_error = pytest.mark.parametrize("kind", RAISED, ids=lambda kind: kind.__na
 def test_every_error_has_a_code_of_its_own_and_a_page(kind: type[KafkaOffsetsError]) -> None:
     assert re.fullmatch(r"AKO-\d{3}", vars(kind).get("code", "")), "its own, and not an inherited one"
     assert [other for other in RAISED if other.code == kind.code] == [kind]
-    assert kind in PAGES
+    assert PAGES[kind.code]["error"] == kind.__name__
 
 
 def test_no_page_is_of_a_class_that_is_never_raised() -> None:
-    assert set(PAGES) == set(RAISED)
+    assert set(PAGES) == {kind.code for kind in RAISED}
     assert TopicRecreated.code == "AKO-101"
 
 
@@ -82,37 +83,51 @@ def test_whoever_refuses_says_what_now(module: Path) -> None:
             assert WAY_OUT.search("".join(map(str, words))), ast.unparse(remedy)
 
 
+def section(text: str, title: str) -> list[str]:
+    """The points of a list under a heading; none where the page has no such heading."""
+    return re.findall(r"^- (.+)$", text.partition(f"\n## {title}\n")[2].partition("\n## ")[0], re.MULTILINE)
+
+
 @every_error
 def test_every_page_says_what_it_means_how_to_look_each_way_out_and_what_it_costs(
     kind: type[KafkaOffsetsError],
 ) -> None:
-    page = PAGES[kind]
-    assert page.look
-    assert page.ways
-    assert [way for way in page.ways if not re.search(r"\. Cost: \S", way)] == [], 'each ends with "Cost: …."'
-    assert all(line.endswith(".") for line in (page.meaning, *page.look, *page.ways))
-    assert page_of(kind).startswith(f"# {kind.code} {kind.__name__}\n\n{page.meaning}")
-    for option in re.findall(r"`--([a-z-]+)", page_of(kind).partition("## How to clear")[0]):
+    page = PAGES[kind.code]["page"]
+    meaning, look, ways = page.split("\n\n")[1], section(page, "How to look"), section(page, "Ways out")
+    assert look
+    assert ways
+    assert [way for way in ways if not re.search(r"\. Cost: \S", way)] == [], 'each ends with "Cost: …."'
+    assert all(line.endswith(".") for line in (meaning, *look, *ways))
+    assert page.startswith(f"# {kind.code} {kind.__name__}\n\n{meaning}\n\n## How to look\n")
+    for option in re.findall(r"`--([a-z-]+)", page.partition("## How to clear")[0]):
         assert f"--{option}" in OPTIONS
 
 
 @every_error
+def test_a_page_says_the_exit_status_and_whether_another_try_may_succeed(kind: type[KafkaOffsetsError]) -> None:
+    again = " Another try may succeed." if kind.retriable else ""
+    assert f". Exit status {kind.exit_status}.{again}\n\n" in PAGES[kind.code]["page"]
+
+
+@every_error
 def test_a_page_that_says_to_clear_says_how(kind: type[KafkaOffsetsError]) -> None:
-    says = any("clear" in re.findall(r"\w+", way.lower()) for way in PAGES[kind].ways)
-    assert ("`airflow tasks clear DAG --task-regex TASK --downstream" in page_of(kind)) == says
+    page = PAGES[kind.code]["page"]
+    says = any("clear" in re.findall(r"\w+", way.lower()) for way in section(page, "Ways out"))
+    assert ("`airflow tasks clear DAG --task-regex TASK --downstream" in page) == says
 
 
-def test_the_pages_in_docs_are_current_and_no_other_is_there() -> None:
-    """If this fails: ``make docs``."""
-    assert {path.name: path.read_text() for path in FOLDER.iterdir()} == pages()
+def test_the_table_of_the_errors_names_every_page_by_its_first_sentence() -> None:
+    rows = ["| [{code}]({code}.md) | `{error}` | {what_it_says} |".format(**page) for page in error_pages()]
+    table = (DOCS / "errors/README.md").read_text().partition("|---|---|---|\n")[2]
+    assert table.splitlines() == rows
 
 
-@pytest.mark.parametrize("asked", ["AKO-101", "ako-101", "101", "TopicRecreated", " topicrecreated "])
-def test_a_page_is_found_by_its_code_and_by_its_name(asked: str) -> None:
-    assert find_explained(asked) is TopicRecreated
+def test_the_docs_show_the_package_s_own_files() -> None:
+    """``docs/errors`` is a link to the package's folder; a copy of the project may have a copy of it."""
+    shown, own = ({file.name: file.read_text() for file in (root / "errors").iterdir()} for root in (DOCS, PACKAGE))
+    assert shown == own
+    assert own.keys() == {"README.md", *(f"{code}.md" for code in PAGES)}
 
 
 def test_the_pages_are_in_the_order_of_their_codes() -> None:
-    codes = [kind.code for kind in explained()]
-    assert codes == sorted(codes)
-    assert find_explained("AKO-999") is None
+    assert list(PAGES) == sorted(PAGES)

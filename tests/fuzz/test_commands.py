@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.broker.config import refuse_name
-from airflow_kafka_offsets.cli import planning, redoing, resetting, standing, verifying, windows
+from airflow_kafka_offsets.cli import cluster_commands, commit_commands, plan_command, redo_command, reset_command
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
@@ -99,7 +99,7 @@ def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_config(config: Any) -> Iterator[OfCommands]:
         yield OfCommands(cluster)
 
-    for module in (planning, redoing, resetting, standing, verifying, windows):
+    for module in (cluster_commands, commit_commands, plan_command, redo_command, reset_command):
         monkeypatch.setattr(module, "KafkaCluster", of_config)
 
 

@@ -27,7 +27,6 @@ from airflow_kafka_offsets.offsets.request.times import (
 )
 from airflow_kafka_offsets.offsets.request.widths import parse_width, parse_zone
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name, window_of_key
-from airflow_kafka_offsets.pipeline.estimate import window_moments
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.spark.batch import planned_batch
 from airflow_kafka_offsets.stores.location import location_of
@@ -112,15 +111,7 @@ def test_a_duration_is_a_duration_or_refused(value: Any) -> None:
         with suppress(ValueError):
             parse_duration_ms(value)
     with suppress(ValueError):
-        parse_width(value).after(NOW, UTC, 3)
-
-
-@fuzzed(0.5)
-@given(changed_text(TIMES), changed_text(TIMES), changed_text(DURATIONS), texts)
-@example("0", "now-1d", "PT1S", "UTC")
-def test_windows_are_so_many_or_refused(start: str, end: str, width: str, zone: str) -> None:
-    with suppress(InvalidRequest):
-        assert len(window_moments(start, end, width, zone, NOW)) < 200_000
+        parse_width(value).after(NOW, UTC)
 
 
 NAMES = {field.name for field in fields(RequestParameters)}

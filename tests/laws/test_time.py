@@ -7,7 +7,7 @@ transaction has one, the broker's.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -20,9 +20,7 @@ from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
-from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
-from airflow_kafka_offsets.offsets.request.widths import Width, boundaries
-from airflow_kafka_offsets.pipeline.estimate import estimate_windows
+from airflow_kafka_offsets.offsets.request.widths import Width
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import preview
 from tests.laws import pipelines
@@ -67,9 +65,6 @@ def window(cluster: InMemoryCluster, start: object, end: object, **more: object)
         **more,  # type: ignore[arg-type]
     )
     return preview(parse_request(asked, Occasion(NOW)), cluster, None)
-
-
-SCOPE = Scope(TopicList(("orders", "payments")))
 
 
 # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,50 +133,16 @@ WIDTHS = st.sampled_from(
 
 
 @law
-@given(
-    st.datetimes(datetime(2010, 1, 1), datetime(2027, 12, 31)), st.timedeltas(timedelta(hours=1), timedelta(days=20)),
-    WIDTHS, ZONES,
-)  # fmt: skip
-@example(datetime(2026, 3, 28, 2, 30), timedelta(days=3), Width(1, 0), "Europe/Berlin")
-@example(datetime(2026, 10, 24, 2, 30), timedelta(days=3), Width(1, 0), "Europe/Berlin")
-@example(datetime(2026, 10, 25, 2, 30, fold=1), timedelta(days=2), Width(0, 3_600_000), "Europe/Berlin")
-@example(datetime(2018, 11, 3), timedelta(days=3), Width(1, 0), "America/Sao_Paulo")  # a day without a midnight
-def test_windows_of_the_calendar_join_on_every_day_of_the_year(start, length, width, zone):
+@given(st.datetimes(datetime(2010, 1, 1), datetime(2027, 12, 31)), WIDTHS, ZONES)
+@example(datetime(2026, 3, 28, 2, 30), Width(1, 0), "Europe/Berlin")
+@example(datetime(2026, 10, 24, 2, 30), Width(1, 0), "Europe/Berlin")
+@example(datetime(2026, 10, 25, 2, 30, fold=1), Width(0, 3_600_000), "Europe/Berlin")
+@example(datetime(2018, 11, 3), Width(1, 0), "America/Sao_Paulo")  # the next day has no midnight
+def test_a_window_has_a_length_on_every_day_of_the_year(start, width, zone):
     aware = start.replace(tzinfo=ZoneInfo(zone))
     start_ms = int(aware.timestamp()) * 1000
-    end_ms = start_ms + length // timedelta(milliseconds=1)
-    found = list(boundaries(start_ms, end_ms, width, aware.tzinfo))
-    assert (found[0], found[-1]) == (start_ms, end_ms)
-    assert all(before < after for before, after in pairwise(found))
     longest = width.days * 86_400_000 + width.rest_ms + (2 * 3_600_000 if width.days else 0)
-    assert all(after - before <= longest for before, after in pairwise(found))
-
-
-@law
-@given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 10)] * 3))
-def test_many_windows_are_what_each_would_be_alone(logs, cuts, deleted):
-    cluster = cluster_of(logs, deleted)
-    found = estimate_windows(SCOPE, cluster, [minute(cut) for cut in cuts], now_ms=NOW).windows
-    assert [(w.start_ms, w.end_ms) for w in found] == [(minute(a), minute(b)) for a, b in pairwise(cuts)]
-    for outlook in found:
-        plan = window(cluster, outlook.start_ms, outlook.end_ms)
-        assert outlook.record_count_upper_bound == plan.record_count_upper_bound
-        assert outlook.complete == plan.found.window_complete
-
-
-@law
-@given(LOGS, BOUNDARIES, st.tuples(*[st.integers(0, 10)] * 3))
-def test_a_window_that_retention_has_touched_is_never_called_kept(logs, cuts, deleted):
-    """Compared with the same logs before retention; in order, as Kafka's segments are by and large."""
-    logs = [sorted(minutes) for minutes in logs]
-    before, after = cluster_of(logs), cluster_of(logs, deleted)
-    for outlook in estimate_windows(SCOPE, after, [minute(cut) for cut in cuts], now_ms=NOW).windows:
-        had = ranges(window(before, outlook.start_ms, outlook.end_ms))
-        has = ranges(window(after, outlook.start_ms, outlook.end_ms))
-        for tp in PLACES:
-            lost = (had[tp][1] - had[tp][0]) - (has[tp][1] - has[tp][0])
-            assert not lost or tp in (*outlook.gone, *outlook.perhaps_gone)
-            assert tp not in outlook.gone or has[tp][0] == has[tp][1]
+    assert 0 < width.after(start_ms, aware.tzinfo) - start_ms <= longest
 
 
 # ── a live schedule ───────────────────────────────────────────────────────────────────────────────────────────────────

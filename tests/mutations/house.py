@@ -29,12 +29,7 @@ ATTEMPTS, READS, PIPELINE_LOG = "stores/attempts.py", "stores/reads.py", "stores
 PLANNING, DRAFT, WINDOW, COMMIT = "pipeline/plan.py", "pipeline/draft.py", "pipeline/window.py", "pipeline/commit.py"
 RESET, RESET_PLAN = "pipeline/reset.py", "offsets/plan/reset.py"
 GROUP, RECORDS, SKIP, CLEAN = "pipeline/group.py", "pipeline/records.py", "pipeline/skip.py", "pipeline/clean.py"
-LAGS, ARRIVALS, ESTIMATE, PREVIEW = (
-    "pipeline/lag.py",
-    "pipeline/arrivals.py",
-    "pipeline/estimate.py",
-    "pipeline/preview.py",
-)
+LAGS, ARRIVALS, PREVIEW = "pipeline/lag.py", "pipeline/arrivals.py", "pipeline/preview.py"
 LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
     "spark/loop.py",
     "spark/source.py",
@@ -400,10 +395,10 @@ HOUSE = (
     Mutation("group: another Airflow's marks", GROUP, "        if mark.instance != signature.instance:\n", "        if False:\n", "test_disagree"),
     Mutation("group: a missing right", GROUP, "if request.reads_commits or request.scope.pipeline_id is not None:\n            raise", "if request.reads_commits:\n            raise", "contract/|conformance/"),
     # skip, clean, status
-    Mutation("skip: committed", SKIP, "        if newest.log.committed:\n", "        if False:\n", "cli/test_skipping"),
-    Mutation("skip: which", SKIP, "        if name is None or skip.batch != name.key:\n", "        if False:\n", "cli/test_skipping"),
-    Mutation("skip: dry run", SKIP, "    if dry_run or batch.append(", "    if batch.append(", "cli/test_skipping"),
-    Mutation("skip: by a person", SKIP, "by_hand = replace(before, run=None, resolved_at_ms=now_ms)", "by_hand = replace(before, resolved_at_ms=now_ms)", "cli/test_skipping|nobody_waits_for_a_person"),
+    Mutation("skip: committed", SKIP, "        if newest.log.committed:\n", "        if False:\n", "cli/test_skip_command"),
+    Mutation("skip: which", SKIP, "        if name is None or skip.batch != name.key:\n", "        if False:\n", "cli/test_skip_command"),
+    Mutation("skip: dry run", SKIP, "    if dry_run or batch.append(", "    if batch.append(", "cli/test_skip_command"),
+    Mutation("skip: by a person", SKIP, "by_hand = replace(before, run=None, resolved_at_ms=now_ms)", "by_hand = replace(before, resolved_at_ms=now_ms)", "cli/test_skip_command|nobody_waits_for_a_person"),
     Mutation("clean: last commits", CLEAN, "KEPT_COMMITS = 2", "KEPT_COMMITS = 1", "test_clean"),
     Mutation("clean: moment", CLEAN, "    if _last_ms(batch) >= before_ms:\n", "    if _last_ms(batch) > before_ms:\n", "test_clean"),
     Mutation("clean: last entry", CLEAN, "return batch.log.later[-1].at_ms if batch.log.later else", "return", "test_clean"),
@@ -427,7 +422,6 @@ HOUSE = (
     Mutation("versions: whose loop", "triggers/threads.py", "    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=_pool_of(cluster))())\n", "    looking = asyncio.get_running_loop().run_in_executor(_pool_of(cluster), look)\n", "airflow/test_airflow_versions"),
     Mutation("versions: a wait ends", "triggers/threads.py", "    return await asyncio.shield(looking)\n", "    return await looking\n", "airflow/test_airflow_versions"),
     Mutation("versions: last of each kind", "hooks/airflow_versions.py", "        last[run_id.partition(\"__\")[0]] = run_id\n", "        last.setdefault(run_id.partition(\"__\")[0], run_id)\n", "airflow/test_airflow_versions"),
-    Mutation("estimate: open end", ESTIMATE, "min(found.get(tp, log.end_offset), log.end_offset)", "found.get(tp, log.end_offset)", "contract/test_time_bounds"),
     Mutation("preview: whose", PREVIEW, 'on_another_airflow="take-over"', 'on_another_airflow="fail"', "contract/test_preview|cli/"),
     # a reset, and a redo by a person
     Mutation("reset: unfinished", RESET, "    if committed is None:\n        raise _unfinished(newest)\n", "", "contract/test_reset"),
@@ -443,17 +437,17 @@ HOUSE = (
     Mutation("reset: planned anew", RESET_PLAN, "position=offset,", "position=one.goes_on_at,", "contract/test_reset"),
     Mutation("reset: into the log", RESET_PLAN, "min(max(asked, log.log_start_offset), log.high_watermark)", "min(max(asked, 0), log.high_watermark)", "contract/test_reset"),
     Mutation("reset: lost", RESET_PLAN, "forward - lost, lost, again", "forward, lost, again", "contract/test_reset"),
-    Mutation("redo: attempts", "pipeline/redo.py", "Taken(me, now_ms, highest_attempts(found.batch, found.splits))", "Taken(me, now_ms)", "tests/cli/test_redoing.py"),
-    Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "tests/cli/test_redoing.py"),
-    Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "tests/cli/test_redoing.py"),
+    Mutation("redo: attempts", "pipeline/redo.py", "Taken(me, now_ms, highest_attempts(found.batch, found.splits))", "Taken(me, now_ms)", "tests/cli/test_redo_command.py"),
+    Mutation("redo: unfinished", "pipeline/redo.py", "    if not batch.log.committed:\n", "    if False:\n", "tests/cli/test_redo_command.py"),
+    Mutation("redo: records gone", "pipeline/redo.py", "        if refusal is not None:\n", "        if False:\n", "tests/cli/test_redo_command.py"),
     # the command line
-    Mutation("cli: redo", "cli/verifying.py", "    if again is None:\n        return\n", "    if True:\n        return\n", "tests/cli/test_verifying.py"),
-    Mutation("cli: not verified", "cli/verifying.py", "        return ReadNotVerified.exit_status\n", "        return 0\n", "cli/test_verifying"),
-    Mutation("cli: keep", "cli/cleaning.py", "    if milliseconds < _DAY_MS:\n", "    if False:\n", "cli/test_cleaning"),
-    Mutation("cli: release", "cli/cleaning.py", "    if owner is not None and not dry_run:\n", "    if owner is not None:\n", "cli/test_cleaning"),
-    Mutation("cli: clean", "cli/cleaning.py", "        if not dry_run:\n            remove(removal)\n", "        remove(removal)\n", "cli/test_cleaning"),
-    Mutation("cli: damaged", "cli/history.py", "        except StoreDamaged as error:\n            damaged.append(error)\n", "        except StoreDamaged as error:\n", "cli/test_history"),
-    Mutation("cli: one or the other", "cli/skipping.py", "    if (batch is None) == (window is None):\n", "    if batch is None and window is None:\n", "cli/test_skipping"),
+    Mutation("cli: redo", "cli/commit_commands.py", " if missing else []", " if False else []", "tests/cli/test_commit_commands.py"),
+    Mutation("cli: not verified", "cli/commit_commands.py", "errors=[refused]", "errors=[]", "cli/test_commit_commands"),
+    Mutation("cli: keep", "cli/clean_commands.py", "    if milliseconds < _DAY_MS:\n", "    if False:\n", "cli/test_clean_commands"),
+    Mutation("cli: release", "cli/clean_commands.py", "    if owner is not None and not dry_run:\n", "    if owner is not None:\n", "cli/test_clean_commands"),
+    Mutation("cli: clean", "cli/clean_commands.py", "        if not dry_run:\n            remove(removal)\n", "        remove(removal)\n", "cli/test_clean_commands"),
+    Mutation("cli: damaged", "cli/store_commands.py", "        except StoreDamaged as error:\n            damaged.append(error)\n", "        except StoreDamaged as error:\n", "cli/test_store_commands"),
+    Mutation("cli: one or the other", "cli/skip_command.py", "    if (batch is None) == (window is None):\n", "    if batch is None and window is None:\n", "cli/test_skip_command"),
     # drivers, on Spark and a broker
     Mutation("driver: unknown output", LOOP, "    if unknown:\n        raise UnknownOutput", "    if False:\n        raise UnknownOutput", "tests/spark/test_for_each_batch.py"),
     Mutation("driver: known after it", LOOP, "return [] if later and _is_committed(batch) else later", "return later", "tests/spark/test_for_each_batch.py"),
@@ -559,9 +553,9 @@ HOUSE = (
     Mutation("formats: schema", CODEC, '        "mirrors": plan.asked.mirrors,\n', '        "mirrors": plan.asked.mirrors,\n        "more": 1,\n', "tests/docs/test_schemas.py"),
     Mutation("docs: parameters", "operators/batch.py", "    :param submit: ", "    :param submits: ", "tests/docs/test_api.py"),
     Mutation("docs: command line", "cli/commands.py", '        "clean --keep 90d",\n', '        "clean --keep 30d",\n', "tests/docs/test_pages.py"),
-    Mutation("error: what it costs", "error_pages.py", "Cost: that consumer", "That consumer", "tests/errors/test_pages.py"),
+    Mutation("error: what it costs", "errors/AKO-203.md", "Cost: that consumer", "That consumer", "tests/errors/test_pages.py"),
     Mutation("error: code", ERRORS, "        if not self.code:\n", "        if True:\n", "tests/errors/test_pages.py"),
-    Mutation("error: code of its own", ERRORS, 'code = "AKO-102"', 'code = "AKO-101"', "tests/errors/test_pages.py"),
+    Mutation("error: code of its own", ERRORS, 'code="AKO-102"', 'code="AKO-101"', "tests/errors/test_pages.py"),
     Mutation("said: ten rows", TABLE, "for p in largest[:MOST_ROWS]", "for p in largest", "offsets/plan/test_table"),
     Mutation("said: by default", RESOLVE, 'if request.reset_by_client else ""', 'if False else ""', "tests/contract/test_said.py"),
     Mutation("said: left", COMMIT, "return sum(max(0, ends[tp].offset - end)", "return sum(0 * max(0, ends[tp].offset - end)", "tests/contract/test_said.py"),
@@ -605,5 +599,5 @@ HOUSE = (
     Mutation("refused: no name in a database", "spark/sinks/postgresql.py", '        if not re.fullmatch(rf"{part}', '        if False and not re.fullmatch(rf"{part}', "tests/spark/sinks/test_choice.py"),
     Mutation("asked for: the right to remove", "stores/object_store.py", 'if what.startswith("remove ") else', "if True else", "tests/stores/test_rights.py"),
     # where nobody looks
-    Mutation("cli: a row is a line", "cli/render.py", "laid_out(_cells(table), sys.maxsize)", "laid_out(_cells(table))", "tests/cli/test_history.py"),
+    Mutation("cli: a row is a line", "cli/printing.py", "drawn if sys.stdout.isatty() else plain", "drawn", "tests/cli/test_store_commands.py"),
 )  # fmt: skip

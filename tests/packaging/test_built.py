@@ -47,7 +47,8 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = {name for name in wheel.namelist() if not name.split("/")[0].endswith(".dist-info")}
-    ours = {str(file.relative_to(ROOT)) for file in (ROOT / PACKAGE).rglob("*.py")} | {f"{PACKAGE}/py.typed"}
+    files = [*(ROOT / PACKAGE).rglob("*.py"), *(ROOT / PACKAGE / "errors").glob("*.md"), ROOT / PACKAGE / "py.typed"]
+    ours = {str(file.relative_to(ROOT)) for file in files}
     assert names == ours
 
 

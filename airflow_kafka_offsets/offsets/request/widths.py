@@ -1,13 +1,10 @@
-"""How long a window is, and the windows from one time to another: half-open, so that each begins where one ended.
+"""How long a window is.
 
 A day is a day of the calendar, 23 to 25 hours long where clocks are changed; hours and minutes are time that passes.
-Each boundary is counted from the first one, never from the one before: a boundary that a change of clocks has moved
-(02:30 on a day that has none) moves no other one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -29,16 +26,16 @@ class Width:
         if self.days < 0 or self.rest_ms < 0 or self.days + self.rest_ms == 0:
             raise ValueError(f"a window of {self.days} days and {self.rest_ms} ms has no length")
 
-    def after(self, start_ms: int, zone: tzinfo, times: int = 1) -> int:
-        """``times`` widths after ``start_ms``, by the calendar of ``zone``."""
+    def after(self, start_ms: int, zone: tzinfo) -> int:
+        """A width after ``start_ms``, by the calendar of ``zone``."""
         if not self.days:
-            return start_ms + times * self.rest_ms
+            return start_ms + self.rest_ms
         try:
             local = (_EPOCH + timedelta(milliseconds=start_ms)).astimezone(zone)
-            by_the_clock = local.replace(tzinfo=None) + timedelta(days=times * self.days)
-            return parse_timestamp_ms(by_the_clock.replace(fold=local.fold), zone=zone) + times * self.rest_ms
+            by_the_clock = local.replace(tzinfo=None) + timedelta(days=self.days)
+            return parse_timestamp_ms(by_the_clock.replace(fold=local.fold), zone=zone) + self.rest_ms
         except OverflowError:  # past the year 9999, for which there is no calendar
-            return start_ms + times * (self.days * 86_400_000 + self.rest_ms)
+            return start_ms + self.days * 86_400_000 + self.rest_ms
 
 
 def parse_width(value: str | timedelta) -> Width:
@@ -71,13 +68,3 @@ def parse_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"is {name!r}; give a name such as UTC or Europe/Berlin") from None
-
-
-def boundaries(start_ms: int, end_ms: int, width: Width, zone: tzinfo) -> Iterator[int]:
-    """``start_ms``, each boundary after it, and ``end_ms``: the last window is shorter where the width does not fit."""
-    times, boundary = 0, start_ms
-    while boundary < end_ms:
-        yield boundary
-        times += 1
-        boundary = width.after(start_ms, zone, times)
-    yield end_ms

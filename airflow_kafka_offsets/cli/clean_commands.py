@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 
-from airflow_kafka_offsets.cli.inputs import Options, required, work_store
-from airflow_kafka_offsets.cli.render import Page, Table, say_dry_run, show
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.option_values import parsed, work_store
+from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.times import iso, parse_duration_ms
 from airflow_kafka_offsets.pipeline.clean import find_old, remove
@@ -18,11 +19,10 @@ from airflow_kafka_offsets.stores.outputs import release_output as release
 _DAY_MS = 86_400_000
 
 
-def clean(options: Options) -> int:
+def clean(options: Options) -> Answer:
     """How many batches and windows of each pipeline are older than ``--keep``; with ``--execute`` they are gone."""
     before_ms = now_ms() - _keep_ms(options.get("keep") or _configured_days())
-    store = work_store(options)
-    dry_run = not options.get("execute")
+    store, dry_run = work_store(options), not options.get("execute")
     found: Counter[tuple[str, str]] = Counter()
     objects: Counter[tuple[str, str]] = Counter()
     progress = Progress("look for what is old" if dry_run else "clean", unit="batches and windows")
@@ -33,18 +33,17 @@ def clean(options: Options) -> int:
         if not dry_run:
             remove(removal)
         progress.add()
-    rows = [(*which, found[which], objects[which]) for which in sorted(found)]
-    verb = "would be" if dry_run else "were"
-    summary = (
-        f"{found.total()} batches and windows ({objects.total()} objects) from before {iso(before_ms)} {verb} removed "
-        f"from {store.uri}"
+    rows = [
+        {"pipeline": which[0], "kind": which[1], "count": found[which], "objects": objects[which]}
+        for which in sorted(found)
+    ]
+    return Answer(
+        [Table(columns("pipeline", "kind", "count", "objects"), rows, "removed")],
+        {"work_store": store.uri, "before_ms": before_ms, "dry_run": dry_run},
+        f"{found.total()} batches and windows ({objects.total()} objects) from before {iso(before_ms)} "
+        f"{'would be' if dry_run else 'were'} removed from {store.uri}",
+        dry_run="removes them" if dry_run and found else "",
     )
-    facts = {"work_store": store.uri, "before_ms": before_ms, "dry_run": dry_run}
-    table = Table(("pipeline", "kind", "count", "objects"), rows, "removed")
-    show(Page([table], facts, summary), options.get("output"))
-    if dry_run and found:
-        say_dry_run("removes them")
-    return 0
 
 
 def _keep_ms(keep: str | None) -> int:
@@ -55,10 +54,7 @@ def _keep_ms(keep: str | None) -> int:
                 "longer than anybody clears an old run.)",
             )
         )
-    try:
-        milliseconds = parse_duration_ms(keep)
-    except ValueError as error:
-        raise InvalidRequest((f"--keep {error}.",)) from None
+    milliseconds = parsed("--keep", lambda: parse_duration_ms(keep))
     if milliseconds < _DAY_MS:
         raise InvalidRequest((f"--keep is {keep!r}: at least a day, because runs that are under way need theirs.",))
     return milliseconds
@@ -72,28 +68,20 @@ def _configured_days() -> str | None:
     return None
 
 
-def release_output(options: Options) -> int:
+def release_output(options: Options) -> Answer:
     """Which pipeline owns the output; with ``--execute`` none does any more."""
-    required(options, "output_name")
-    if not options["output_name"].strip():
-        raise InvalidRequest(("--output-name is empty.",))
-    output = options["output_name"].strip().rstrip("/")  # as a request takes it
-    store = work_store(options)
+    output = (options.get("output_name") or "").strip().rstrip("/")  # as a request takes it
+    if not output:
+        raise InvalidRequest((f"--output-name is {'missing' if options.get('output_name') is None else 'empty'}.",))
+    store, dry_run = work_store(options), not options.get("execute")
     owner = owner_of(store, output)
-    dry_run = not options.get("execute")
     if owner is not None and not dry_run:
         release(store, output)
-    facts = {
-        "work_store": store.uri,
-        "output_name": output,
-        "pipeline": owner.pipeline if owner else None,
-        "kind": owner.kind if owner else None,
-        "dry_run": dry_run,
-    }
+    owned = {"pipeline": owner.pipeline if owner else None, "kind": owner.kind if owner else None}
     verb = "would be" if dry_run else "is"
-    summary = f"Output {output} is nobody's." if owner is None else f"Output {output} of {owner} {verb} released."
-    rows = [(output, owner.pipeline, owner.kind)] if owner else []
-    show(Page([Table(("output", "pipeline", "kind"), rows, "released")], facts, summary), options.get("output"))
-    if dry_run and owner is not None:
-        say_dry_run("releases it")
-    return 0
+    return Answer(
+        [Table(columns("output", "pipeline", "kind"), [{"output": output, **owned}] if owner else [], "released")],
+        {"work_store": store.uri, "output_name": output, **owned, "dry_run": dry_run},
+        f"Output {output} of {owner} {verb} released." if owner else f"Output {output} is nobody's.",
+        dry_run="releases it" if dry_run and owner else "",
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline, key_of
-from tests.cli.test_history import window
+from tests.cli.test_store_commands import window
 
 
 def test_skip_shows_what_is_given_up_and_does_it_when_told_to(says: Say, stored: Pipeline) -> None:

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.stores.outputs import owner_of
 from tests.cli.conftest import Say
 from tests.cli.pipeline import Pipeline
-from tests.cli.test_history import window
+from tests.cli.test_store_commands import window
 
 DAY = 86_400_000
 

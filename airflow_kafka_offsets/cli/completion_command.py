@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from argcomplete.shell_integration import shellcode
 
-from airflow_kafka_offsets.cli.commands import PROGRAM
-from airflow_kafka_offsets.cli.inputs import Options
+from airflow_kafka_offsets.cli.commands import PROGRAM, Options
+from airflow_kafka_offsets.cli.printing import Answer
 
 
-def completion(options: Options) -> int:
+def completion(options: Options) -> Answer:
     """The script for ``shell``: bash, zsh or fish."""
-    print(shellcode([PROGRAM], shell=options["shell"]).strip("\n"))
-    return 0
+    return Answer(text=shellcode([PROGRAM], shell=options["shell"]).strip("\n"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
 from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
 from airflow_kafka_offsets.offsets.model import Actor, RunKey
@@ -17,8 +18,30 @@ from airflow_kafka_offsets.stores.store import Store
 
 _LARGEST_FILE = 64 * 2**20  # bytes; an offset of every partition of the largest cluster has a tenth of it
 
-Options = Mapping[str, Any]
-"""By the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow."""
+T = TypeVar("T")
+
+
+def parsed(flag: str, parse: Callable[[], T]) -> T:
+    """What ``parse`` makes of an option's value.
+
+    :raises InvalidRequest: what is wrong with it; ``parse`` says it in a sentence that can follow the option's name.
+    """
+    try:
+        return parse()
+    except ValueError as error:
+        raise InvalidRequest((f"{flag} {error}.",)) from None
+
+
+def text_of(file: Path, *, flag: str) -> str:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE:
+            raise ValueError(f"it has more than {_LARGEST_FILE} bytes")
+        return data.decode()
+    except (OSError, ValueError) as error:
+        raise InvalidRequest((f"{flag} {file} cannot be read: {error}.",)) from None
+
 
 # ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -51,50 +74,24 @@ def _from_connection(connection: str) -> dict[str, Any]:
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    text = text_of(file, option="--client-config")
+    text = text_of(file, flag="--client-config")
     if text.lstrip().startswith("{"):
-        try:
-            return dict(mapping(text, '{"bootstrap.servers": "host:9092"}'))
-        except ValueError as error:
-            raise InvalidRequest((f"--client-config {file} {error}.",)) from None
-    lines = [line.strip() for line in text.splitlines()]
-    pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
+        return dict(parsed(f"--client-config {file}", lambda: mapping(text, '{"bootstrap.servers": "host:9092"}')))
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    settings = [(number, line.partition("=")) for number, line in lines if line and not line.startswith(("#", "!"))]
     # The line itself may hold a password: it is named by its number only.
-    bad = [str(number) for number, line in enumerate(lines, 1) if line and line[0] not in "#!" and "=" not in line]
+    bad = [str(number) for number, (_, equals, _) in settings if not equals]
     if bad:
         raise InvalidRequest((f"--client-config {file}: no key=value on line {', '.join(bad)}.",))
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip(): value.strip() for _, (key, _, value) in settings}
 
 
-def text_of(file: Path, *, option: str) -> str:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise ValueError(f"it has more than {_LARGEST_FILE} bytes")
-        return data.decode()
-    except (OSError, ValueError) as error:
-        raise InvalidRequest((f"{option} {file} cannot be read: {error}.",)) from None
-
-
-def text_or_file(value: str, *, option: str) -> str:
-    """An option whose value may be ``@FILE``."""
-    return text_of(Path(value[1:]), option=option) if value.startswith("@") else value
-
-
-def required(options: Options, *names: str) -> None:
-    """:raises InvalidRequest: naming all that are missing."""
-    missing = ["--" + name.replace("_", "-") for name in names if options.get(name) is None]
-    if missing:
-        raise InvalidRequest(tuple(f"{flag} is missing." for flag in missing))
+# ── the work store, and what is in it ─────────────────────────────────────────────────────────────────────────────────
 
 
 def me(options: Options) -> Actor:
     """Who acts: a person, of an Airflow if the command is one of ``airflow``'s."""
     return Actor(None, options.get("instance"))
-
-
-# ── the work store, and what is in it ─────────────────────────────────────────────────────────────────────────────────
 
 
 def work_store(options: Options) -> Store:
@@ -133,10 +130,11 @@ def pipeline_asked_for(options: Options) -> PipelineLog:
         raise InvalidRequest((f"Which pipeline? Give --pipeline-id{derived}. kafka-offsets pipelines lists them.",))
     pipeline = PipelineLog(work_store(options), name)
     if not pipeline.store.list(pipeline.root):
+        first = " A first run is planned without --pipeline-id." * ("startup_mode" in options)
         raise NoPosition(
             [f"The work store {pipeline.store.uri} has no pipeline {name!r}"],
             "Correct the name (kafka-offsets pipelines lists those that it has), or name the store that the pipeline "
-            "uses with --work-store.",
+            f"uses with --work-store.{first}",
         )
     return pipeline
 

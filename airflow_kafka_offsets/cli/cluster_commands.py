@@ -1,0 +1,154 @@
+"""``partitions`` and ``lag``: the state of a cluster's partitions and groups. Both only read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for
+from airflow_kafka_offsets.cli.options import SUBSCRIPTION
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
+from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
+from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset
+from airflow_kafka_offsets.offsets.plan.position import Position
+from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters
+from airflow_kafka_offsets.pipeline.present import describe_present
+from airflow_kafka_offsets.pipeline.request import scope_for
+from airflow_kafka_offsets.pipeline.status import PartitionState, partition_states, position_of
+
+
+def partitions(options: Options) -> Answer:
+    """Each partition of the topics that are asked for."""
+    config = client_config(options)
+    scope = _scope(config, options)
+    with KafkaCluster(config) as cluster:
+        found = cluster.describe(scope.subscription)
+        states = partition_states(cluster, found, found.partitions(), scope.isolation_level)
+    rows = [{**_row(state), "leader": state.leader, "records": state.record_count_upper_bound} for state in states]
+    records = sum(state.record_count_upper_bound or 0 for state in states)
+    shown = [
+        *columns("topic", "topic_id", "partition"),
+        Column("leader", absent="none"),
+        *columns("log_start", "end", "records", absent="unknown"),
+    ]
+    return Answer(
+        [Table(shown, rows)],
+        {"cluster_id": found.cluster_id, "isolation_level": scope.isolation_level},
+        f"up to {records} records in {len(rows)} partitions, {scope.isolation_level}, cluster {found.cluster_id}",
+    )
+
+
+def lag(options: Options) -> Answer:
+    """How far the group is in each partition, and who wrote that; or how far the pipeline is, by its log."""
+    config = client_config(options)
+    everything = all(options.get(name) is None for name in ("topics", "topic_pattern", "partitions"))
+    scope = _scope(config, {**options, "topic_pattern": ".*"} if everything else options, "group_id", "pipeline_id")
+    pipeline = pipeline_asked_for(options) if scope.pipeline_id is not None else None
+    newest = pipeline.newest() if pipeline else None
+    position = position_of(pipeline) if pipeline else None
+    group_id = scope.group_id or (newest.log.plan.group_id if newest and newest.log.plan.mirrors else None)
+    if group_id is None and pipeline is None:
+        raise InvalidRequest(
+            ("Whose lag? Give --group-id or --pipeline-id, or set group.id in the client configuration.",)
+        )
+    with KafkaCluster(config) as cluster:
+        committed = cluster.all_committed(group_id) if group_id is not None else {}
+        if pipeline is None and not committed:
+            _refuse_unknown_group(cluster, str(group_id))
+        wanted = [*committed, *(position.offsets if position else ())]
+        if everything:
+            topics = {tp.topic for tp in wanted}
+            found = describe_present(cluster, topics) or ClusterDescription(cluster.cluster_id())
+        else:
+            found = cluster.describe(scope.subscription)
+            wanted = found.partitions()
+        states = partition_states(cluster, found, wanted, scope.isolation_level)
+    anew = _created_again(position, found, scope.pipeline_id or "") if position else []
+    counted = {tp: commit.offset for tp, commit in committed.items()}
+    if pipeline is not None:
+        saved = position.offsets if position else {}
+        counted = {tp: at.offset for tp, at in saved.items() if tp.topic not in anew}
+    rows = [
+        _row_of_lag(state, committed.get(state.topic_partition), counted.get(state.topic_partition)) for state in states
+    ]
+    lags = [row["lag"] for row in rows if isinstance(row["lag"], int)]
+    shown = [
+        *columns("topic", "partition"),
+        *(columns("position", absent="none") if pipeline else ()),
+        Column("committed", absent="none"),
+        *columns("log_start", "end", "lag", absent="unknown"),
+        Column("committed_by"),
+        *columns("pipeline", "instance", "batch", for_people=False),  # "committed by" says it for people
+    ]
+    whose = f"pipeline {scope.pipeline_id}" if pipeline else f"group {group_id}"
+    unknown = f", unknown in {len(rows) - len(lags)} more" if len(lags) < len(rows) else ""
+    return Answer(
+        [Table(shown, rows)],
+        {
+            "cluster_id": found.cluster_id,
+            "group_id": group_id,
+            "pipeline_id": scope.pipeline_id,
+            "isolation_level": scope.isolation_level,
+        },
+        f"{whose}: lag {sum(lags)} in {len(lags)} partitions{unknown}, {scope.isolation_level}, cluster "
+        f"{found.cluster_id}",
+        messages=[
+            f"warning: topic {name} was deleted and created again: the position is of the old one" for name in anew
+        ],
+    )
+
+
+def _scope(config: Mapping[str, object], options: Options, *more: str) -> Scope:
+    names = (*SUBSCRIPTION, "isolation_level", *more)
+    asked = {name: options[name] for name in names if options.get(name) is not None}
+    return scope_for(config, ScopeParameters(**asked))
+
+
+def _refuse_unknown_group(cluster: KafkaCluster, group_id: str) -> None:
+    """:raises NoCommittedOffset: the cluster does not know the group; one with members and no commit is known."""
+    if cluster.describe_group(group_id).state == "Dead":
+        raise NoCommittedOffset(
+            [f"Group {group_id!r} is not known to cluster {cluster.cluster_id()}: it has no commit and no member"],
+            "Correct the name, or the cluster. (Kafka forgets the offsets of a group without members, after seven days "
+            "by default: --pipeline-id counts from a pipeline's own position.)",
+        )
+
+
+def _created_again(position: Position, found: ClusterDescription, pipeline: str) -> list[str]:
+    """The topics that are another log by now: the position means nothing in them.
+
+    :raises ClusterChanged: the position is another cluster's.
+    """
+    if position.cluster_id != found.cluster_id:
+        raise ClusterChanged(pipeline, position.cluster_id, found.cluster_id)
+    ids = position.topic_ids
+    topics = sorted(found.topics.items())
+    return [
+        name for name, topic in topics if topic.topic_id is not None and ids.get(name) not in (None, topic.topic_id)
+    ]
+
+
+def _row(state: PartitionState) -> dict[str, object]:
+    return {
+        "topic": state.topic_partition.topic,
+        "topic_id": state.topic_id,
+        "partition": state.topic_partition.partition,
+        "log_start": state.log.log_start_offset if state.log else None,
+        "end": state.log.end_offset if state.log else None,
+    }
+
+
+def _row_of_lag(state: PartitionState, commit: CommittedOffset | None, counted_from: int | None) -> dict[str, object]:
+    mark = Mark.of(commit) if commit else None
+    return {
+        **_row(state),
+        "position": counted_from,
+        "committed": commit.offset if commit else None,
+        "lag": None if counted_from is None else state.lag(CommittedOffset(counted_from)),
+        "committed_by": writer_of(commit) if commit else None,
+        "pipeline": mark.pipeline if mark else None,
+        "instance": mark.instance if mark else None,
+        "batch": mark.batch if mark else None,
+    }

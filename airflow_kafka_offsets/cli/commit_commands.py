@@ -1,0 +1,91 @@
+"""``verify`` and ``commit``: what the commit task does with a batch, by hand."""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_of, splits_of
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.errors import ReadNotVerified
+from airflow_kafka_offsets.offsets.reads.verify import unverified
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.stores.reads import deciding_attempts
+
+
+def verify(options: Options) -> Answer:
+    """The batch's splits and their proofs; status 1 where one is not verified."""
+    pipeline = pipeline_asked_for(options)
+    batch = batch_asked_for(options, pipeline)
+    facts: dict[str, object] = {"pipeline_id": pipeline.pipeline_id}
+    if batch is None:
+        summary = "That run had nothing to do, so there is nothing to verify."
+        return Answer([Table(columns("split"), [], "splits")], {**facts, "key": None, "verified": True}, summary)
+    splits, plan = splits_of(batch), batch.log.plan
+    facts = {**facts, **facts_of(batch), "verified": is_verified(splits)}
+    if not is_verified(splits):
+        refused = ReadNotVerified(
+            [f"split {row['split']}: {row['problem']}" for row in splits.rows if not row["verified"]],
+            f"The reports do not show that {name_of(plan)} was read. Clear its run from the Spark task on: Spark "
+            "writes the output anew and reports again.",
+        )
+        return Answer([splits], facts, f"{name_of(plan)}, plan {plan.plan_id}, is not verified", errors=[refused])
+    summary = (
+        f"{name_of(plan)}, plan {plan.plan_id}, is verified: its reports say that exactly its up to "
+        f"{plan.record_count_upper_bound} records were read. What {plan.output or 'its output'} holds now was not "
+        "looked at"
+    )
+    again = batch.log.redone  # what an earlier run has written is verified; was it written again since?
+    missing = unverified(plan, deciding_attempts(batch), again.attempts) if again else []
+    by_whom = f"{again.by} is doing it once more, and that is not verified (yet):" if again else ""
+    return Answer([splits], facts, summary, messages=["\n".join([by_whom, *missing])] if missing else [])
+
+
+def commit(options: Options) -> Answer:
+    """What the group holds before and after; with a dry run, what it would hold."""
+    config = client_config(options)
+    pipeline = pipeline_asked_for(options)
+    batch = batch_asked_for(options, pipeline)
+    dry_run = not options.get("execute")
+    with KafkaCluster(config) as cluster:
+        outcome = commit_batch(
+            Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None),
+            pipeline,
+            cluster,
+            me(options),
+            now_ms=now_ms(),
+            require_report=not options.get("no_require_report"),
+            dry_run=dry_run,
+        )
+    rows = [
+        {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
+        for tp, (before, after) in sorted(outcome.written.items())
+    ]
+    now = batch if dry_run else outcome.batch
+    facts = {
+        "pipeline_id": pipeline.pipeline_id,
+        **(facts_of(now) if now else {"key": None}),
+        "dry_run": dry_run,
+        "committed_before": batch is not None and batch.log.committed is not None,
+        "group_left_alone": outcome.group.left_alone,
+    }
+    return Answer(
+        [Table([*columns("topic", "partition"), Column("before", absent="none"), Column("after")], rows)],
+        facts,
+        _summary(batch, outcome, dry_run),
+        dry_run="commits" if dry_run else "",
+    )
+
+
+def _summary(batch: StoredBatch | None, outcome: CommitOutcome, dry_run: bool) -> str:
+    if batch is None:
+        done = "That run had nothing to do"
+    elif batch.log.committed:
+        done = f"{name_of(batch.log.plan)} was committed before, by {batch.log.committed.by}"
+    else:
+        done = f"{name_of(batch.log.plan)} {'would be' if dry_run else 'is'} committed"
+    if outcome.group.left_alone:
+        return f"{done}; the group is left alone: {outcome.group.left_alone}"
+    return f"{done}; the group {'would follow' if dry_run else 'follows'} in {len(outcome.written)} partitions"

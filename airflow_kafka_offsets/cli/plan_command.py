@@ -1,0 +1,67 @@
+"""``plan``: what the next run would read, and why. Nothing is written anywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.batch_tables import ranges_of
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.option_values import client_config, parsed, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
+from airflow_kafka_offsets.cli.printing import Answer
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
+from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.request.offset_maps import mapping, to_csv, to_flink
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.preview import preview
+from airflow_kafka_offsets.pipeline.request import request_for
+
+_OF_BATCHES = ("restart", "re_plan", "redo", "skip")  # which only a pipeline has
+
+
+def plan(options: Options) -> Answer:
+    """The plan; with ``--output json`` it is exactly the plan's JSON."""
+    if options.get("work_store") and options.get("pipeline_id") is None:
+        raise InvalidRequest(("--work-store goes with --pipeline-id only: without it the startup mode decides.",))
+    config = client_config(options)
+    parameters = _parameters(options)
+    request = request_for(config, parameters, Occasion(now_ms()))
+    stray = [f"{OF_FIELD[name].flag} goes with --pipeline-id only." for name in _OF_BATCHES if options.get(name)]
+    if stray and request.scope.pipeline_id is None:
+        raise InvalidRequest(tuple(stray))
+    pipeline = pipeline_asked_for(options) if request.scope.pipeline_id is not None else None
+    with KafkaCluster(config) as cluster:
+        made = preview(request, cluster, pipeline)
+    starts = {p.topic_partition: p.start_offset for p in made.partitions}
+    as_text = {
+        "json": lambda: json.dumps(plan_to_dict(made)),
+        "offsets-csv": lambda: to_csv(starts),
+        "offsets-flink": lambda: to_flink(starts),
+    }.get(options.get("output") or "table")
+    warnings = [f"warning: {warning}" for warning in made.warnings]
+    return Answer([ranges_of(made)], summary=_summary(made), text=as_text and as_text(), messages=warnings)
+
+
+def _parameters(options: Options) -> RequestParameters:
+    given = request_of(options)
+    for name in ("specific_offsets", "bounded_offsets"):
+        if given.get(name, "").startswith("@"):
+            given[name] = text_of(Path(given[name][1:]), flag=OF_FIELD[name].flag)
+    if given.get("skip", "").startswith("{"):
+        words = given["skip"]
+        given["skip"] = parsed("--skip", lambda: mapping(words, '{"batch": KEY, "past": "orders-3:4711"}'))
+    return RequestParameters(**given)
+
+
+def _summary(plan: OffsetPlan) -> str:
+    group = f"group {plan.group_id}" if plan.group_id else "no group"
+    kind = "window" if plan.window else f"from {plan.startup_mode}"
+    return (
+        f"plan {plan.plan_id}: up to {plan.record_count_upper_bound} records of {len(plan.partitions)} partitions, "
+        f"{kind} to {plan.bounded_mode}, {plan.isolation_level}, {group}, cluster {plan.cluster_id}"
+    )

@@ -1,0 +1,179 @@
+"""``reset``: set a pipeline's position, by the scenarios of ``kafka-consumer-groups --reset-offsets``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.commands import TARGETS, Options
+from airflow_kafka_offsets.cli.option_values import client_config, me, parsed, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.offsets.plan.reset import (
+    ShiftBy,
+    Target,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToOffsets,
+    ToTime,
+)
+from airflow_kafka_offsets.offsets.request.offset_maps import parse_partition_offsets
+from airflow_kafka_offsets.offsets.request.policies import NO_REASON
+from airflow_kafka_offsets.offsets.request.scope import PartitionSet, ScopeParameters, TopicList, parse_scope
+from airflow_kafka_offsets.offsets.request.times import parse_duration_ms, parse_timestamp_ms
+from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.pipeline.moves import OfGroup, Reset
+from airflow_kafka_offsets.pipeline.reset import ResetOutcome, reset_position
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+
+
+def reset(options: Options) -> Answer:
+    """Each partition's position before and after, and what the move leaves out or reads again."""
+    clock_ms = now_ms()
+    config = client_config(options)
+    pipeline = pipeline_asked_for(options)
+    asked = _asked(options, pipeline, clock_ms)
+    dry_run = not options.get("execute")
+    with KafkaCluster(config) as cluster:
+        done = reset_position(pipeline, cluster, me(options), asked, now_ms=clock_ms, dry_run=dry_run)
+    rows = [
+        {
+            "topic": one.topic_partition.topic,
+            "partition": one.topic_partition.partition,
+            "before": one.before.offset if one.before else None,
+            "after": one.after.offset,
+            "log_start": one.log.log_start_offset,
+            "end": one.log.end_offset,
+            "skipped": one.skipped,
+            "lost": one.lost,
+            "read_again": one.reads_again,
+            "brought_to": one.brought or None,
+        }
+        for one in done.moves
+    ]
+    shown = [
+        *columns("topic", "partition"),
+        Column("before", absent="none"),
+        *columns("after", "log_start", "end", "skipped", "lost", "read_again"),
+        Column("brought_to", absent=""),
+    ]
+    plan = done.batch.log.plan if done.batch else None
+    name = plan.batch if plan else None
+    totals = {
+        "skipped": sum(one.skipped for one in done.moves),
+        "lost": sum(one.lost for one in done.moves),
+        "read_again": sum(one.reads_again for one in done.moves),
+    }
+    facts = {
+        "pipeline_id": pipeline.pipeline_id,
+        "key": name.key if name and not dry_run else None,
+        "number": name.number if name else None,
+        "group_id": plan.group_id if plan else None,
+        "group_left_alone": done.group.left_alone,
+        "reason": asked.reason,
+        **totals,
+        "stays": [str(tp) for tp in done.decided.stays],
+        "dry_run": dry_run,
+    }
+    return Answer(
+        [Table(shown, rows)],
+        facts,
+        _summary(done, dry_run),
+        messages=[f"warning: {warning}" for warning in _warnings(done, asked, totals, dry_run)],
+        dry_run="sets the position" if dry_run and done.batch else "",
+    )
+
+
+def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
+    """:raises InvalidRequest: it is not clear where to, or a value is not what it should be."""
+    given = [target for target in TARGETS if options.get(target.name) is not None]
+    if len(given) != 1:
+        flags = ", ".join(target.flag for target in TARGETS)
+        raise InvalidRequest((f"Where to? Give exactly one of {flags}.",))
+    named = {name: options[name] for name in ("topics", "partitions") if options.get(name) is not None}
+    if len(named) == 2:
+        raise InvalidRequest(("Give --topics or --partitions, not both.",))
+    value = options[given[0].name]
+    kinds: Mapping[str, Callable[[], Target | OfGroup]] = {
+        "to_earliest": ToEarliest,
+        "to_latest": ToLatest,
+        "to_current": ToCurrent,
+        "to_datetime": lambda: ToTime(parse_timestamp_ms(value, now_ms=clock_ms)),
+        "by_duration": lambda: ToTime(max(0, clock_ms - parse_duration_ms(value))),
+        "shift_by": lambda: ShiftBy(value),
+        "to_offset": lambda: _to_offset(value),
+        "to_group": lambda: _of_group(value),
+        "from_file": lambda: _of_file(Path(value), pipeline),
+    }
+    target = parsed(given[0].flag, kinds[given[0].name])
+    subscription = parse_scope(ScopeParameters(**named)).subscription if named else None
+    return Reset(
+        target,
+        options.get("reason") or NO_REASON,
+        subscription.topics if isinstance(subscription, TopicList) else (),
+        subscription.partitions if isinstance(subscription, PartitionSet) else (),
+        bool(options.get("allow_duplicates")),
+    )
+
+
+def _to_offset(offset: int) -> ToOffset:
+    if offset < 0:
+        raise ValueError(f"is {offset}; an offset is not negative: use --to-earliest, --to-latest or --shift-by")
+    return ToOffset(offset)
+
+
+def _of_group(name: str) -> OfGroup:
+    if not name.strip():
+        raise ValueError("is empty; name a consumer group")
+    return OfGroup(name)
+
+
+def _of_file(file: Path, pipeline: PipelineLog) -> ToOffsets:
+    newest = pipeline.newest()
+    group_id = newest.log.plan.group_id if newest else None  # whose lines are taken of a file of several groups
+    offsets = parse_partition_offsets(text_of(file, flag="--from-file"), group_id=group_id)
+    if not offsets:
+        raise ValueError(f"{file} has no offset")
+    return ToOffsets({tp: KeptOffset(offset) for tp, offset in offsets.items()}, f"file {file.name}")
+
+
+def _summary(done: ResetOutcome, dry_run: bool) -> str:
+    if done.batch is None:
+        return "The position is there already: no batch is made."
+    moved = sum(one.changes for one in done.moves)
+    follows = f"the group {'would follow' if dry_run else 'follows'} in {len(done.group.written)} partitions"
+    left_alone = done.group.left_alone and f"the group is left alone: {done.group.left_alone}"
+    return (
+        f"{done.batch.log.plan.batch} {'would set' if dry_run else 'sets'} the position of {moved} of "
+        f"{len(done.moves)} partitions; {left_alone or follows}"
+    )
+
+
+def _warnings(done: ResetOutcome, asked: Reset, totals: Mapping[str, int], dry_run: bool) -> list[str]:
+    """What it costs."""
+    will = "would be" if dry_run else "will be"
+    found = []
+    if totals["read_again"]:
+        further = " --execute needs --allow-duplicates too." if dry_run and not asked.allow_duplicates else ""
+        found.append(
+            f"up to {totals['read_again']} records {will} read again, under new keys. They are in the output twice "
+            f"then, unless it is another output by now.{further}"
+        )
+    if totals["skipped"]:
+        found.append(f"up to {totals['skipped']} records {will} left out: {asked.reason}.")
+    if totals["lost"]:
+        found.append(f"{totals['lost']} offsets that were not read are gone from Kafka.")
+    brought = [one for one in done.moves if one.brought]
+    if brought:
+        first = brought[0]
+        found.append(
+            f"{len(brought)} offsets that the log does not have were brought to its ends "
+            f"({first.topic_partition}: {first.asked} to the {first.brought}, {first.after.offset})."
+        )
+    if done.decided.stays:
+        found.append(f"no offset is given for {', '.join(map(str, done.decided.stays))}: they stay where they are.")
+    return found

@@ -1,0 +1,164 @@
+"""``pipelines`` and ``show``: what a work store says of its pipelines, and of each batch. They ask no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+from airflow_kafka_offsets.cli.batch_tables import (
+    by_whom,
+    entries_of,
+    facts_of,
+    is_verified,
+    name_of,
+    ranges_of,
+    since_when,
+    splits_of,
+)
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
+from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
+from airflow_kafka_offsets.stores.store import together
+
+Row = dict[str, object]
+
+
+def pipelines(options: Options) -> Answer:
+    """A line for each pipeline's log, and one for its windows; 3 where one cannot be read."""
+    store = work_store(options)
+    rows: list[Row] = []
+    damaged = []
+    names = pipeline_ids(store)
+    for name in names:
+        try:
+            rows += _rows_of(PipelineLog(store, name))
+        except StoreDamaged as error:
+            damaged.append(error)
+            rows.append({"pipeline": name, "newest": "damaged"})
+    shown = [
+        *columns("pipeline", "newest", "committed", "last_run", "at"),
+        Column("position", words=lambda row: _first(row.get("offsets", ()), 3)),
+        Column("unfinished", words=lambda row: _first(row.get("unfinished_names", ()), 2)),
+        *columns("goes_on_after", "windows", "key", "number", "group_id", for_people=False),
+    ]
+    summary = f"{len(names)} pipeline{'s' * (len(names) != 1)} in {store.uri}"
+    return Answer([Table(shown, rows, "pipelines")], {"work_store": store.uri}, summary, errors=damaged)
+
+
+def _rows_of(pipeline: PipelineLog) -> Iterator[Row]:
+    newest = pipeline.newest()
+    if newest is not None:
+        yield _row_of_log(pipeline, newest)
+    names = pipeline.windows()
+    read = together(pipeline.store, *(partial(pipeline.window, name) for name in names))
+    windows = {name: window for name, window in zip(names, read, strict=True) if window is not None}
+    if windows:  # they stand alone: they have no position, and any of them may be unfinished
+        by_time = [name for name in windows if time_claim_of_name(name)]
+        last = windows[(by_time or list(windows))[-1]]
+        yield {**_row(pipeline, last, windows.values()), "windows": len(windows)}
+
+
+def _row_of_log(pipeline: PipelineLog, newest: StoredBatch) -> Row:
+    commit = pipeline.newest_commit(newest)
+    position = commit.log.committed.position if commit and commit.log.committed else None
+    offsets = sorted(position.offsets.items()) if position else []
+    nested: dict[str, dict[str, int]] = {tp.topic: {} for tp, _ in offsets}
+    for tp, saved in offsets:
+        nested[tp.topic][str(tp.partition)] = saved.offset
+    return {
+        **_row(pipeline, newest, [newest]),
+        "position": nested,
+        "offsets": [f"{tp}:{saved.offset}" for tp, saved in offsets],
+        "goes_on_after": str(commit.log.plan.batch) if commit else None,
+    }
+
+
+def _row(pipeline: PipelineLog, batch: StoredBatch, all_of_them: Iterable[StoredBatch]) -> Row:
+    log, plan = batch.log, batch.log.plan
+    unfinished = [one.log.plan for one in all_of_them if not one.log.committed]
+    return {
+        "pipeline": pipeline.pipeline_id,
+        "newest": name_of(plan),
+        "committed": log.committed is not None,
+        "last_run": by_whom(log),
+        "at": since_when(log),
+        "unfinished": [plan.batch.key for plan in unfinished if plan.batch],
+        "unfinished_names": [name_of(plan) for plan in unfinished],
+        "key": plan.batch.key if plan.batch else None,
+        "number": plan.batch.number if plan.batch else None,
+        "group_id": plan.group_id,
+    }
+
+
+def _first(words: Sequence[str], shown: int) -> str | None:
+    more = [f"and {len(words) - shown} more"] if len(words) > shown else []
+    return " ".join([*words[:shown], *more]) or None
+
+
+def show(options: Options) -> Answer:
+    """One batch with its log, its splits and its ranges; or a line for each of the last few."""
+    count, named, windows = options.get("history"), options.get("batch"), bool(options.get("windows"))
+    if count is not None and count < 1:
+        raise InvalidRequest((f"--history is {count}; give a number of at least 1.",))
+    if named is not None and (count is not None or windows):
+        raise InvalidRequest(("--batch shows one batch: give it without --history and --windows.",))
+    pipeline = pipeline_asked_for(options)
+    if windows:
+        found = (window for name in reversed(pipeline.windows()) if (window := pipeline.window(name)) is not None)
+        return _many(pipeline, list(islice(found, count)), "windows")
+    if count is not None:
+        return _many(pipeline, list(islice(pipeline.newest_first(), count)), "batches")
+    batch = find_batch(pipeline, named) if named is not None else pipeline.newest()
+    if batch is None:
+        raise NoPosition(
+            [f"Pipeline {pipeline.pipeline_id!r} has no batch in its log"],
+            f"It has {len(pipeline.windows())} windows: kafka-offsets show --windows lists them.",
+        )
+    return _one(pipeline, batch)
+
+
+def _one(pipeline: PipelineLog, batch: StoredBatch) -> Answer:
+    facts, plan = facts_of(batch), batch.log.plan
+    state = "committed by" if facts["committed"] else "not committed; with"
+    named = {"key": "key", "after": "after", "output": "output", "group_id": "group"}
+    head = [
+        f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: {state} {facts['by']}, {facts['at']}",
+        *(f"{word}: {facts[name]}" for name, word in named.items() if facts[name]),
+        *(f"warning: {warning}" for warning in plan.warnings),
+    ]
+    tables = [ranges_of(plan), entries_of(batch), splits_of(batch)]
+    return Answer(tables, {"pipeline_id": pipeline.pipeline_id, **facts}, head="\n".join(head))
+
+
+def _many(pipeline: PipelineLog, batches: Sequence[StoredBatch], name: str) -> Answer:
+    rows = [
+        {
+            "batch": name_of(batch.log.plan),
+            "committed": batch.log.committed is not None,
+            "by": by_whom(batch.log),
+            "at": since_when(batch.log),
+            "plan": batch.log.plan.reason or "first",
+            "records": batch.log.plan.record_count_upper_bound,
+            "lost": batch.log.plan.lost,
+            "skipped": batch.log.plan.skipped,
+            "unread": batch.log.unread,
+            "verified": is_verified(splits_of(batch)),
+            "key": batch.log.plan.batch.key if batch.log.plan.batch else None,
+            "stored_as": batch.name,
+        }
+        for batch in batches
+    ]
+    shown = columns("batch", "committed", "by", "at", "plan", "records", "lost", "skipped", "unread", "verified", "key")
+    summary = f"{len(rows)} {name}, newest first"
+    short = [batch for batch in batches if batch.log.unread]
+    if short:
+        summary += (
+            f"\nwarning: {len(short)} of them lack offsets that their times gave when a run last did them (unread): a "
+            "topic was added, or records came late. re_plan in a run's conf reads them."
+        )
+    table = Table([*shown, Column("stored_as", for_people=False)], rows, name)
+    return Answer([table], {"pipeline_id": pipeline.pipeline_id}, summary)
