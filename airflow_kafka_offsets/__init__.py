@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
     from airflow_kafka_offsets.offsets.reads.contract import batch_arguments as batch_arguments
     from airflow_kafka_offsets.operators.batch import kafka_spark_batch as kafka_spark_batch
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
-    from airflow_kafka_offsets.pipeline.preview import plan_offsets as plan_offsets
     from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
     from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor as WindowCompleteSensor
@@ -31,7 +31,7 @@ _PUBLIC = {
     "WindowCompleteSensor": "sensors.window_complete",
     "batch_arguments": "offsets.reads.contract",
     "kafka_spark_batch": "operators.batch",
-    "plan_offsets": "pipeline.preview",
+    "plan_offsets": "batch.preview",
 }
 
 __all__ = [*_PUBLIC, "__version__"]

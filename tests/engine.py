@@ -115,8 +115,7 @@ def skip_window(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool
 
 
 def _leave_out(pipeline: PipelineLog, order: LeaveOut, dry_run: bool) -> tuple[Plan, Plan]:
-    world = World(pipeline, None, NoAirflow())  # type: ignore[arg-type]  # it asks the log alone
-    return preview_leave_out(order, world) if dry_run else engine.leave_out(order, world)
+    return (preview_leave_out if dry_run else engine.leave_out)(order, pipeline)
 
 
 def redo(batch: StoredBatch, cluster: Any, me: Actor, *, now_ms: int) -> StoredBatch:

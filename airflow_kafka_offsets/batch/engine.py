@@ -23,7 +23,7 @@ from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
 from airflow_kafka_offsets.batch.decide import decide
 from airflow_kafka_offsets.batch.decisions import Decision, DoAgain, ReplaceByHand, SetPosition
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
 from airflow_kafka_offsets.batch.orders import Commit, Handed, LeaveOut, NextBatch, Order, Redo, Reset, Window
 from airflow_kafka_offsets.batch.situation import Situation
@@ -31,7 +31,7 @@ from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.reset import Move, Target
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -105,7 +105,7 @@ def set_position(order: Reset, world: World) -> ResetOutcome:
     return _until_done(order, world, carry)
 
 
-def leave_out(order: LeaveOut, world: World) -> tuple[Plan, Plan]:
+def leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
     """Before and after: the batch's plan, and the one that leaves out what the order says.
 
     :raises BatchClosed: it names another batch than the unfinished one.
@@ -118,7 +118,7 @@ def leave_out(order: LeaveOut, world: World) -> tuple[Plan, Plan]:
         done = carry_out.replace_by_hand(decision)
         return None if done is None else (decision.batch.log.plan, decision.plan)
 
-    return _until_done(order, world, carry)
+    return _until_done(order, log_alone(pipeline), carry)
 
 
 def redo_batch(order: Redo, world: World) -> StoredBatch:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from airflow_kafka_offsets.batch.airflow_around import Around
+from airflow_kafka_offsets.batch.airflow_around import Around, NoAirflow
 from airflow_kafka_offsets.batch.backlog_estimate import estimate_backlog
 from airflow_kafka_offsets.batch.records_now import At, RecordsNow
 from airflow_kafka_offsets.batch.situation import (
@@ -131,6 +131,11 @@ class World:
             case BacklogOf():
                 return estimate_backlog(question, cluster)
         raise TypeError(f"{question!r} is no question of the engine")
+
+
+def log_alone(pipeline: PipelineLog) -> World:
+    """For an order that asks the log and nothing else."""
+    return World(pipeline, cast(Cluster, None), NoAirflow())
 
 
 # ── the log ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.batch.decisions import (
 from airflow_kafka_offsets.batch.draft import Start, draft
 from airflow_kafka_offsets.batch.engine import ResetOutcome, decided
 from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.observe import ask_until_decided, topics_and_group
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Reset
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
@@ -115,12 +115,12 @@ def preview_commit(order: Commit, world: World) -> CommitOutcome:
     raise TypeError(f"{decision} is no decision for a commit")
 
 
-def preview_leave_out(order: LeaveOut, world: World) -> tuple[Plan, Plan]:
+def preview_leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
     """Before and after.
 
     :raises KafkaOffsetsError: as the order would be refused.
     """
-    decision, _ = decided(order, world)
+    decision, _ = decided(order, log_alone(pipeline))
     match decision:
         case ReplaceByHand(batch, plan):
             return batch.log.plan, plan

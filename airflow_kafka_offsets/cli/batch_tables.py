@@ -6,7 +6,7 @@ import re
 
 from airflow_kafka_offsets.cli.printing import Column, Table, columns
 from airflow_kafka_offsets.offsets.batch.log import BatchLog, Committed, Entry, Planned, Taken
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.offsets.reads.verify import PROVED, unverified
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.offsets.window.claims import claim_of
@@ -14,9 +14,9 @@ from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.reads import deciding_attempts
 
 
-def name_of(plan: OffsetPlan) -> str:
+def name_of(plan: Plan) -> str:
     """``batch 7``, or ``window 2026-11-20T10:00Z to 2026-11-20T11:00Z``."""
-    return str(claim_of(plan) if plan.window else plan.batch)
+    return str(claim_of(plan) if plan.asked.window else plan.batch)
 
 
 def by_whom(log: BatchLog) -> str:
@@ -37,13 +37,13 @@ def facts_of(batch: StoredBatch) -> dict[str, object]:
         "key": plan.batch.key if plan.batch else None,
         "number": plan.batch.number if plan.batch else None,
         "after": plan.batch.after if plan.batch else None,
-        "window": plan.window_bounds,
+        "window": plan.asked.window_bounds,
         "plan_id": plan.plan_id,
         "committed": log.committed is not None,
         "by": by_whom(log),
         "at": since_when(log),
-        "group_id": plan.group_id,
-        "output": plan.output,
+        "group_id": plan.asked.group_id,
+        "output": plan.asked.output,
         "stored_as": batch.name,
         "record_count_upper_bound": plan.record_count_upper_bound,
         "lost": plan.lost,
@@ -107,7 +107,7 @@ def is_verified(splits: Table) -> bool:
     return all(row["verified"] for row in splits.rows)
 
 
-def ranges_of(plan: OffsetPlan) -> Table:
+def ranges_of(plan: Draft) -> Table:
     """The plan's partitions, each with its range and the reasons."""
     rows = [
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from airflow_kafka_offsets.batch.look_ups import topics_that_exist
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for
@@ -14,7 +15,6 @@ from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters
-from airflow_kafka_offsets.pipeline.present import describe_present
 from airflow_kafka_offsets.pipeline.request import scope_for
 from airflow_kafka_offsets.pipeline.status import PartitionState, partition_states, position_of
 
@@ -48,7 +48,7 @@ def lag(options: Options) -> Answer:
     pipeline = pipeline_asked_for(options) if scope.pipeline_id is not None else None
     newest = pipeline.newest() if pipeline else None
     position = position_of(pipeline) if pipeline else None
-    group_id = scope.group_id or (newest.log.plan.group_id if newest and newest.log.plan.mirrors else None)
+    group_id = scope.group_id or (newest.log.plan.asked.group_id if newest and newest.log.plan.asked.mirrors else None)
     if group_id is None and pipeline is None:
         raise InvalidRequest(
             ("Whose lag? Give --group-id or --pipeline-id, or set group.id in the client configuration.",)
@@ -60,7 +60,7 @@ def lag(options: Options) -> Answer:
         wanted = [*committed, *(position.offsets if position else ())]
         if everything:
             topics = {tp.topic for tp in wanted}
-            found = describe_present(cluster, topics) or ClusterDescription(cluster.cluster_id())
+            found = topics_that_exist(cluster, topics) or ClusterDescription(cluster.cluster_id())
         else:
             found = cluster.describe(scope.subscription)
             wanted = found.partitions()

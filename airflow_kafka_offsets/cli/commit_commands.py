@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+from airflow_kafka_offsets.batch.engine import commit_batch
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import Commit, Handed
+from airflow_kafka_offsets.batch.preview import preview_commit
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
@@ -10,7 +16,6 @@ from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.offsets.reads.verify import unverified
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, commit_batch
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from airflow_kafka_offsets.stores.reads import deciding_attempts
 
@@ -34,7 +39,7 @@ def verify(options: Options) -> Answer:
         return Answer([splits], facts, f"{name_of(plan)}, plan {plan.plan_id}, is not verified", errors=[refused])
     summary = (
         f"{name_of(plan)}, plan {plan.plan_id}, is verified: its reports say that exactly its up to "
-        f"{plan.record_count_upper_bound} records were read. What {plan.output or 'its output'} holds now was not "
+        f"{plan.record_count_upper_bound} records were read. What {plan.asked.output or 'its output'} holds now was not "
         "looked at"
     )
     again = batch.log.redone  # what an earlier run has written is verified; was it written again since?
@@ -50,15 +55,9 @@ def commit(options: Options) -> Answer:
     batch = batch_asked_for(options, pipeline)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
-        outcome = commit_batch(
-            Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None),
-            pipeline,
-            cluster,
-            me(options),
-            now_ms=now_ms(),
-            require_report=not options.get("no_require_report"),
-            dry_run=dry_run,
-        )
+        handed = Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None)
+        order = Commit(handed, me(options), now_ms(), require_report=not options.get("no_require_report"))
+        outcome = (preview_commit if dry_run else commit_batch)(order, World(pipeline, cluster, NoAirflow()))
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
         for tp, (before, after) in sorted(outcome.written.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from airflow_kafka_offsets.batch.preview import preview_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import ranges_of
 from airflow_kafka_offsets.cli.commands import Options
@@ -13,12 +14,11 @@ from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
 from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import OffsetPlan
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.offsets.request.offset_maps import mapping, to_csv, to_flink
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.preview import preview
 from airflow_kafka_offsets.pipeline.request import request_for
 
 _OF_BATCHES = ("restart", "re_plan", "redo", "skip")  # which only a pipeline has
@@ -36,7 +36,7 @@ def plan(options: Options) -> Answer:
         raise InvalidRequest(tuple(stray))
     pipeline = pipeline_asked_for(options) if request.scope.pipeline_id is not None else None
     with KafkaCluster(config) as cluster:
-        made = preview(request, cluster, pipeline)
+        made = preview_plan(request, cluster, pipeline)
     starts = {p.topic_partition: p.start_offset for p in made.partitions}
     as_text = {
         "json": lambda: json.dumps(plan_to_dict(made)),
@@ -58,10 +58,11 @@ def _parameters(options: Options) -> RequestParameters:
     return RequestParameters(**given)
 
 
-def _summary(plan: OffsetPlan) -> str:
-    group = f"group {plan.group_id}" if plan.group_id else "no group"
-    kind = "window" if plan.window else f"from {plan.startup_mode}"
+def _summary(plan: Draft) -> str:
+    group = f"group {plan.asked.group_id}" if plan.asked.group_id else "no group"
+    kind = "window" if plan.asked.window else f"from {plan.asked.startup_mode}"
+    name = f"plan {plan.plan_id}" if isinstance(plan, Plan) else "plan"
     return (
-        f"plan {plan.plan_id}: up to {plan.record_count_upper_bound} records of {len(plan.partitions)} partitions, "
-        f"{kind} to {plan.bounded_mode}, {plan.isolation_level}, {group}, cluster {plan.cluster_id}"
+        f"{name}: up to {plan.record_count_upper_bound} records of {len(plan.partitions)} partitions, "
+        f"{kind} to {plan.asked.bounded_mode}, {plan.asked.isolation_level}, {group}, cluster {plan.found.cluster_id}"
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shlex
 
+from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.engine import decided, redo_batch
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import Redo
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import by_whom, facts_of, name_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
-from airflow_kafka_offsets.errors import NoPosition
-from airflow_kafka_offsets.offsets.plan.splits import split_plan
+from airflow_kafka_offsets.errors import DataLoss, NoPosition
+from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.request.times import iso
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.redo import look_at_redo, take_for_redo
 
 
 def redo(options: Options) -> Answer:
@@ -27,30 +30,39 @@ def redo(options: Options) -> Answer:
     if batch is None:
         raise NoPosition(["That run had nothing to do"], "So there is nothing to do again.")
     dry_run = not options.get("execute")
+    order, splits, refusal = Redo(batch, me(options), now_ms()), batch.log.plan.splits_to_start(), None
     with KafkaCluster(config) as cluster:
-        found = look_at_redo(batch, cluster, me(options))
-        if not dry_run and found.splits:
-            found = take_for_redo(found, cluster, me(options), now_ms=now_ms())
-    plan, log, refusal = found.batch.log.plan, found.batch.log, found.refusal()
-    key, run = plan.batch.key if plan.batch else "", log.committed.by.run if log.committed else None
+        world = World(pipeline, cluster, NoAirflow())
+        try:
+            if dry_run or not splits:
+                decided(order, world)
+            else:
+                batch = redo_batch(order, world)
+        except DataLoss as gone:
+            refusal = gone
+    plan, log = batch.log.plan, batch.log
+    key, run = plan.batch.key, log.committed.by.run if log.committed else None
     # The run that committed a batch does it again when it is cleared; nothing has to be in its conf for that.
     cleared = run and not refusal and f"airflow dags clear {shlex.quote(run.dag_id)} --run-id {shlex.quote(run.run_id)}"
-    arguments = {} if dry_run or refusal else found.arguments(config.get("bootstrap.servers"))
-    partitions, row_filter = split_plan(plan), f"kafka_batch = '{key}'"
+    servers, row_filter = config.get("bootstrap.servers"), f"kafka_batch = '{key}'"
+    arguments = {
+        split: job_arguments(batch.plan_object, plan.plan_id, split, batch.store.driver_uri, servers)
+        for split in ([] if dry_run or refusal else splits)
+    }
     rows = [
         {
             "split": split,
-            "records": sum(p.range.size for p in partitions[split]),
+            "records": sum(p.size for p in plan.splits[split]),
             "row_filter": f"{row_filter} AND kafka_split = {split}",
         }
-        for split in found.splits
+        for split in splits
     ]
     facts = {
         "pipeline_id": pipeline.pipeline_id,
-        **facts_of(found.batch),
+        **facts_of(batch),
         "run": run and {name: getattr(run, name) for name in ("dag_id", "run_id", "task_id", "map_index")},
         "records_there": refusal is None,
-        "gone": found.records.lines,
+        "gone": list(refusal.partitions) if refusal else [],
         "row_filter": row_filter,
         "airflow": cleared or None,
         "arguments": {str(split): words for split, words in arguments.items()},
@@ -58,17 +70,17 @@ def redo(options: Options) -> Answer:
     }
     lines = [
         f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {by_whom(log)}, {facts['at']}",
-        f"output: {plan.output or 'not named in the plan'}, where {row_filter}",
+        f"output: {plan.asked.output or 'not named in the plan'}, where {row_filter}",
         f"records: {'gone from Kafka' if refusal else 'all of them are still in Kafka'}",
         *([f"{log.redone.by} is doing it once more since {iso(log.redone.at_ms)}"] if dry_run and log.redone else []),
-        *([f"in Airflow: {cleared}"] if cleared and found.splits else []),
-        *([] if found.splits else ["It has no records, and no split to start."]),
+        *([f"in Airflow: {cleared}"] if cleared and splits else []),
+        *([] if splits else ["It has no records, and no split to start."]),
     ]
     now_yours = (
         "The batch is yours now. Submit the pipeline's Spark job once for each split, with these arguments beside its "
         f"own. Then kafka-offsets commit --batch {key} says whether all of it was written again."
     )
-    to_do = bool(found.splits) and refusal is None
+    to_do = bool(splits) and refusal is None
     return Answer(
         [Table(columns("split", "records", "row_filter"), rows, "splits")],
         facts,

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import OfGroup, Reset
+from airflow_kafka_offsets.batch.preview import preview_reset
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
 from airflow_kafka_offsets.cli.option_values import client_config, me, parsed, pipeline_asked_for, text_of
@@ -26,8 +31,6 @@ from airflow_kafka_offsets.offsets.request.policies import NO_REASON
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, ScopeParameters, TopicList, parse_scope
 from airflow_kafka_offsets.offsets.request.times import parse_duration_ms, parse_timestamp_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.moves import OfGroup, Reset
-from airflow_kafka_offsets.pipeline.reset import ResetOutcome, reset_position
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 
 
@@ -39,7 +42,7 @@ def reset(options: Options) -> Answer:
     asked = _asked(options, pipeline, clock_ms)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
-        done = reset_position(pipeline, cluster, me(options), asked, now_ms=clock_ms, dry_run=dry_run)
+        done = (preview_reset if dry_run else set_position)(asked, World(pipeline, cluster, NoAirflow()))
     rows = [
         {
             "topic": one.topic_partition.topic,
@@ -72,11 +75,11 @@ def reset(options: Options) -> Answer:
         "pipeline_id": pipeline.pipeline_id,
         "key": name.key if name and not dry_run else None,
         "number": name.number if name else None,
-        "group_id": plan.group_id if plan else None,
+        "group_id": plan.asked.group_id if plan else None,
         "group_left_alone": done.group.left_alone,
         "reason": asked.reason,
         **totals,
-        "stays": [str(tp) for tp in done.decided.stays],
+        "stays": [str(tp) for tp in done.stays],
         "dry_run": dry_run,
     }
     return Answer(
@@ -114,6 +117,8 @@ def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
     return Reset(
         target,
         options.get("reason") or NO_REASON,
+        me(options),
+        clock_ms,
         subscription.topics if isinstance(subscription, TopicList) else (),
         subscription.partitions if isinstance(subscription, PartitionSet) else (),
         bool(options.get("allow_duplicates")),
@@ -134,7 +139,7 @@ def _of_group(name: str) -> OfGroup:
 
 def _of_file(file: Path, pipeline: PipelineLog) -> ToOffsets:
     newest = pipeline.newest()
-    group_id = newest.log.plan.group_id if newest else None  # whose lines are taken of a file of several groups
+    group_id = newest.log.plan.asked.group_id if newest else None  # whose lines are taken of a file of several groups
     offsets = parse_partition_offsets(text_of(file, flag="--from-file"), group_id=group_id)
     if not offsets:
         raise ValueError(f"{file} has no offset")
@@ -174,6 +179,6 @@ def _warnings(done: ResetOutcome, asked: Reset, totals: Mapping[str, int], dry_r
             f"{len(brought)} offsets that the log does not have were brought to its ends "
             f"({first.topic_partition}: {first.asked} to the {first.brought}, {first.after.offset})."
         )
-    if done.decided.stays:
-        found.append(f"no offset is given for {', '.join(map(str, done.decided.stays))}: they stay where they are.")
+    if done.stays:
+        found.append(f"no offset is given for {', '.join(map(str, done.stays))}: they stay where they are.")
     return found

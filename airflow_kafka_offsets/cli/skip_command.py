@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_kafka_offsets.batch.engine import leave_out
+from airflow_kafka_offsets.batch.orders import LeaveOut
+from airflow_kafka_offsets.batch.preview import preview_leave_out
 from airflow_kafka_offsets.cli.batch_tables import name_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_window, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
-from airflow_kafka_offsets.errors import InvalidRequest, NoPosition
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.skip import skip_batch, skip_window
 
 
 def skip(options: Options) -> Answer:
@@ -19,17 +21,11 @@ def skip(options: Options) -> Answer:
     asked = _asked(options)
     pipeline = pipeline_asked_for(options)
     dry_run = not options.get("execute")
-    if options.get("window") is None:
-        before, after = skip_batch(pipeline, asked, now_ms=now_ms(), dry_run=dry_run)
-    else:
+    if options.get("window") is not None:
         window = find_window(pipeline, asked.batch)
-        if window is None:
-            raise NoPosition(
-                [f"Pipeline {pipeline.pipeline_id!r} has no window {asked.batch!r}"],
-                "kafka-offsets show --windows lists those that it has.",
-            )
-        by_name = replace(asked, batch=window.name.rpartition("/")[2])
-        before, after = skip_window(pipeline, by_name, now_ms=now_ms(), dry_run=dry_run)
+        asked = asked if window is None else replace(asked, batch=window.name.rpartition("/")[2])
+    order = LeaveOut(asked, now_ms(), window=options.get("window") is not None)
+    before, after = (preview_leave_out if dry_run else leave_out)(order, pipeline)
     left = {p.topic_partition: p for p in after.partitions}
     rows = [
         {
@@ -38,7 +34,7 @@ def skip(options: Options) -> Answer:
             "start": p.start_offset,
             "end": p.end_offset,
             "start_after": left[p.topic_partition].start_offset,
-            "records_after": left[p.topic_partition].range.size,
+            "records_after": left[p.topic_partition].size,
             "skipped": left[p.topic_partition].skipped - p.skipped,
         }
         for p in before.partitions
@@ -46,14 +42,14 @@ def skip(options: Options) -> Answer:
     skipped = after.skipped - before.skipped
     facts = {
         "pipeline_id": pipeline.pipeline_id,
-        "key": after.batch.key if after.batch else None,
+        "key": after.batch.key,
         "plan_id_before": before.plan_id,
         "plan_id_after": after.plan_id,
         "skipped": skipped,
         "reason": asked.reason,
         "dry_run": dry_run,
     }
-    who = "Clear the window's run" if after.window else "The pipeline's next run does the batch as it is now"
+    who = "Clear the window's run" if after.asked.window else "The pipeline's next run does the batch as it is now"
     now = f"{who}: what was half written is overwritten, and the batch is committed."
     names = ("topic", "partition", "start", "end", "start_after", "records_after", "skipped")
     return Answer(

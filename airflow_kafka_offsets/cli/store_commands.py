@@ -90,7 +90,7 @@ def _row(pipeline: PipelineLog, batch: StoredBatch, all_of_them: Iterable[Stored
         "unfinished_names": [name_of(plan) for plan in unfinished],
         "key": plan.batch.key if plan.batch else None,
         "number": plan.batch.number if plan.batch else None,
-        "group_id": plan.group_id,
+        "group_id": plan.asked.group_id,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Unpack, cast
 from airflow.sdk import Asset, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
+from airflow_kafka_offsets.batch.orders import RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.modes import FromTimestamp, UntilTimestamp
 from airflow_kafka_offsets.operators.batch_parameters import (
@@ -21,7 +22,6 @@ from airflow_kafka_offsets.operators.batch_parameters import (
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.pipeline.commit import RequireReport
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.choice import SinkWords
