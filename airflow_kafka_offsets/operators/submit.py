@@ -1,7 +1,7 @@
 """The Spark task of a batch: what it submits, and which driver it may re-attach to.
 
-In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store (``last_driver``). What must
-stay true here:
+In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store (``last_driver``). What
+must stay true here:
 
 - a retry finds the driver that still runs this plan, or that has finished meanwhile: the worker died, not the driver;
 - another plan is another job; and it does not start while a driver of the plan before may still write;
@@ -174,7 +174,8 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             return super().execute_resumable(context)
         job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
         last = LastDriver(states, f"{job.plan_id}:{job.split}", int(context["dag_run"].clear_number or 0))
-        return super().execute_resumable({**context, "task_state_store": last})
+        with_last: Any = {**context, "task_state_store": last}
+        return super().execute_resumable(with_last)
 
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver, and remember it with its plan and the number of clears so far.

@@ -42,7 +42,7 @@ class Batch:
     bootstrap_servers: str | None
     output: str | None
     _attempt: SplitAttempt | None
-    _source: DataFrame | None
+    _frames: list[DataFrame]
     _same_topics: Callable[[], None]
 
     @property
@@ -85,9 +85,9 @@ class Batch:
     @property
     def scanned(self) -> DataFrame:
         """The frame of :func:`read_batch` itself, for a report of what Spark scanned."""
-        if self._source is None:
+        if not self._frames:
             raise InvalidRequest(["batch.scanned comes after read_batch with the same batch."])
-        return self._source
+        return self._frames[-1]
 
     @property
     def folder(self) -> str:
@@ -184,7 +184,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     batch.plan, batch.split, batch.store = plan, arguments.split, store
     batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
     batch.output = plan.output
-    batch._attempt = batch._source = None
+    batch._attempt, batch._frames = None, []
     return batch
 
 

@@ -12,7 +12,6 @@ accumulator, the sink's metrics) is what was handed on, and the footers of files
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -76,9 +75,9 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
 def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadReport:
     is_source = written is None or written is source or written.sameSemantics(source)
     frame = source if written is None or is_source else written
-    is_read_back = not is_source and not _is_made_from(frame, source)
+    is_read_back = not is_source and not _is_made_from(frame, batch)
     counting = _count_by_partition(frame)
-    if batch.partitions and not is_source and not is_read_back and not _is_cached(counting, source):
+    if batch.partitions and not is_source and not is_read_back and not _is_cached(counting, batch):
         raise InvalidRequest(
             [
                 "That frame is made from the records, not read back from the output: it shows nothing of what was "
@@ -196,22 +195,21 @@ def _is_persisted(frame: DataFrame) -> bool:
     return bool(level.useMemory or level.useDisk or level.useOffHeap)
 
 
-def _is_made_from(frame: DataFrame, source: DataFrame) -> bool:
+def _is_made_from(frame: DataFrame, batch: Batch) -> bool:
     """Whether the frame's rows come from the batch's records, and not from an output. Spark Connect does not tell."""
-    if not hasattr(frame, "_jdf"):
-        return False
-    (scan,) = _scans(source._jdf.queryExecution().analyzed().collectLeaves())
-    return scan in _scans(frame._jdf.queryExecution().analyzed().collectLeaves())
+    return hasattr(frame, "_jdf") and _scans(frame._jdf.queryExecution().analyzed(), batch)
 
 
-def _is_cached(counting: DataFrame, source: DataFrame) -> bool:
+def _is_cached(counting: DataFrame, batch: Batch) -> bool:
     """Whether a frame that is made from the records is counted without reading Kafka again."""
-    (scan,) = _scans(source._jdf.queryExecution().analyzed().collectLeaves())
-    return scan not in _scans(counting._jdf.queryExecution().withCachedData().collectLeaves())
+    return not _scans(counting._jdf.queryExecution().withCachedData(), batch)
 
 
-def _scans(leaves: Any) -> set[str]:
-    """Where a plan's rows come from, as text: of Kafka its ranges, so that another frame over the same is found too."""
-    # A cached leaf names the scan that it was filled by.
-    found = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() != "InMemoryRelation"]
-    return {re.sub(r"^.*(?=KafkaRelation\()", "", leaf.toString().strip()) for leaf in found}
+def _scans(plan: Any, batch: Batch) -> bool:
+    """Whether one of the plan's leaves is the scan of a frame that :func:`read_batch` made for this batch.
+
+    Spark compares them, by their relation: the copy that a self-join makes of a scan is the same one.
+    """
+    leaves = plan.collectLeaves()
+    scans = [frame._jdf.queryExecution().analyzed() for frame in batch._frames]
+    return any(leaves.apply(number).sameResult(scan) for number in range(leaves.size()) for scan in scans)

@@ -75,7 +75,8 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     require_records(spark, batch, all_options)
     attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names)
     attempt.look()
-    batch._attempt, batch._source = attempt, frame
+    batch._attempt = attempt
+    batch._frames.append(frame)
     batch._same_topics = partial(require_same_topics, spark, batch, all_options)
     log.info(
         "%s: up to %d records of %d partitions",

@@ -11,11 +11,11 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.stores.file_systems import Entry, list_folder
 from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
 from airflow_kafka_offsets.stores.location import Location
 from airflow_kafka_offsets.stores.store import unavailable
@@ -60,7 +60,7 @@ class ObjectStore:
     def create(self, name: str, data: bytes) -> bool:
         def once() -> bool:
             try:
-                self._call(self._fs._pipe_file, self._path(name), data, mode="create")
+                self._call(self._fs.pipe_file, self._path(name), data, mode="create")
             except FileExistsError:
                 # The answer to the request before this one may be lost, and the object its own.
                 try:
@@ -98,7 +98,7 @@ class ObjectStore:
 
     def delete(self, name: str) -> None:
         try:
-            self._ask("remove", name, lambda: self._call(self._fs._rm_file, self._path(name)))
+            self._ask("remove", name, lambda: self._call(self._fs.rm_file, self._path(name)))
         except FileNotFoundError as error:
             self._require_bucket("remove", name, error)
 
@@ -110,25 +110,20 @@ class ObjectStore:
     def _read(self, name: str) -> bytes:
         # One piece: s3fs would ask for the size first, to read several at once.
         path, end = self._path(name), LARGEST_OBJECT + 1
-        found: bytes = self._call(self._fs._cat_file, path, start=0, end=end, max_concurrency=1)
+        found: bytes = self._call(self._fs.cat_file, path, start=0, end=end, max_concurrency=1)
         return found
 
-    def _ls(self, path: str) -> Sequence[Mapping[str, Any]]:
-        self._fs.invalidate_cache()
-        # s3fs's `_ls` lists the folder above of what it does not find, with all that is there. For adlfs: file_systems.
-        list_folder = getattr(self._fs, "_lsdir", None) or partial(self._fs._ls, detail=True)
-        found: Sequence[Mapping[str, Any]] = self._call(list_folder, path)
+    def _ls(self, path: str) -> Iterable[Entry]:
+        found: Iterable[Entry] = self._call(list_folder, self._location.kind, self._fs, path)
         return found
 
     def _call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        from fsspec.asyn import sync
-
         try:
-            return sync(self._fs.loop, method, *arguments, timeout=self._try_s, **options)
+            return method(*arguments, timeout=self._try_s, **options)
         except Exception as error:
             if 416 in map(_status_of, _causes(error)):  # a part of an empty object was asked for
                 return b""
-            if _status_of(error) == 404:  # adlfs, which writes to a container that is not there
+            if _status_of(error) == 404:  # of a library that has no FileNotFoundError for a missing bucket
                 raise FileNotFoundError(str(error)) from error
             raise
 
