@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.progress import EVERY_S, QUIET_S
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def _tell(spark: SparkSession, what: str, ended: threading.Event) -> None:
 
 
 def _tasks(spark: SparkSession) -> str:
-    if not hasattr(spark, "_jvm"):  # Spark Connect
+    if jvm_of(spark) is None:
         return ""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]

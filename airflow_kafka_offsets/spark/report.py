@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.driver_jvm import query_execution
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -197,12 +198,13 @@ def _is_persisted(frame: DataFrame) -> bool:
 
 def _is_made_from(frame: DataFrame, batch: Batch) -> bool:
     """Whether the frame's rows come from the batch's records, and not from an output. Spark Connect does not tell."""
-    return hasattr(frame, "_jdf") and _scans(frame._jdf.queryExecution().analyzed(), batch)
+    plans = query_execution(frame)
+    return plans is not None and _scans(plans.analyzed(), batch)
 
 
 def _is_cached(counting: DataFrame, batch: Batch) -> bool:
     """Whether a frame that is made from the records is counted without reading Kafka again."""
-    return not _scans(counting._jdf.queryExecution().withCachedData(), batch)
+    return not _scans(query_execution(counting).withCachedData(), batch)
 
 
 def _scans(plan: Any, batch: Batch) -> bool:
@@ -211,5 +213,5 @@ def _scans(plan: Any, batch: Batch) -> bool:
     Spark compares them, by their relation: the copy that a self-join makes of a scan is the same one.
     """
     leaves = plan.collectLeaves()
-    scans = [frame._jdf.queryExecution().analyzed() for frame in batch._frames]
+    scans = [query_execution(frame).analyzed() for frame in batch._frames]
     return any(leaves.apply(number).sameResult(scan) for number in range(leaves.size()) for scan in scans)

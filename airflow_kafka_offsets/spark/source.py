@@ -16,7 +16,8 @@ from airflow_kafka_offsets.spark.client_properties import (
     client_options,
     keep_secrets_out_of_the_log,
 )
-from airflow_kafka_offsets.spark.records import require_records, require_same_topics
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of
+from airflow_kafka_offsets.spark.kafka_check import require_records, require_same_topics
 from airflow_kafka_offsets.stores.attempts import begin, require_current
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _tasks(spark: SparkSession, batch: Batch, given: Mapping[str, Any]) -> dict[
     if not sizes or {name.lower() for name in given} & {MIN_TASKS.lower(), MOST_OF_A_TASK.lower()}:
         return {}
     # Spark Connect has no context, and does not tell how many cores there are.
-    cores = spark.sparkContext.defaultParallelism if hasattr(spark, "_jvm") else 1
+    cores = 1 if jvm_of(spark) is None else spark.sparkContext.defaultParallelism
     most = records_of_a_task(sizes, cores)
     if max(sizes) <= most:
         return {}

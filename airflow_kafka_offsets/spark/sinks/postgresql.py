@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop import java_of
+from airflow_kafka_offsets.spark.driver_jvm import require_jvm
 from airflow_kafka_offsets.spark.sinks.contract import SinkBatch, overtaken, with_key
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Database:
     @contextmanager
     def connection(self, spark: SparkSession) -> Iterator[Connection]:
         """Closed at the end, which takes back what was not committed."""
-        jvm = java_of(spark, "A database is written")
+        jvm = require_jvm(spark, "A database is written")
         properties = jvm.java.util.Properties()
         for name, value in self.properties(spark).items():
             properties.setProperty(name, value)
