@@ -156,10 +156,6 @@ class Connection:
         name = principal_of(self._config, self._tokens.current if self._tokens else None)
         return f"this client's principal, {name}," if name else "this client's principal"
 
-    def told(self) -> str:
-        """What was heard last, in parentheses; empty where nothing was."""
-        return self._heard.told()
-
     def close(self) -> None:
         self._admin.drop()
 
@@ -216,7 +212,7 @@ class Connection:
         except (NotYet, NoToken) as last:
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
-                f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.told()}",
+                f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.in_parentheses()}",
                 "Check that the brokers are up and every partition has a leader, then retry.",
                 retriable=True,
             ) from None
@@ -255,41 +251,42 @@ class Connection:
 
     def contact(self) -> None:
         """Once: does anybody answer? If not, say why, within ``first_contact_s`` and at once where waiting is vain."""
-        if self._known_good:
-            return
         end = time.monotonic() + self._first_contact_s
-        while True:
-            try:
-                client = self._admin.current()
-            except NoToken as error:
-                if time.monotonic() + _TOKEN_PAUSE_S < end:
-                    time.sleep(_TOKEN_PAUSE_S)
-                    continue
-                raise ClusterUnavailable(
-                    f"There is no token for the Kafka brokers at {self.address}",
-                    str(error),
-                    "See the token server's log, and check what oauth_cb is given in the Kafka connection; then retry.",
-                    retriable=True,
-                ) from None
-            try:
-                # Not the topics: to list ten thousand partitions is half of what a discovery takes.
-                _cluster_id(client, max(0.1, min(1.0, end - time.monotonic())))
-            except (KafkaException, TimeoutError) as error:
-                self._hear(client)
-                reason, is_final = self._why_no_contact()
-                if not is_final and time.monotonic() < end:
-                    continue
+        while not self._known_good:
+            refused, is_final = self._refused(end)
+            if refused is None:
+                self._known_good = True
+            elif is_final or time.monotonic() >= end:
                 self._admin.drop()
-                token = self._tokens.current if self._tokens else None
-                where = f"The Kafka brokers at {self.address} do not let this client in"
-                raise refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
-                    f"No Kafka broker answers at {self.address}",
-                    reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
-                    f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
-                    retriable=not is_final,
-                ) from None
-            self._known_good = True
-            return
+                raise refused
+
+    def _refused(self, end: float) -> tuple[ClusterUnavailable | None, bool]:
+        """Why nobody answers just now, and whether waiting is vain; no reason where somebody does."""
+        try:
+            client = self._admin.current()
+        except NoToken as error:
+            time.sleep(max(0.0, min(_TOKEN_PAUSE_S, end - time.monotonic())))
+            return ClusterUnavailable(
+                f"There is no token for the Kafka brokers at {self.address}",
+                str(error),
+                "See the token server's log, and check what oauth_cb is given in the Kafka connection; then retry.",
+                retriable=True,
+            ), False
+        try:
+            # Not the topics: to list ten thousand partitions is half of what a discovery takes.
+            _cluster_id(client, max(0.1, min(1.0, end - time.monotonic())))
+        except (KafkaException, TimeoutError) as error:
+            self._hear(client)
+            reason, is_final = self._why_no_contact()
+            token = self._tokens.current if self._tokens else None
+            where = f"The Kafka brokers at {self.address} do not let this client in"
+            return refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
+                f"No Kafka broker answers at {self.address}",
+                reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
+                f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
+                retriable=not is_final,
+            ), is_final
+        return None, True
 
     def _why_no_contact(self) -> tuple[str | None, bool]:
         """The reason, and whether waiting is vain: what librdkafka has heard, and what the listener says itself."""
@@ -338,7 +335,8 @@ class _Heard:
         said = specific or list(self._lines) or list(self._errors)
         return mask(said[-1], self._config) if said else None
 
-    def told(self) -> str:
+    def in_parentheses(self) -> str:
+        """What was heard last; empty where nothing was."""
         last = self.last()
         return f" ({last})" if last else ""
 

@@ -71,17 +71,17 @@ class LookUps:
 
         return self._connection.ask_with(self._clients["read_uncommitted"], "list the topics", look)
 
-    def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._ask(dict.fromkeys(partitions, LOG_START), "read_uncommitted")
         return {tp: answer.offset for tp, answer in found.items()}
 
-    def ends(
+    def end_offsets(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
         found = self._ask(dict.fromkeys(partitions, LOG_END), isolation_level)
         return {tp: EndOffset(answer.offset, epoch_of(answer.leader_epoch)) for tp, answer in found.items()}
 
-    def first_at_or_after(
+    def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
         """Absent where no record is."""

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 60.0  # of one verb, with all that is tried again
 TRY_S = 20.0  # one request; an answer that is later than this is none
+MOST_TRIES = 1_000  # of one verb, whatever its deadline
 _TRIED_AGAIN = {408, 409, 425, 429}  # 409: S3's answer to two conditional writes at one moment; look again
 _NO_CREDENTIALS = {
     "NoCredentialsError",
@@ -133,12 +134,14 @@ class ObjectStore:
         :raises StoreUnavailable: the answer is a refusal, or there was none before the deadline.
         """
         end = time.monotonic() + self._deadline_s
-        for pause_s in _pauses():
+        for tries in range(MOST_TRIES):
             try:
                 found = once()
             except FileNotFoundError:
                 raise
             except Exception as error:
+                longest_s = min(0.2 * 2**tries, 5.0)
+                pause_s = random.uniform(longest_s / 2, longest_s)
                 if _is_final(error) or time.monotonic() + pause_s > end:
                     raise self._unavailable(verb, name, error) from None
                 log.info("Work store %s: %s; asking again in %.1f s", self.uri, _said(error), pause_s)
@@ -146,7 +149,7 @@ class ObjectStore:
             else:
                 self._bucket_is_there = True
                 return found
-        raise AssertionError("the pauses do not end")
+        raise unavailable(self.uri, verb, name, f"no answer in {MOST_TRIES} tries")
 
     def _require_bucket(self, verb: str, name: str, error: Exception) -> None:
         """What is not there is not there only if its bucket is."""
@@ -183,13 +186,6 @@ def refused(what: str, location: Location, error: Exception) -> StoreUnavailable
         _said(error),
         f"Check {who}: they need the right to {needed} objects below {location.root}.",
     )
-
-
-def _pauses() -> Iterator[float]:
-    longest_s = 0.2
-    while True:
-        yield random.uniform(longest_s / 2, longest_s)
-        longest_s = min(longest_s * 2, 5.0)
 
 
 def _is_final(error: BaseException) -> bool:
