@@ -153,7 +153,7 @@ class Connection:
     @property
     def principal(self) -> str:
         """The client's principal, worded as the object of a sentence."""
-        name = principal_of(self._config, self._tokens.current if self._tokens else None)
+        name = principal_of(self._config, self._tokens.token if self._tokens else None)
         return f"this client's principal, {name}," if name else "this client's principal"
 
     def close(self) -> None:
@@ -278,7 +278,7 @@ class Connection:
         except (KafkaException, TimeoutError) as error:
             self._hear(client)
             reason, is_final = self._why_no_contact()
-            token = self._tokens.current if self._tokens else None
+            token = self._tokens.token if self._tokens else None
             where = f"The Kafka brokers at {self.address} do not let this client in"
             return refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
                 f"No Kafka broker answers at {self.address}",

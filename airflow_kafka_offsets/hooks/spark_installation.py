@@ -128,7 +128,7 @@ def packages_for(
             own_jars,
             jars,
             *(configured.get(name, "") for name in ("spark.jars", "spark.jars.packages")),
-            *_paths(configured),
+            *(value for name, value in configured.items() if name.endswith("extraClassPath")),
         ]
     )
     missing = {name: coordinate for name, coordinate in wanted.items() if name not in there}
@@ -172,10 +172,6 @@ def settings_of(
                 name, *rest = re.split(r"[\s=:]+", line, maxsplit=1)
                 found[name] = rest[0].strip() if rest else ""
     return {**found, **{name: str(value) for name, value in (conf or {}).items()}}
-
-
-def _paths(configured: Mapping[str, str]) -> list[str]:
-    return [value for name, value in configured.items() if name.endswith("extraClassPath")]
 
 
 def _spark_of(submit: Path, environ: Mapping[str, str]) -> SparkInstallation:

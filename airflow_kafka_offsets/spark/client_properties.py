@@ -55,6 +55,13 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
     return _taken[where]
 
 
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """All settings of the session."""
+    if hasattr(spark.conf, "getAll"):
+        return dict(spark.conf.getAll)
+    return dict(spark.sparkContext.getConf().getAll())  # before Spark 4.0
+
+
 def keep_secrets_out_of_the_log(spark: SparkSession | None) -> None:
     """Keep loggers of the driver's JVM at INFO that write secrets at DEBUG: those of Spark's Kafka and JDBC sources.
 

@@ -29,19 +29,15 @@ def open_driver_store(uri: str, spark: SparkSession | None) -> Store:
     location = location_of(uri)
     if location.kind == "file":
         return open_store(uri)
-    session = spark or _active_session()
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
     if session is None:
         raise InvalidRequest(
             (f"The work store {uri} is read through Spark: make the SparkSession before planned_batch is called.",)
         )
     # A session of Spark Connect has no JVM here: then fsspec, which has to be installed.
     return open_store(uri) if jvm_of(session) is None else HadoopStore(session, location)
-
-
-def _active_session() -> SparkSession | None:
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession()
 
 
 class HadoopStore:

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.spark.client_properties import (
     SOURCE_PREFIX,
     client_options,
     keep_secrets_out_of_the_log,
+    settings_of,
 )
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.kafka_check import require_records, require_same_topics
@@ -111,7 +112,7 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
     given: dict[str, Any] = {}
     if batch.bootstrap_servers:
         given[BOOTSTRAP_SERVERS] = batch.bootstrap_servers
-    settings = _settings(spark)
+    settings = settings_of(spark)
     if where := settings.get(SETTING):
         given |= client_options(spark, where)
     given |= {
@@ -173,9 +174,3 @@ def records_of_a_task(sizes: Sequence[int], cores: int) -> int:
     :param sizes: of the ranges, in records.
     """
     return min(max(-(-sum(sizes) // cores), FEWEST), MOST)
-
-
-def _settings(spark: SparkSession) -> dict[str, str]:
-    if hasattr(spark.conf, "getAll"):
-        return dict(spark.conf.getAll)
-    return dict(spark.sparkContext.getConf().getAll())  # before Spark 4.0

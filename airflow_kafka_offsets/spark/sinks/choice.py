@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.contract import Sink
+from airflow_kafka_offsets.spark.sinks.contract import Sink, as_option
 from airflow_kafka_offsets.spark.sinks.delta_sink import delta
 from airflow_kafka_offsets.spark.sinks.files_sink import files
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import iceberg
@@ -87,7 +87,7 @@ def sink_arguments(words: Mapping[str, Any]) -> list[str]:
     for word, value in words.items():
         flag = _FLAG + word.replace("_", "-")
         if word in _PAIRS:
-            values = [f"{name}={_spelt(setting)}" for name, setting in (value or {}).items()]
+            values = [f"{name}={as_option(setting)}" for name, setting in (value or {}).items()]
         else:
             values = list(value) if word in _LISTS else [value]
         found += [part for one in values for part in (flag, str(one))]
@@ -119,7 +119,3 @@ def format_of_arguments(argv: Sequence[str]) -> str | None:
     """The format that a job's arguments name; ``None`` where the job is one of the user's own."""
     flag = f"{_FLAG}format"
     return argv[argv.index(flag) + 1] if flag in argv[:-1] else None
-
-
-def _spelt(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -180,7 +180,9 @@ def options_of(given: Mapping[str, object] | None, taken: Iterable[str] = ()) ->
     ]
     if problems:
         raise InvalidRequest(problems)
-    spelt = {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (given or {}).items()
-    }
-    return tuple(sorted(spelt.items()))
+    return tuple(sorted((name, as_option(value)) for name, value in (given or {}).items()))
+
+
+def as_option(value: object) -> str:
+    """A value as Spark's options have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

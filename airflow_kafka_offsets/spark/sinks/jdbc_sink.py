@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.client_properties import settings_of
 from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.contract import (
     BATCH_COLUMN,
@@ -121,9 +122,7 @@ def jdbc(
 
 def _settings(prefix: str) -> Properties:
     def properties(spark: SparkSession) -> dict[str, str]:
-        settings = dict(spark.sparkContext.getConf().getAll())
-        if hasattr(spark.conf, "getAll"):  # since Spark 4.0; what was set in this session is only there
-            settings |= spark.conf.getAll
+        settings = settings_of(spark)
         return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 
     return properties
