@@ -4,8 +4,8 @@ What librdkafka does, and what this file makes of it (all measured on real broke
 
 - a client that could not reach a broker keeps asking the dead one: each retry has a new client;
 - why a connection fails (a wrong password, an unknown host) comes through ``error_cb`` and the log only, while the call
-  itself says "timed out": both are collected, and where waiting is vain it is told at once. What they do not tell, a
-  look at the listener does (``listener``), and what a token callback says is kept (``tokens``);
+  itself says "timed out": both are collected, and where waiting is vain the error comes at once. What they do not say,
+  a look at the listener does (``listener``), and what a token callback says is added (``tokens``);
 - a client that is dropped before its futures resolve leaves them unresolved for ever: the client outlives its answers;
 - a client that gave up waiting for a group's coordinator aborts the process when the answer comes: it is destroyed;
 - to destroy a client is to drop the last reference to it. ``Consumer.close()`` never returns while a broker hangs that
@@ -27,8 +27,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from airflow_kafka_offsets.broker.client_principal import principal_of
 from airflow_kafka_offsets.broker.config import address, admin_settings
-from airflow_kafka_offsets.broker.principal import principal_of
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.claims import refusal_of_token
@@ -48,7 +48,7 @@ C = TypeVar("C", bound=Client)
 
 TRANSIENT = {
     KafkaError._TRANSPORT,
-    KafkaError._DESTROY_BROKER,  # a bootstrap server, whose place a broker takes once the cluster has told its brokers
+    KafkaError._DESTROY_BROKER,  # a bootstrap server, whose place a broker takes once the cluster has named its brokers
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._ALL_BROKERS_DOWN,
@@ -171,14 +171,14 @@ class Connection:
         try:
             return kind(dict(settings), logger=self._heard.logger(*more))
         except (KafkaException, TypeError, ValueError) as error:
-            said = self._without_secrets(error)
-            closed = _CLOSED_KEY.search(said)
+            text = self._without_secrets(error)
+            closed = _CLOSED_KEY.search(text)
             if closed is None:
-                problem = f"librdkafka does not take the Kafka configuration: {said}"
+                problem = f"librdkafka does not take the Kafka configuration: {text}"
             else:
                 password = f"{closed[1]}.password"
                 given = "" if self._config.get(password) else ", which is not given"
-                problem = f"{closed[0]} has no private key that opens with {password}{given}: {said}"
+                problem = f"{closed[0]} has no private key that opens with {password}{given}: {text}"
             raise InvalidRequest((problem,)) from None
 
     def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
@@ -332,8 +332,8 @@ class _Heard:
 
     def last(self) -> str | None:
         specific = [text for text, code in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
-        said = specific or list(self._lines) or list(self._errors)
-        return mask(said[-1], self._config) if said else None
+        texts = specific or list(self._lines) or list(self._errors)
+        return mask(texts[-1], self._config) if texts else None
 
     def in_parentheses(self) -> str:
         """What was heard last; empty where nothing was."""

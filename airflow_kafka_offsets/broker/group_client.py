@@ -23,9 +23,9 @@ from itertools import chain, repeat
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker.answers import to_kafka
 from airflow_kafka_offsets.broker.config import group_settings, refuse_name
 from airflow_kafka_offsets.broker.connection import TRANSIENT, Clients, Connection
+from airflow_kafka_offsets.broker.partition_errors import to_kafka
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 
 # A refusal of the coordinator is asked for after this time, so that nobody waits until the deadline for it.
@@ -37,7 +37,7 @@ CommitAnswer = tuple[KafkaError | None, list[KafkaTopicPartition]]
 
 
 class GroupClient(Consumer):
-    """The consumer, what it was told, and how long it waits. It has no methods: their frames would keep it alive."""
+    """The consumer, its answers, and how long it waits. It has no methods: their frames would keep it alive."""
 
     patience_s: float
     commit_answers: list[CommitAnswer]

@@ -3,7 +3,7 @@
 Three rules decide about a setting:
 
 - what says where the cluster is, who this client is and whom it trusts is translated, or refused by its name: a client
-  that trusts more than it was told, or is somebody else, is worse than none;
+  that trusts more than its settings say, or is somebody else, is worse than none;
 - what the chosen ``security.protocol`` does not use is left out, as librdkafka leaves it out;
 - everything else is left out: time-outs, buffers, callbacks, and what belongs to a consumer or producer. It was chosen
   for another client, or the plan decides it.
@@ -111,7 +111,7 @@ def is_secured(java: Mapping[str, str]) -> bool:
 
 
 def system_properties(java: Mapping[str, str]) -> dict[str, str]:
-    """What the JVM of each of these clients has to be told: Kafka 4, and 3.9 from 3.9.1 on, ask no unknown URL."""
+    """What the JVM of each of these clients needs: Kafka 4, and 3.9 from 3.9.1 on, ask no unknown URL."""
     url = java.get("sasl.oauthbearer.token.endpoint.url")
     return {ALLOWED_URLS: url} if url else {}
 

@@ -22,9 +22,9 @@ from confluent_kafka import IsolationLevel as KafkaIsolationLevel
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of, to_kafka
 from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
+from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of, to_kafka
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.progress import Progress

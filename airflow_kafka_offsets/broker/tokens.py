@@ -65,8 +65,8 @@ class TokenSource:
         try:
             found = self._callback(self._config.get("sasl.oauthbearer.config"))
         except Exception as error:
-            said = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self.token or ())[:1])))
-            raise NoToken(f"{self._named()} raised {said[:_SHOWN]}") from None
+            text = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self.token or ())[:1])))
+            raise NoToken(f"{self._named()} raised {text[:_SHOWN]}") from None
         if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], int | float):
             raise NoToken(
                 f"{self._named()} returned {type(found).__name__}, and not (token, seconds since the epoch until "

@@ -54,7 +54,7 @@ from airflow_kafka_offsets.pipeline.plan import Asker, Assignment, plan_batch
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.pipeline.said import first_sentence, last_sentence
 from airflow_kafka_offsets.pipeline.window import plan_window
-from airflow_kafka_offsets.spark.sinks.choice import SinkWords, problems_of, sink_arguments, sink_of
+from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords, problems_of, sink_arguments, sink_of
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
@@ -141,8 +141,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param pipeline_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
         goes with what it maps over.
     :param sink: what the job that is in this package writes: ``{"format": "parquet", "path": "/lake/orders"}``; the
-        formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`. It gives
-        ``output_name``, and arguments of the job.
+        formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.sink_arguments.SinkWords`. It
+        gives ``output_name``, and arguments of the job.
     :param application_args: the Spark job's own arguments, put before the batch's in each list.
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.

@@ -5,7 +5,7 @@ must stay true here:
 
 - a retry finds the driver that still runs this plan, or that has finished meanwhile: the worker died, not the driver;
 - another plan is another job; and it does not start while a driver of the plan before may still write;
-- a clear reads and writes again. That is what the person who clears wants, and what the commit's refusals tell them to
+- a clear reads and writes again. That is what the person who clears wants, and what the commit's refusals ask them to
   do: a driver that has finished without a valid report would else be found finished for ever.
 """
 
@@ -34,7 +34,7 @@ from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.operators.last_driver import LastDriver
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.client_properties import SETTING
-from airflow_kafka_offsets.spark.sinks.choice import format_of_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import format_of_arguments
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
@@ -47,8 +47,8 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
     its batch and split in Airflow's UI.
 
-    :param application: the PySpark job; default: the one that is in this package, which writes to the sink that the
-        resolve task was told.
+    :param application: the PySpark job; default: the one that is in this package, which writes to the sink of the
+        resolve task.
     :param conf: Spark settings, as of ``SparkSubmitOperator``.
     :param conn_id: as of ``SparkSubmitOperator``, and so is ``deploy_mode``.
     :param packages: Maven coordinates. Default: Spark's Kafka source, and what the sink needs, for the Spark whose

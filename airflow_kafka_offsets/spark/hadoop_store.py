@@ -99,15 +99,15 @@ class HadoopStore:
             kind = java.getClass().getSimpleName()
             if kind == "FileNotFoundException":
                 return None
-            said = next(iter(str(java.getMessage() or "").splitlines()), "")
-            if kind == "UnsupportedFileSystemException" or "ClassNotFound" in said:
+            text = next(iter(str(java.getMessage() or "").splitlines()), "")
+            if kind == "UnsupportedFileSystemException" or "ClassNotFound" in text:
                 raise StoreUnavailable(
                     f"Cannot {verb} the work store {self.uri} on this driver",
-                    f"{kind}: {said}",
+                    f"{kind}: {text}",
                     "Spark has no file system for it: give the job its package, for S3 "
                     "packages='org.apache.hadoop:hadoop-aws:<the version of Spark's Hadoop>'.",
                 ) from None
-            raise unavailable(self.uri, verb, name, f"{kind}: {said}") from None
+            raise unavailable(self.uri, verb, name, f"{kind}: {text}") from None
 
 
 def _hadoop_uri(location: Location, conf: Any) -> str:

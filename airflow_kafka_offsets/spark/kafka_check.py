@@ -17,9 +17,9 @@ from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthor
 from airflow_kafka_offsets.listener import mechanism_of, misfit
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
-from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
-from airflow_kafka_offsets.spark.principal import principal_of_spark
+from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.spark_principal import principal_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,7 +248,7 @@ def _look_at_topics(kafka: _SparkKafka, admin: Any, batch: Batch) -> tuple[list[
             else:
                 raise
             continue
-        operations = description.authorizedOperations()  # none where the broker is too old to tell
+        operations = description.authorizedOperations()  # none where the broker is too old
         if operations is not None and "READ" not in operations.toString():
             denied.append(topic)
         planned, found = _as_java_writes_it(batch.plan.topic_ids.get(topic)), description.topicId().toString()

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
-from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.job_batch import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,7 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
 
 
 def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
-    """Whether the output has each offset of the split once, after a write that failed. Where nobody can tell: no."""
+    """Whether the output has each offset of the split once, after a write that failed. Where that is not known: no."""
     if not hasattr(sink, "written"):
         return False
     try:
@@ -197,7 +197,7 @@ def _is_persisted(frame: DataFrame) -> bool:
 
 
 def _is_made_from(frame: DataFrame, batch: Batch) -> bool:
-    """Whether the frame's rows come from the batch's records, and not from an output. Spark Connect does not tell."""
+    """Whether the frame's rows come from the batch's records, and not from an output; not known of Spark Connect."""
     plans = query_execution(frame)
     return plans is not None and _scans(plans.analyzed(), batch)
 

@@ -144,7 +144,7 @@ class ObjectStore:
                 pause_s = random.uniform(longest_s / 2, longest_s)
                 if _is_final(error) or time.monotonic() + pause_s > end:
                     raise self._unavailable(verb, name, error) from None
-                log.info("Work store %s: %s; asking again in %.1f s", self.uri, _said(error), pause_s)
+                log.info("Work store %s: %s; asking again in %.1f s", self.uri, _first_line(error), pause_s)
                 time.sleep(pause_s)
             else:
                 self._bucket_is_there = True
@@ -167,13 +167,13 @@ class ObjectStore:
     def _no_bucket(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
         return StoreUnavailable(
             f"Cannot {verb} {name or '/'} in the work store {self.uri}",
-            f"there is no bucket {self._location.bucket!r}: {_said(error)}",
+            f"there is no bucket {self._location.bucket!r}: {_first_line(error)}",
             "Create it, or correct [kafka_offsets] work_store. None is made unasked.",
         )
 
     def _unavailable(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
         if not _is_final(error):
-            return unavailable(self.uri, verb, name, _said(error))
+            return unavailable(self.uri, verb, name, _first_line(error))
         return refused(f"{verb} {name or '/'} in", self._location, error)
 
 
@@ -183,7 +183,7 @@ def refused(what: str, location: Location, error: Exception) -> StoreUnavailable
     needed = "read, write, list and remove" if what.startswith("remove ") else "read, write and list"
     return StoreUnavailable(
         f"Cannot {what} the work store {location.uri}",
-        _said(error),
+        _first_line(error),
         f"Check {who}: they need the right to {needed} objects below {location.root}.",
     )
 
@@ -216,7 +216,7 @@ def _status_of(error: BaseException) -> int | None:
     return int(found) if str(found).isdigit() else None
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of what it says, without what signs a request."""
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: " + _SECRET.sub(r"\1***", first)

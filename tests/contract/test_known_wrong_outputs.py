@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.spark.loop import _agree_on_output
+from airflow_kafka_offsets.spark.batch_job import _agree_on_output
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce

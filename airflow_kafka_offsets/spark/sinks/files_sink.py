@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop import Folders
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.client_properties import settings_of
 from airflow_kafka_offsets.spark.sinks import postgresql
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
@@ -29,7 +30,6 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     options_of,
     own_columns,
 )
-from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.contract import Sink, as_option
 from airflow_kafka_offsets.spark.sinks.delta_sink import delta
 from airflow_kafka_offsets.spark.sinks.files_sink import files
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import iceberg
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import jdbc
+from airflow_kafka_offsets.spark.sinks.sink_contract import Sink, as_option
 
 SinkFormat = Literal["parquet", "orc", "json", "csv", "avro", "delta", "iceberg", "jdbc"]
 

@@ -32,7 +32,7 @@ class Batch:
     :ivar plan: the plan that this job was started for.
     :ivar split: which of its splits; splits have the numbers from 0.
     :ivar bootstrap_servers: the cluster that the plan was made on, if the job's arguments name it.
-    :ivar output: what the batch writes, as the resolve task was told; ``None`` where it was not.
+    :ivar output: what the batch writes, as the resolve task has it; ``None`` where it has none.
     """
 
     plan: OffsetPlan
@@ -112,7 +112,7 @@ class Batch:
 class NumberedBatch(Batch, int):
     """A batch of the pipeline's log; as an ``int`` it is its number.
 
-    It is written as its number too: in a path, in SQL, and on the way to Java, which is told numbers as text.
+    It is written as its number too: in a path, in SQL, and on the way to Java, to which Py4J sends numbers as text.
     """
 
     def __new__(cls, number: int) -> NumberedBatch:

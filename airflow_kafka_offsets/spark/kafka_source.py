@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import spark_options
-from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.client_properties import (
     SETTING,
     SOURCE_PREFIX,
@@ -18,6 +17,7 @@ from airflow_kafka_offsets.spark.client_properties import (
     settings_of,
 )
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
+from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_check import require_records, require_same_topics
 from airflow_kafka_offsets.stores.attempts import begin, require_current
 
@@ -158,7 +158,7 @@ def _tasks(spark: SparkSession, batch: Batch, given: Mapping[str, Any]) -> dict[
     sizes = [p.range.size for p in batch.partitions]
     if not sizes or {name.lower() for name in given} & {MIN_TASKS.lower(), MOST_OF_A_TASK.lower()}:
         return {}
-    # Spark Connect has no context, and does not tell how many cores there are.
+    # Spark Connect has no context, and does not know how many cores there are.
     cores = 1 if jvm_of(spark) is None else spark.sparkContext.defaultParallelism
     most = records_of_a_task(sizes, cores)
     if max(sizes) <= most:
