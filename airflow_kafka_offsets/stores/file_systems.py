@@ -4,18 +4,20 @@ Left alone, Google's and Azure's ask again by themselves: after so long that the
 over before, so that the reason (503, a token that is not valid any more) is lost. And gcsfs asks by gRPC what type of
 bucket it is before it writes, for up to a minute where only HTTPS gets through.
 
-Folders are listed by Amazon's and Azure's own clients. s3fs lists the folder above of what it does not find, with all
-that is there. adlfs lists a folder by its name without the ``/``, and then looks into each one whose name begins so.
+Amazon's and Azure's folders are listed by requests to the two. s3fs' own listing also lists the folder above of what it
+does not find, with all that is there. adlfs lists a folder by its name without the ``/``, and then looks into each one
+whose name begins so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MethodType
 from typing import Any
 
 Entry = Mapping[str, Any]
 """``name``, with the bucket, and ``type``: ``file`` or ``directory``; as fsspec has them."""
+MOST_PAGES = 10_000  # of a thousand names each; ``limits.MOST_NAMES`` is less
 
 
 def for_store(kind: str, file_system: Any) -> Any:
@@ -49,43 +51,46 @@ def _azure(file_system: Any) -> Any:
 def list_folder(kind: str, file_system: Any, path: str, *, timeout: float) -> Iterable[Entry]:
     """What is in the folder, with its folders.
 
-    :param timeout: seconds, as of fsspec's own methods.
+    :param timeout: seconds for one request, as of fsspec's own methods.
     :raises FileNotFoundError: there is no such bucket; Google's also where the folder is absent.
     """
-    from fsspec.asyn import sync
-
     file_system.invalidate_cache()
-    list_it = _LISTS.get(kind)
-    if list_it is None:
+    if kind == "gs":
         found: Iterable[Entry] = file_system.ls(path, detail=True, timeout=timeout)
         return found
     bucket, _, folder = path.partition("/")
-    prefix = f"{folder}/" if folder else ""
-    names: list[str] = sync(file_system.loop, list_it, file_system, bucket, prefix, timeout=timeout)
+    list_it = _list_bucket if kind == "s3" else _list_container
+    names = list_it(file_system, bucket, f"{folder}/" if folder else "", timeout)
     return [{"name": f"{bucket}/{name}", "type": "directory" if name.endswith("/") else "file"} for name in names]
 
 
-async def _list_bucket(file_system: Any, bucket: str, prefix: str) -> list[str]:
-    await file_system.set_session()
-    client = await file_system.get_s3(bucket)
-    asked = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/", **file_system.req_kw}
+def _list_bucket(file_system: Any, bucket: str, prefix: str, timeout: float) -> list[str]:
+    """Each page is a request of its own, as in s3fs: aiobotocore's paginator may end at a page that failed."""
+    asked = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
     names: list[str] = []
-    async for page in client.get_paginator("list_objects_v2").paginate(**asked):
+    for _ in range(MOST_PAGES):
+        page = file_system.call_s3("list_objects_v2", **asked, timeout=timeout)
         names += [entry["Prefix"] for entry in page.get("CommonPrefixes", ())]
         names += [entry["Key"] for entry in page.get("Contents", ())]
-    return names
+        if not page.get("IsTruncated"):
+            return names
+        asked["ContinuationToken"] = page["NextContinuationToken"]
+    raise OSError(f"the folder has more than {MOST_PAGES} pages")
 
 
-async def _list_container(file_system: Any, container: str, prefix: str) -> list[str]:
-    client = file_system.service_client.get_container_client(container)
-    listing = client.walk_blobs(name_starts_with=prefix, include=["metadata"])
-    return [entry.name async for entry in listing if not _is_mark_of_folder(entry)]
+def _list_container(file_system: Any, container: str, prefix: str, timeout: float) -> list[str]:
+    from fsspec.asyn import sync
+
+    async def names() -> list[str]:
+        client = file_system.service_client.get_container_client(container)
+        listing = client.walk_blobs(name_starts_with=prefix, include=["metadata"])
+        return [entry.name async for entry in listing if not _is_mark_of_folder(entry)]
+
+    found: list[str] = sync(file_system.loop, names, timeout=timeout)
+    return found
 
 
 def _is_mark_of_folder(entry: Any) -> bool:
     """An empty object that Hadoop's driver leaves for a folder, by the folder's name."""
     metadata = getattr(entry, "metadata", None) or {}
     return any(name.lower() == "hdi_isfolder" for name in metadata)
-
-
-_LISTS: Mapping[str, Callable[..., Any]] = {"s3": _list_bucket, "abfs": _list_container}
