@@ -21,7 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -35,16 +35,9 @@ from airflow_kafka_offsets.claims import refusal_of_token
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 from airflow_kafka_offsets.listener import misfit
 
+C = TypeVar("C")  # a kind of client
 T = TypeVar("T")
 
-
-class Client(Protocol):
-    """What this package needs of any Kafka client."""
-
-    def poll(self, timeout: float, /) -> Any: ...
-
-
-C = TypeVar("C", bound=Client)
 
 TRANSIENT = {
     KafkaError._TRANSPORT,
@@ -299,26 +292,31 @@ class Connection:
             return f"{found} ({heard})" if heard else found, True
         return heard, vain is not None
 
-    def _hear(self, client: Client) -> None:
+    def _hear(self, client: Any) -> None:
         """Errors are delivered by ``poll`` and by nothing else; it says how many (admin), or gives one (consumer)."""
         with suppress(NoToken):  # of a token that was to be renewed: the next client's attempt says so
             while client.poll(0) not in (0, None):
                 pass
 
 
-class _Heard:
-    """What librdkafka says about its connections: each thing once, however often it is said."""
+class _Heard(logging.Handler):
+    """What librdkafka says about its connections: each thing once, however often it says it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(logging.INFO)  # what `debug` adds is no reason why anything failed
         self._config = config
         self._errors: dict[str, int] = {}
         self._lines: dict[str, None] = {}
 
     def logger(self, *more: logging.Handler) -> logging.Logger:
         logger = logging.Logger("airflow_kafka_offsets.librdkafka")  # not in the tree: nothing else hears it
-        for handler in (_Collector(self._lines), *more):
+        for handler in (self, *more):
             logger.addHandler(handler)
         return logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._lines) < 200:
+            self._lines[_PREFIX.sub("", record.getMessage())] = None
 
     def error(self, error: KafkaError) -> None:
         self._errors[mask(_PREFIX.sub("", error.str()), self._config)] = error.code()
@@ -339,16 +337,6 @@ class _Heard:
         """What was heard last; empty where nothing was."""
         last = self.last()
         return f" ({last})" if last else ""
-
-
-class _Collector(logging.Handler):
-    def __init__(self, lines: dict[str, None]) -> None:
-        super().__init__(logging.INFO)  # what `debug` adds is no reason why anything failed
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if len(self._lines) < 200:
-            self._lines[_PREFIX.sub("", record.getMessage())] = None
 
 
 def _cluster_id(client: AdminClient, wait_s: float) -> str:

@@ -82,7 +82,11 @@ def java_client(settings: Mapping[str, Any]) -> dict[str, str]:
         wants both in one file, librdkafka in two, so a location has no counterpart.
     :raises InvalidRequest: naming each setting that has no counterpart; never its value.
     """
-    given = {name: _text(value) for name, value in settings.items() if value is not None}
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+        if value is not None
+    }
     protocol = given.get("security.protocol", "plaintext").upper()
     problems: list[str] = []
     java = {}
@@ -124,10 +128,6 @@ def jaas(module: str, options: Mapping[str, str]) -> str:
 def as_properties(values: Mapping[str, str]) -> str:
     """The text of a file that ``java.util.Properties`` loads; all of it ASCII, whatever the values are."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _tls(given: Mapping[str, str], problems: list[str]) -> dict[str, str]:

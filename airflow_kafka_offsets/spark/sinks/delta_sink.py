@@ -90,7 +90,7 @@ class DeltaSink:
         check_batch(batch)
         spark = records.sparkSession
         self.check(spark)
-        if self.mode == "append" and self._holds(spark, batch):
+        if self.mode == "append" and not self.written(spark, batch).isEmpty():
             raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
         attempted = commit_label(batch)
         transaction = self._transaction(batch)
@@ -167,9 +167,6 @@ class DeltaSink:
     def partitions(self) -> tuple[str, ...]:
         """Of a table that is made anew."""
         return self.partition_by if SPLIT_COLUMN in self.partition_by else (*self.partition_by, SPLIT_COLUMN)
-
-    def _holds(self, spark: SparkSession, batch: SinkBatch) -> bool:
-        return not self.written(spark, batch).isEmpty()
 
     def _transaction(self, batch: SinkBatch) -> dict[str, str]:
         if self.mode == "append":

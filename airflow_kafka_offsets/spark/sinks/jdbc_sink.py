@@ -23,12 +23,12 @@ from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
+    OWN_COLUMNS,
     SPLIT_COLUMN,
     SinkBatch,
     check_batch,
     no_records,
     options_of,
-    own_columns,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class JdbcSink:
         check_batch(batch)
         with staged(self.database, self.table, records, batch, dict(self.options)) as (connection, staging):
             columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
-            index = f"CREATE INDEX ON {self.table.sql} ({', '.join(own_columns())})"
+            index = f"CREATE INDEX ON {self.table.sql} ({', '.join(OWN_COLUMNS)})"
             with connection.transaction():
                 postgresql.take_place(connection, self.table, batch, self.wait_s)
                 staging.require_whole(connection)
