@@ -101,6 +101,27 @@ def test_each_private_part_that_the_code_uses_is_listed() -> None:
     assert uses() - listed() == set(), "list it in docs/private-parts.md with its reason, or find a public way"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "frame._part",
+        "f(x).y._part.z = 1",
+        "getattr(frame, '_part', None)",
+        "hasattr(frame, '_part')",
+        "from library import _part",
+        "from library._inside import _part",
+        "from library._inside.part import _part as part",
+    ],
+)
+def test_a_private_name_is_found_however_it_is_used(code: str) -> None:
+    assert list(private_names(ast.parse(code))) == ["_part"]
+
+
+@pytest.mark.parametrize("code", ["frame.part", "x.__name__", f"from {OWN} import _part", "part = '_part'"])
+def test_what_is_no_private_part_is_not_taken_for_one(code: str) -> None:
+    assert list(private_names(ast.parse(code))) == []
+
+
 def test_each_private_part_that_is_listed_is_used() -> None:
     for name, file in listed() - uses():  # such as a name in a string
         assert name in (PACKAGE / file).read_text(), f"{file} does not use {name}: unlist it"
