@@ -30,8 +30,8 @@ from confluent_kafka import Producer
 
 from airflow_kafka_offsets.offsets.plan.codec import spark_options
 from airflow_kafka_offsets.spark import read_batch, report_batch
+from airflow_kafka_offsets.spark.kafka_source import FETCH_WAIT, SHORT_WAIT_MS
 from airflow_kafka_offsets.spark.sinks import files
-from airflow_kafka_offsets.spark.source import FETCH_WAIT, SHORT_WAIT_MS
 from airflow_kafka_offsets.stores.local import LocalStore
 from benchmarks.measured import say, title
 from testbed.broker import KafkaBroker

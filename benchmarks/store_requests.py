@@ -30,7 +30,7 @@ from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import BatchName
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
-from airflow_kafka_offsets.spark.batch import planned_batch
+from airflow_kafka_offsets.spark.job_batch import planned_batch
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch

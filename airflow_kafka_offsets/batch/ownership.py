@@ -140,8 +140,8 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
         until = "" if batch.log.committed else " until this batch is committed"
         raise InvalidRequest(
             (
-                f"The DAG's output is {wanted!r} now, and {plan.batch}, {plan.batch.key}, is written to {had!r}: put it "
-                f"back{until}. Where {had!r} cannot be written any more, one run with the conf "
+                f"The DAG's output is {wanted!r} now, and {plan.batch}, {plan.batch.key}, is written to {had!r}: put "
+                f"it back{until}. Where {had!r} cannot be written any more, one run with the conf "
                 '{"kafka_offsets": {"on_output_changed": "accept"}} plans the batch anew into the new output.',
             )
         )

@@ -10,24 +10,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.broker.connection import Connection
-from airflow_kafka_offsets.broker.discovery import describe, discover
 from airflow_kafka_offsets.broker.epochs import ends_of_epochs
-from airflow_kafka_offsets.broker.group import describe_group, read_committed_offsets, read_group, write_offsets
+from airflow_kafka_offsets.broker.group_offsets import describe_group, read_committed_offsets, read_group, write_offsets
 from airflow_kafka_offsets.broker.lookups import LookUps
-from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
+from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
+from airflow_kafka_offsets.broker.topic_discovery import describe, discover
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
-    IsolationLevel,
     TopicPartition,
     TopicSettings,
 )
 from airflow_kafka_offsets.offsets.request.scope import Subscription
 
 
-class KafkaCluster:
+class KafkaCluster(LookUps):
     """``OffsetReader`` and ``OffsetCommitter`` over confluent-kafka's clients. Use it as a context manager.
 
     :param config: librdkafka settings, as in the Kafka connection's extra.
@@ -42,10 +41,9 @@ class KafkaCluster:
         attempt_s: float = 5.0,
         first_contact_s: float = 10.0,
     ) -> None:
-        self._connection = Connection(
-            config, deadline_s=deadline_s, attempt_s=attempt_s, first_contact_s=first_contact_s
+        super().__init__(
+            Connection(config, deadline_s=deadline_s, attempt_s=attempt_s, first_contact_s=first_contact_s)
         )
-        self._look_ups = LookUps(self._connection)
 
     def __enter__(self) -> KafkaCluster:
         return self
@@ -54,7 +52,7 @@ class KafkaCluster:
         self.close()
 
     def close(self) -> None:
-        self._look_ups.close()
+        super().close()
         self._connection.close()
 
     def discover(self, subscription: Subscription) -> ClusterDescription:
@@ -69,34 +67,16 @@ class KafkaCluster:
 
     def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription | NotAuthorized]:
         """The same for several subscriptions, with one metadata call for all of them."""
-        return discover(self._connection, self._look_ups, subscriptions)
+        return discover(self._connection, self, subscriptions)
 
     def cluster_id(self) -> str:
         return self._connection.cluster_id()
 
     def describe(self, subscription: Subscription) -> ClusterDescription:
-        return describe(self._connection, self._look_ups, subscription)
-
-    def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._look_ups.log_starts(partitions)
-
-    def end_offsets(
-        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
-    ) -> dict[TopicPartition, EndOffset]:
-        return self._look_ups.ends(partitions, isolation_level)
+        return describe(self._connection, self, subscription)
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return ends_of_epochs(self._connection, epochs)
-
-    def offsets_for_times(
-        self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
-    ) -> dict[TopicPartition, int]:
-        return self._look_ups.first_at_or_after(times_ms, isolation_level)
-
-    def newest_timestamps(
-        self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
-    ) -> dict[TopicPartition, int]:
-        return self._look_ups.newest_timestamps(partitions, isolation_level)
 
     def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
         return topic_settings(self._connection, topics)

@@ -4,8 +4,8 @@ What librdkafka does, and what this file makes of it (all measured on real broke
 
 - a client that could not reach a broker keeps asking the dead one: each retry has a new client;
 - why a connection fails (a wrong password, an unknown host) comes through ``error_cb`` and the log only, while the call
-  itself says "timed out": both are collected, and where waiting is vain it is told at once. What they do not tell, a
-  look at the listener does (``listener``), and what a token callback says is kept (``tokens``);
+  itself says "timed out": both are collected, and where waiting is vain the error comes at once. What they do not say,
+  a look at the listener does (``listener``), and what a token callback says is added (``tokens``);
 - a client that is dropped before its futures resolve leaves them unresolved for ever: the client outlives its answers;
 - a client that gave up waiting for a group's coordinator aborts the process when the answer comes: it is destroyed;
 - to destroy a client is to drop the last reference to it. ``Consumer.close()`` never returns while a broker hangs that
@@ -21,34 +21,27 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from airflow_kafka_offsets.broker.client_principal import principal_of
 from airflow_kafka_offsets.broker.config import address, admin_settings
-from airflow_kafka_offsets.broker.principal import principal_of
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.claims import refusal_of_token
 from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
 from airflow_kafka_offsets.listener import misfit
 
+C = TypeVar("C")  # a kind of client
 T = TypeVar("T")
 
 
-class Client(Protocol):
-    """What this package needs of any Kafka client."""
-
-    def poll(self, timeout: float, /) -> Any: ...
-
-
-C = TypeVar("C", bound=Client)
-
 TRANSIENT = {
     KafkaError._TRANSPORT,
-    KafkaError._DESTROY_BROKER,  # a bootstrap server, whose place a broker takes once the cluster has told its brokers
+    KafkaError._DESTROY_BROKER,  # a bootstrap server, whose place a broker takes once the cluster has named its brokers
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._ALL_BROKERS_DOWN,
@@ -153,12 +146,8 @@ class Connection:
     @property
     def principal(self) -> str:
         """The client's principal, worded as the object of a sentence."""
-        name = principal_of(self._config, self._tokens.current if self._tokens else None)
+        name = principal_of(self._config, self._tokens.token if self._tokens else None)
         return f"this client's principal, {name}," if name else "this client's principal"
-
-    def told(self) -> str:
-        """What was heard last, in parentheses; empty where nothing was."""
-        return self._heard.told()
 
     def close(self) -> None:
         self._admin.drop()
@@ -175,14 +164,14 @@ class Connection:
         try:
             return kind(dict(settings), logger=self._heard.logger(*more))
         except (KafkaException, TypeError, ValueError) as error:
-            said = self._without_secrets(error)
-            closed = _CLOSED_KEY.search(said)
+            text = self._without_secrets(error)
+            closed = _CLOSED_KEY.search(text)
             if closed is None:
-                problem = f"librdkafka does not take the Kafka configuration: {said}"
+                problem = f"librdkafka does not take the Kafka configuration: {text}"
             else:
                 password = f"{closed[1]}.password"
                 given = "" if self._config.get(password) else ", which is not given"
-                problem = f"{closed[0]} has no private key that opens with {password}{given}: {said}"
+                problem = f"{closed[0]} has no private key that opens with {password}{given}: {text}"
             raise InvalidRequest((problem,)) from None
 
     def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
@@ -216,7 +205,7 @@ class Connection:
         except (NotYet, NoToken) as last:
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
-                f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.told()}",
+                f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.in_parentheses()}",
                 "Check that the brokers are up and every partition has a leader, then retry.",
                 retriable=True,
             ) from None
@@ -255,41 +244,42 @@ class Connection:
 
     def contact(self) -> None:
         """Once: does anybody answer? If not, say why, within ``first_contact_s`` and at once where waiting is vain."""
-        if self._known_good:
-            return
         end = time.monotonic() + self._first_contact_s
-        while True:
-            try:
-                client = self._admin.current()
-            except NoToken as error:
-                if time.monotonic() + _TOKEN_PAUSE_S < end:
-                    time.sleep(_TOKEN_PAUSE_S)
-                    continue
-                raise ClusterUnavailable(
-                    f"There is no token for the Kafka brokers at {self.address}",
-                    str(error),
-                    "See the token server's log, and check what oauth_cb is given in the Kafka connection; then retry.",
-                    retriable=True,
-                ) from None
-            try:
-                # Not the topics: to list ten thousand partitions is half of what a discovery takes.
-                _cluster_id(client, max(0.1, min(1.0, end - time.monotonic())))
-            except (KafkaException, TimeoutError) as error:
-                self._hear(client)
-                reason, is_final = self._why_no_contact()
-                if not is_final and time.monotonic() < end:
-                    continue
+        while not self._known_good:
+            refused, is_final = self._refused(end)
+            if refused is None:
+                self._known_good = True
+            elif is_final or time.monotonic() >= end:
                 self._admin.drop()
-                token = self._tokens.current if self._tokens else None
-                where = f"The Kafka brokers at {self.address} do not let this client in"
-                raise refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
-                    f"No Kafka broker answers at {self.address}",
-                    reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
-                    f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
-                    retriable=not is_final,
-                ) from None
-            self._known_good = True
-            return
+                raise refused
+
+    def _refused(self, end: float) -> tuple[ClusterUnavailable | None, bool]:
+        """Why nobody answers just now, and whether waiting is vain; no reason where somebody does."""
+        try:
+            client = self._admin.current()
+        except NoToken as error:
+            time.sleep(max(0.0, min(_TOKEN_PAUSE_S, end - time.monotonic())))
+            return ClusterUnavailable(
+                f"There is no token for the Kafka brokers at {self.address}",
+                str(error),
+                "See the token server's log, and check what oauth_cb is given in the Kafka connection; then retry.",
+                retriable=True,
+            ), False
+        try:
+            # Not the topics: to list ten thousand partitions is half of what a discovery takes.
+            _cluster_id(client, max(0.1, min(1.0, end - time.monotonic())))
+        except (KafkaException, TimeoutError) as error:
+            self._hear(client)
+            reason, is_final = self._why_no_contact()
+            token = self._tokens.token if self._tokens else None
+            where = f"The Kafka brokers at {self.address} do not let this client in"
+            return refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
+                f"No Kafka broker answers at {self.address}",
+                reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
+                f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
+                retriable=not is_final,
+            ), is_final
+        return None, True
 
     def _why_no_contact(self) -> tuple[str | None, bool]:
         """The reason, and whether waiting is vain: what librdkafka has heard, and what the listener says itself."""
@@ -302,26 +292,31 @@ class Connection:
             return f"{found} ({heard})" if heard else found, True
         return heard, vain is not None
 
-    def _hear(self, client: Client) -> None:
+    def _hear(self, client: Any) -> None:
         """Errors are delivered by ``poll`` and by nothing else; it says how many (admin), or gives one (consumer)."""
         with suppress(NoToken):  # of a token that was to be renewed: the next client's attempt says so
             while client.poll(0) not in (0, None):
                 pass
 
 
-class _Heard:
-    """What librdkafka says about its connections: each thing once, however often it is said."""
+class _Heard(logging.Handler):
+    """What librdkafka says about its connections: each thing once, however often it says it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(logging.INFO)  # what `debug` adds is no reason why anything failed
         self._config = config
         self._errors: dict[str, int] = {}
         self._lines: dict[str, None] = {}
 
     def logger(self, *more: logging.Handler) -> logging.Logger:
         logger = logging.Logger("airflow_kafka_offsets.librdkafka")  # not in the tree: nothing else hears it
-        for handler in (_Collector(self._lines), *more):
+        for handler in (self, *more):
             logger.addHandler(handler)
         return logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._lines) < 200:
+            self._lines[_PREFIX.sub("", record.getMessage())] = None
 
     def error(self, error: KafkaError) -> None:
         self._errors[mask(_PREFIX.sub("", error.str()), self._config)] = error.code()
@@ -335,22 +330,13 @@ class _Heard:
 
     def last(self) -> str | None:
         specific = [text for text, code in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
-        said = specific or list(self._lines) or list(self._errors)
-        return mask(said[-1], self._config) if said else None
+        texts = specific or list(self._lines) or list(self._errors)
+        return mask(texts[-1], self._config) if texts else None
 
-    def told(self) -> str:
+    def in_parentheses(self) -> str:
+        """What was heard last; empty where nothing was."""
         last = self.last()
         return f" ({last})" if last else ""
-
-
-class _Collector(logging.Handler):
-    def __init__(self, lines: dict[str, None]) -> None:
-        super().__init__(logging.INFO)  # what `debug` adds is no reason why anything failed
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if len(self._lines) < 200:
-            self._lines[_PREFIX.sub("", record.getMessage())] = None
 
 
 def _cluster_id(client: AdminClient, wait_s: float) -> str:

@@ -16,10 +16,10 @@ from functools import partial
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks
 from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection, NotYet, in_words
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK, LookUpClient
+from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks
 from airflow_kafka_offsets.offsets.model import TopicPartition
 
 _WHAT = "compare leader epochs"
@@ -30,7 +30,7 @@ _NOT_KNOWN = re.compile(r"No epoch found|Offset out of range")
 
 
 def ends_of_epochs(connection: Connection, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The offset after the last one of this leader epoch, or of one before it; absent where the broker cannot tell."""
+    """The offset after the last one of this leader epoch, or of one before it; absent if the broker does not know."""
     settings = {**look_up_settings("read_uncommitted"), "auto.offset.reset": "error", "fetch.wait.max.ms": 10}
     answers: dict[TopicPartition, int | None] = {}
 
@@ -41,20 +41,20 @@ def ends_of_epochs(connection: Connection, epochs: Mapping[TopicPartition, int])
             client.assign([KafkaTopicPartition(tp.topic, tp.partition, OFFSET_END) for tp in left])
             for tp in left:
                 client.seek(KafkaTopicPartition(tp.topic, tp.partition, _BEYOND, leader_epoch=epochs[tp]))
-        except KafkaException as error:
-            raise NotYet(in_words(error.args[0])) from None
+        except KafkaException as raised:
+            raise NotYet(in_words(raised.args[0])) from None
         until = time.monotonic() + connection.attempt_s
         while left and (wait_s := until - time.monotonic()) > 0:
             message = client.poll(wait_s)
-            told = message.error() if message is not None else None
-            if message is None or told is None or message.topic() is None:
+            error = message.error() if message is not None else None
+            if message is None or error is None or message.topic() is None:
                 continue
             tp = TopicPartition(str(message.topic()), message.partition() or 0)
-            ends_at = _ENDS_AT.search(told.str())
-            if told.code() == KafkaError._AUTO_OFFSET_RESET and (ends_at or _NOT_KNOWN.search(told.str())):
+            ends_at = _ENDS_AT.search(error.str())
+            if error.code() == KafkaError._AUTO_OFFSET_RESET and (ends_at or _NOT_KNOWN.search(error.str())):
                 answers[tp] = int(ends_at[1]) if ends_at else None
             else:
-                refusals.add(tp, told)
+                refusals.add(tp, error)
             left.discard(tp)
         refusals.waiting.update(dict.fromkeys(left, f"no answer within {connection.attempt_s:g} s"))
         refusals.settle()

@@ -4,9 +4,9 @@ The admin client's calls are not used: ``list_consumer_group_offsets`` on a brok
 yet is a SIGSEGV (confluentinc/librdkafka#5040). What a consumer does instead (librdkafka 2.16, all measured):
 
 - A missing right on the group is an event of ``poll``. ``committed`` itself says "timed out", and a commit waits.
-- A coordinator that loads, and an offset that is not stable, make ``committed`` say "timed out" too. Which it is stands
-  in the lines of ``debug``, which cost 25 ms for 250 partitions: only a client that is made because the one before it
-  had no answer writes them.
+- A coordinator that loads, and an offset that is not stable, make ``committed`` say "timed out" too. The lines of
+  ``debug`` say which it is (docs/private-parts.md). They cost 25 ms for 250 partitions: only a client that is made
+  because the one before it had no answer writes them.
 - ``on_commit`` gives every partition the error of the last one that was refused, also those that were written.
 - A commit that finds no coordinator, or whose coordinator hangs, cannot be called off: it may be sent for as long as
   the client lives. Hence the time-outs in ``group_settings``, and no ``close()`` (see ``connection``).
@@ -23,9 +23,9 @@ from itertools import chain, repeat
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker.answers import to_kafka
 from airflow_kafka_offsets.broker.config import group_settings, refuse_name
 from airflow_kafka_offsets.broker.connection import TRANSIENT, Clients, Connection
+from airflow_kafka_offsets.broker.partition_errors import to_kafka
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 
 # A refusal of the coordinator is asked for after this time, so that nobody waits until the deadline for it.
@@ -37,7 +37,7 @@ CommitAnswer = tuple[KafkaError | None, list[KafkaTopicPartition]]
 
 
 class GroupClient(Consumer):
-    """The consumer, what it was told, and how long it waits. It has no methods: their frames would keep it alive."""
+    """The consumer, its answers, and how long it waits. It has no methods: their frames would keep it alive."""
 
     patience_s: float
     commit_answers: list[CommitAnswer]

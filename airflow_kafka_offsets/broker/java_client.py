@@ -3,7 +3,7 @@
 Three rules decide about a setting:
 
 - what says where the cluster is, who this client is and whom it trusts is translated, or refused by its name: a client
-  that trusts more than it was told, or is somebody else, is worse than none;
+  that trusts more than its settings say, or is somebody else, is worse than none;
 - what the chosen ``security.protocol`` does not use is left out, as librdkafka leaves it out;
 - everything else is left out: time-outs, buffers, callbacks, and what belongs to a consumer or producer. It was chosen
   for another client, or the plan decides it.
@@ -82,7 +82,11 @@ def java_client(settings: Mapping[str, Any]) -> dict[str, str]:
         wants both in one file, librdkafka in two, so a location has no counterpart.
     :raises InvalidRequest: naming each setting that has no counterpart; never its value.
     """
-    given = {name: _text(value) for name, value in settings.items() if value is not None}
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+        if value is not None
+    }
     protocol = given.get("security.protocol", "plaintext").upper()
     problems: list[str] = []
     java = {}
@@ -111,7 +115,7 @@ def is_secured(java: Mapping[str, str]) -> bool:
 
 
 def system_properties(java: Mapping[str, str]) -> dict[str, str]:
-    """What the JVM of each of these clients has to be told: Kafka 4, and 3.9 from 3.9.1 on, ask no unknown URL."""
+    """What the JVM of each of these clients needs: Kafka 4, and 3.9 from 3.9.1 on, ask no unknown URL."""
     url = java.get("sasl.oauthbearer.token.endpoint.url")
     return {ALLOWED_URLS: url} if url else {}
 
@@ -124,10 +128,6 @@ def jaas(module: str, options: Mapping[str, str]) -> str:
 def as_properties(values: Mapping[str, str]) -> str:
     """The text of a file that ``java.util.Properties`` loads; all of it ASCII, whatever the values are."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _tls(given: Mapping[str, str], problems: list[str]) -> dict[str, str]:

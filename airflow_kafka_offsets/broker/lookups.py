@@ -22,9 +22,9 @@ from confluent_kafka import IsolationLevel as KafkaIsolationLevel
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of, to_kafka
 from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
+from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of, to_kafka
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.progress import Progress
@@ -71,17 +71,17 @@ class LookUps:
 
         return self._connection.ask_with(self._clients["read_uncommitted"], "list the topics", look)
 
-    def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._ask(dict.fromkeys(partitions, LOG_START), "read_uncommitted")
         return {tp: answer.offset for tp, answer in found.items()}
 
-    def ends(
+    def end_offsets(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, EndOffset]:
         found = self._ask(dict.fromkeys(partitions, LOG_END), isolation_level)
         return {tp: EndOffset(answer.offset, epoch_of(answer.leader_epoch)) for tp, answer in found.items()}
 
-    def first_at_or_after(
+    def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
         """Absent where no record is."""

@@ -55,7 +55,7 @@ class OffsetReader(Protocol):
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The offset after the last one that was written under this leader epoch, or under one before it, in the log as
-        it is now; absent where the broker cannot tell.
+        it is now; absent where the broker does not know.
         """
 
     def offsets_for_times(

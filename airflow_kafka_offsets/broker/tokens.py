@@ -30,13 +30,14 @@ class TokenSource:
     """An ``oauth_cb``, asked in its place by librdkafka too; see the head of this file.
 
     :param config: librdkafka settings, with secrets.
+    :ivar token: the one that was taken last.
     """
 
     def __init__(self, callback: Callable[[Any], Token], config: Mapping[str, Any]) -> None:
         self._callback = callback
         self._config = config
         self._lock = threading.Lock()
-        self._token: Token | None = None
+        self.token: Token | None = None
         self._renew_at = 0.0
 
     def __call__(self, _: Any = None) -> Token:
@@ -45,32 +46,27 @@ class TokenSource:
         :raises NoToken: with what the callback said.
         """
         with self._lock:
-            if self._token is None or time.time() >= self._renew_at:
+            if self.token is None or time.time() >= self._renew_at:
                 try:
                     self._take(self._ask())
                 except NoToken:
-                    if self._token is None or self._token[1] <= time.time():
+                    if self.token is None or self.token[1] <= time.time():
                         raise
-            assert self._token is not None
-            return self._token
-
-    @property
-    def current(self) -> Token | None:
-        """The token that was taken last."""
-        return self._token
+            assert self.token is not None
+            return self.token
 
     def _take(self, token: Token) -> None:
         now = time.time()
         if token[1] <= now:
             raise NoToken(f"the token of {self._named()} has expired {now - token[1]:.0f} s ago")
-        self._token, self._renew_at = token, now + (token[1] - now) / 2
+        self.token, self._renew_at = token, now + (token[1] - now) / 2
 
     def _ask(self) -> Token:
         try:
             found = self._callback(self._config.get("sasl.oauthbearer.config"))
         except Exception as error:
-            said = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self._token or ())[:1])))
-            raise NoToken(f"{self._named()} raised {said[:_SHOWN]}") from None
+            text = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self.token or ())[:1])))
+            raise NoToken(f"{self._named()} raised {text[:_SHOWN]}") from None
         if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], int | float):
             raise NoToken(
                 f"{self._named()} returned {type(found).__name__}, and not (token, seconds since the epoch until "

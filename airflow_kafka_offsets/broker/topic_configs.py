@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from airflow_kafka_offsets.broker.answers import Refusals
 from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection
+from airflow_kafka_offsets.broker.partition_errors import Refusals
 from airflow_kafka_offsets.offsets.model import TopicSettings
 
 

@@ -39,8 +39,8 @@ def verify(options: Options) -> Answer:
         return Answer([splits], facts, f"{name_of(plan)}, plan {plan.plan_id}, is not verified", errors=[refused])
     summary = (
         f"{name_of(plan)}, plan {plan.plan_id}, is verified: its reports say that exactly its up to "
-        f"{plan.record_count_upper_bound} records were read. What {plan.asked.output or 'its output'} holds now was not "
-        "looked at"
+        f"{plan.record_count_upper_bound} records were read. What {plan.asked.output or 'its output'} holds now was "
+        "not looked at"
     )
     again = batch.log.redone  # what an earlier run has written is verified; was it written again since?
     missing = unverified(plan, deciding_attempts(batch), again.attempts) if again else []

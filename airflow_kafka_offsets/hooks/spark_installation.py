@@ -81,11 +81,12 @@ def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
             "openjdk-17-jre-headless, or set JAVA_HOME."
         )
     spark = _spark_of(Path(found or binary), environ)
-    pyspark, client = _version_of("pyspark"), _version_of("pyspark-client")
-    if spark.home == _pyspark_folder() and pyspark and client and pyspark != client:  # not each pyspark has a client
+    pyspark, client = _installed("pyspark"), _installed("pyspark-client")  # not each pyspark has a client
+    if spark.home == _folder_of(pyspark) and pyspark and client and pyspark.version != client.version:
         problems.append(
-            f"pyspark is {pyspark} and pyspark-client is {client}: they share one folder, so one has overwritten files "
-            f"of the other. pip install --force-reinstall --no-deps 'pyspark=={client}' 'pyspark-client=={client}'"
+            f"pyspark is {pyspark.version} and pyspark-client is {client.version}: they share one folder, so one has "
+            "overwritten files of the other. pip install --force-reinstall --no-deps "
+            f"'pyspark=={client.version}' 'pyspark-client=={client.version}'"
         )
     if problems:
         raise InvalidRequest(problems)
@@ -128,7 +129,7 @@ def packages_for(
             own_jars,
             jars,
             *(configured.get(name, "") for name in ("spark.jars", "spark.jars.packages")),
-            *_paths(configured),
+            *(value for name, value in configured.items() if name.endswith("extraClassPath")),
         ]
     )
     missing = {name: coordinate for name, coordinate in wanted.items() if name not in there}
@@ -174,12 +175,8 @@ def settings_of(
     return {**found, **{name: str(value) for name, value in (conf or {}).items()}}
 
 
-def _paths(configured: Mapping[str, str]) -> list[str]:
-    return [value for name, value in configured.items() if name.endswith("extraClassPath")]
-
-
 def _spark_of(submit: Path, environ: Mapping[str, str]) -> SparkInstallation:
-    homes = [environ.get("SPARK_HOME"), submit.resolve().parent.parent, _pyspark_folder()]
+    homes = [environ.get("SPARK_HOME"), submit.resolve().parent.parent, _folder_of(_installed("pyspark"))]
     for home in (Path(home) for home in homes if home):
         for jar in sorted(home.glob("jars/spark-core_*.jar")):
             if match := _JAR.fullmatch(jar.name):
@@ -187,19 +184,16 @@ def _spark_of(submit: Path, environ: Mapping[str, str]) -> SparkInstallation:
     return SparkInstallation(submit)
 
 
-def _pyspark_folder() -> Path | None:
-    """Where PySpark is installed for this Python; not imported, which takes a second."""
+def _installed(distribution: str) -> importlib.metadata.Distribution | None:
+    """Not imported, which takes a second."""
     try:
-        return Path(str(importlib.metadata.distribution("pyspark").locate_file("pyspark")))
+        return importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _version_of(distribution: str) -> str | None:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _folder_of(pyspark: importlib.metadata.Distribution | None) -> Path | None:
+    return Path(str(pyspark.locate_file("pyspark"))) if pyspark else None
 
 
 def _has_java(environ: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""An Airflow Kafka connection → what ``spark-submit`` is told, so that the driver reads the same cluster.
+"""An Airflow Kafka connection → settings of ``spark-submit``, so that the driver reads the same cluster.
 
 Secrets go by a file that its owner alone may read, in a folder that its owner alone may enter. Its path is a Spark
 setting; arguments, settings and variables are shown to more people than that. The driver removes the file when it has

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperato
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
-from airflow_kafka_offsets.spark.sinks.choice import SinkWords
+from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords
 
 _SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions", "include_internal_topics")
 _OF_THE_SENSOR = (*_SUBSCRIPTION, "group_id", "pipeline_id", "work_store")
@@ -59,7 +59,7 @@ def kafka_spark_batch(
     :param name: the task group's ``group_id``, as ``TaskGroup`` takes it. Its tasks are ``wait_for_partitions``,
         ``wait_for_window``, ``resolve``, ``spark`` and ``commit``. (``group_id=`` is the consumer group.)
     :param sink: what is written, by the job that is in this package: ``{"format": "parquet", "path": "/lake/orders"}``.
-        See :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`.
+        See :class:`~airflow_kafka_offsets.spark.sinks.sink_arguments.SinkWords`.
     :param application: a PySpark job of your own, which calls :func:`airflow_kafka_offsets.spark.for_each_batch`.
     :param submit: a callable that makes the mapped task from the resolve task's output, one list of
         ``application_args`` for each split; instead of ``SparkSubmitPlanOperator``: docs/submitting.md. With a

@@ -42,7 +42,7 @@ from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
 from airflow_kafka_offsets.offsets.request.early import problems_before_a_run
 from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of, parameters_of, with_conf
-from airflow_kafka_offsets.offsets.request.parse import SplitBy
+from airflow_kafka_offsets.offsets.request.parse import OutputOrigin, SplitBy
 from airflow_kafka_offsets.offsets.request.policies import (
     CommitMode,
     OnAnotherAirflow,
@@ -56,7 +56,7 @@ from airflow_kafka_offsets.offsets.request.policies import (
 from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.spark.sinks.choice import SinkWords, problems_of, sink_arguments, sink_of
+from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords, problems_of, sink_arguments, sink_into, sink_of
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
@@ -143,8 +143,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param pipeline_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
         goes with what it maps over.
     :param sink: what the job that is in this package writes: ``{"format": "parquet", "path": "/lake/orders"}``; the
-        formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.choice.SinkWords`. It gives
-        ``output_name``, and arguments of the job.
+        formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.sink_arguments.SinkWords`. It
+        gives ``output_name``, and arguments of the job.
     :param application_args: the Spark job's own arguments, put before the batch's in each list.
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
@@ -447,3 +447,10 @@ def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafk
         return []
     about = store_uri, servers, kafka_config_id
     return [job_arguments(batch.plan_object, plan.plan_id, split, *about) for split in assignment.splits]
+
+
+def _output_origin(sink: SinkWords | None, output: str | None) -> OutputOrigin:
+    """Whether a template gives each run another output. The words are those of the DAG, before they are rendered."""
+    if sink is not None:
+        return "fixed" if is_settled(sink) else "templated sink"
+    return "fixed" if is_settled(output) else "templated output"

@@ -1,12 +1,11 @@
 """The Spark task of a batch: what it submits, and which driver it may re-attach to.
 
-In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store, which a clear leaves as
-it is. It then finds its driver finished and succeeds without submitting anything, whatever the new arguments are and
-whether or not the output is still there. What must stay true here:
+In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store (``last_driver``). What
+must stay true here:
 
 - a retry finds the driver that still runs this plan, or that has finished meanwhile: the worker died, not the driver;
 - another plan is another job; and it does not start while a driver of the plan before may still write;
-- a clear reads and writes again. That is what the person who clears wants, and what the commit's refusals tell them to
+- a clear reads and writes again. That is what the person who clears wants, and what the commit's refusals ask them to
   do: a driver that has finished without a valid report would else be found finished for ever.
 """
 
@@ -32,15 +31,14 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
 from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.operators.last_driver import LastDriver
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.client_properties import SETTING
-from airflow_kafka_offsets.spark.sinks.choice import format_of_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import format_of_arguments
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
-_LAST = "spark_last_driver"  # {"driver", "job", "clears"} of the driver that was submitted last, for whichever plan
 _DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
-_CLEARED = "FINISHED BEFORE A CLEAR"  # a state of which no deployment says that it is active, or succeeded
 
 
 class SparkSubmitPlanOperator(SparkSubmitOperator):
@@ -49,9 +47,10 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
     its batch and split in Airflow's UI.
 
-    :param application: the PySpark job; default: the one that is in this package, which writes to the sink that the
-        resolve task was told.
+    :param application: the PySpark job; default: the one that is in this package, which writes to the sink of the
+        resolve task.
     :param conf: Spark settings, as of ``SparkSubmitOperator``.
+    :param conn_id: as of ``SparkSubmitOperator``, and so is ``deploy_mode``.
     :param packages: Maven coordinates. Default: Spark's Kafka source, and what the sink needs, for the Spark whose
         ``spark-submit`` is found here, as far as nothing else configures it. Give a list of your own, or ``""`` where
         the cluster has all of it.
@@ -72,15 +71,20 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         *,
         application: str = "",
         conf: dict[str, Any] | None = None,
+        conn_id: str = "spark_default",
+        deploy_mode: str | None = None,
         packages: str | None = None,
         spark_binary: str | None = None,
         kafka: str | Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         self.kafka = kafka
+        self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
         super().__init__(
             application=application or str(PACKAGED_JOB),
             conf=conf,
+            conn_id=conn_id,
+            deploy_mode=deploy_mode,
             packages=packages,
             spark_binary=spark_binary,
             **{**_DEFAULTS, **kwargs},
@@ -118,7 +122,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         return handed_over(job.kafka_config_id, configured, cluster_mode=self._in_cluster_mode(configured))
 
     def _in_cluster_mode(self, configured: Mapping[str, str]) -> bool:
-        mode = self._deploy_mode or BaseHook.get_connection(self._conn_id).extra_dejson.get("deploy-mode")
+        mode = self.deploy_mode or BaseHook.get_connection(self.conn_id).extra_dejson.get("deploy-mode")
         return (mode or configured.get("spark.submit.deployMode")) == "cluster"
 
     def _job_arguments(self) -> JobArguments | None:
@@ -153,77 +157,53 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     def _binary(self) -> str:
         """:raises InvalidRequest: there is no such connection: the provider would submit to YARN."""
         try:
-            connection = BaseHook.get_connection(self._conn_id)
+            connection = BaseHook.get_connection(self.conn_id)
         except AirflowNotFoundException:
             raise InvalidRequest(
                 (
-                    f"There is no connection {self._conn_id!r}: create one of type 'spark' whose host is the master "
+                    f"There is no connection {self.conn_id!r}: create one of type 'spark' whose host is the master "
                     '(local[*], spark://host:7077, yarn, k8s://…), or name another with spark={"conn_id": …}.',
                 )
             ) from None
-        return str(self._spark_binary or connection.extra_dejson.get("spark-binary") or "spark-submit")
+        return str(self.spark_binary or connection.extra_dejson.get("spark-binary") or "spark-submit")
 
-    @property
-    def external_id_key(self) -> str:
-        return f"spark_job_id:{self._job}"
-
-    @external_id_key.setter
-    def external_id_key(self, value: str) -> None:
-        raise AttributeError("the key is made from the plan")
-
-    @property
-    def _K8S_DRIVER_STATUS_KEY(self) -> str:
-        """Kubernetes forgets a pod, so the provider keeps its end; that of another plan's pod must not count here."""
-        return f"k8s_driver_status:{self._job}"
-
-    @_K8S_DRIVER_STATUS_KEY.setter
-    def _K8S_DRIVER_STATUS_KEY(self, value: str) -> None:
-        raise AttributeError("the key is made from the plan")
-
-    @property
-    def _job(self) -> str:
+    def execute_resumable(self, context: Any) -> Any:
+        """As the provider's, which finds the driver of this plan only, and none that has finished before a clear."""
+        states = context.get("task_state_store")
+        if states is None:
+            return super().execute_resumable(context)
         job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
-        return f"{job.plan_id}:{job.split}"
+        last = LastDriver(states, f"{job.plan_id}:{job.split}", int(context["dag_run"].clear_number or 0))
+        with_last: Any = {**context, "task_state_store": last}
+        return super().execute_resumable(with_last)
 
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver, and remember it with its plan and the number of clears so far.
 
         :raises FormerDriverRuns: a driver of the plan that this one replaces is still running.
         """
-        states = context.get("task_state_store")
-        if states is None:
-            return super().submit_job(context)
-        running = self._still_running(states.get(_LAST), context)
+        last = context.get("task_state_store")
+        running = self._still_running(last, context) if last is not None else None
         if running is not None:
             return running
-        states.delete(self._K8S_DRIVER_STATUS_KEY)
         driver: str | None = super().submit_job(context)
-        if driver:
-            states.set(_LAST, {"driver": driver, "job": self._job, "clears": _clears(context)})
+        if driver and last is not None:
+            last.remember(driver)
         return driver
 
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        """The driver's state. One that has finished counts only while it is the last, and no task was cleared since."""
-        status: str = super().get_job_status(external_id, context)
-        states = context.get("task_state_store")
-        if not self.is_job_succeeded(status) or states is None:
-            return status
-        last = {"driver": external_id, "job": self._job, "clears": _clears(context)}
-        return status if states.get(_LAST) == last else _CLEARED
-
-    def _still_running(self, last: dict[str, Any] | None, context: Any) -> str | None:
+    def _still_running(self, last: LastDriver, context: Any) -> str | None:
         """The driver of this plan whose worker died before its id was stored; ``None`` where nothing runs."""
-        if last is None:
+        if last.submitted is None:
             return None
-        driver = str(last["driver"])
+        driver = str(last.submitted["driver"])
         try:
-            status = super().get_job_status(driver, context)
+            status: str = self.get_job_status(driver, context)
         except Exception as error:  # a cluster that has forgotten it; one that does not answer takes no driver either
             self.log.warning("Driver %s was submitted by an earlier try; its state is not known: %s", driver, error)
             return None
         if not self.is_job_active(status):
             return None
-        if last["job"] == self._job:
+        if last.submitted["job"] == last.job:
             return driver
         raise FormerDriverRuns(driver, status)
 
@@ -235,8 +215,3 @@ def _batch_of(plan_object: str) -> str:
         return f"batch {int(name)}"
     window = time_claim_of_name(name)
     return str(window) if window is not None else f"window {name}"
-
-
-def _clears(context: Any) -> int:
-    """How often tasks of this run have been cleared; a retry does not count."""
-    return int(context["dag_run"].clear_number or 0)

@@ -22,21 +22,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.spark.batch import Batch as Batch
-    from airflow_kafka_offsets.spark.batch import NumberedBatch as NumberedBatch
-    from airflow_kafka_offsets.spark.batch import WindowBatch as WindowBatch
-    from airflow_kafka_offsets.spark.batch import planned_batch as planned_batch
-    from airflow_kafka_offsets.spark.loop import for_each_batch as for_each_batch
+    from airflow_kafka_offsets.spark.batch_job import for_each_batch as for_each_batch
+    from airflow_kafka_offsets.spark.job_batch import Batch as Batch
+    from airflow_kafka_offsets.spark.job_batch import NumberedBatch as NumberedBatch
+    from airflow_kafka_offsets.spark.job_batch import WindowBatch as WindowBatch
+    from airflow_kafka_offsets.spark.job_batch import planned_batch as planned_batch
+    from airflow_kafka_offsets.spark.kafka_source import read_batch as read_batch
     from airflow_kafka_offsets.spark.report import report_batch as report_batch
-    from airflow_kafka_offsets.spark.source import read_batch as read_batch
 
 _PUBLIC = {
-    "Batch": "batch",
-    "NumberedBatch": "batch",
-    "WindowBatch": "batch",
-    "for_each_batch": "loop",
-    "planned_batch": "batch",
-    "read_batch": "source",
+    "Batch": "job_batch",
+    "NumberedBatch": "job_batch",
+    "WindowBatch": "job_batch",
+    "for_each_batch": "batch_job",
+    "planned_batch": "job_batch",
+    "read_batch": "kafka_source",
     "report_batch": "report",
 }
 

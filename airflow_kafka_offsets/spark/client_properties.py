@@ -15,12 +15,13 @@ Spark sends to its executors with the tasks and shows nowhere. The setting is on
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop import java_of
+from airflow_kafka_offsets.spark.driver_jvm import hadoop_conf, jvm_of, require_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,6 @@ SOURCE_PREFIX = "spark.kafka_offsets.source."
 SETTING = "spark.kafka_offsets.client_properties"
 CREDENTIAL = "credential:"
 HANDED_OVER = "handed-over:"
-_WHAT = "A file of the Kafka client's settings is read"
 _TELLING = (
     "org.apache.spark.kafka010",
     "org.apache.spark.sql.kafka010",
@@ -55,13 +55,20 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
     return _taken[where]
 
 
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """All settings of the session."""
+    if hasattr(spark.conf, "getAll"):
+        return dict(spark.conf.getAll)
+    return dict(spark.sparkContext.getConf().getAll())  # before Spark 4.0
+
+
 def keep_secrets_out_of_the_log(spark: SparkSession | None) -> None:
     """Keep loggers of the driver's JVM at INFO that write secrets at DEBUG: those of Spark's Kafka and JDBC sources.
 
     ``org.apache.spark.sql.kafka010`` hides the password of a JAAS line, and neither a client's secret nor a key; the
     JDBC source hides nothing.
     """
-    jvm: Any = getattr(spark, "_jvm", None)
+    jvm = jvm_of(spark)
     if jvm is None:
         return
     log4j = jvm.org.apache.logging.log4j
@@ -73,9 +80,8 @@ def keep_secrets_out_of_the_log(spark: SparkSession | None) -> None:
 def _read(spark: SparkSession, where: str) -> Mapping[str, str]:
     from py4j.protocol import Py4JJavaError
 
-    jvm = java_of(spark, _WHAT)
+    jvm, conf = require_jvm(spark, "A file of the Kafka client's settings is read"), hadoop_conf(spark)
     properties = jvm.java.util.Properties()
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
     try:
         if where.startswith(CREDENTIAL):
             text = conf.getPassword(where.removeprefix(CREDENTIAL))
@@ -84,17 +90,10 @@ def _read(spark: SparkSession, where: str) -> Mapping[str, str]:
             properties.load(jvm.java.io.StringReader(jvm.java.lang.String(text)))
         else:
             path = where.removeprefix(HANDED_OVER)
-            stream = _open(jvm, conf, path if "://" in path or path.startswith("file:") else f"file://{path}")
-            try:
+            file = jvm.org.apache.hadoop.fs.Path(path if re.match(r"file:|.*://", path) else f"file://{path}")
+            with closing(file.getFileSystem(conf).open(file)) as stream:
                 properties.load(stream)
-            finally:
-                stream.close()
     except Py4JJavaError as error:
         reason = error.java_exception.toString()
         raise InvalidRequest([f"{SETTING} is {where}, which this driver cannot read: {reason}"]) from None
     return {f"kafka.{name}": properties.getProperty(name) for name in properties.stringPropertyNames()}
-
-
-def _open(jvm: Any, conf: Any, path: str) -> Any:
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    return where.getFileSystem(conf).open(where)

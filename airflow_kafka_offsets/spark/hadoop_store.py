@@ -6,10 +6,11 @@ two writers of one name win), which is why a driver only writes names that are i
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.spark.hadoop import java_of
+from airflow_kafka_offsets.spark.driver_jvm import hadoop_conf, jvm_of, require_jvm
 from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
 from airflow_kafka_offsets.stores.location import Location, location_of
 from airflow_kafka_offsets.stores.open import open_store
@@ -28,19 +29,15 @@ def open_driver_store(uri: str, spark: SparkSession | None) -> Store:
     location = location_of(uri)
     if location.kind == "file":
         return open_store(uri)
-    session = spark or _active_session()
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
     if session is None:
         raise InvalidRequest(
             (f"The work store {uri} is read through Spark: make the SparkSession before planned_batch is called.",)
         )
     # A session of Spark Connect has no JVM here: then fsspec, which has to be installed.
-    return HadoopStore(session, location) if hasattr(session, "_jvm") else open_store(uri)
-
-
-def _active_session() -> SparkSession | None:
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession()
+    return open_store(uri) if jvm_of(session) is None else HadoopStore(session, location)
 
 
 class HadoopStore:
@@ -55,8 +52,8 @@ class HadoopStore:
     is_remote = False  # a driver asks little, and one thing after the other
 
     def __init__(self, spark: SparkSession, location: Location) -> None:
-        self._fs = java_of(spark, "The work store is read").org.apache.hadoop.fs
-        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        self._fs = require_jvm(spark, "The work store is read").org.apache.hadoop.fs
+        conf = hadoop_conf(spark)
         self.uri = self.driver_uri = location.uri
         self._root = _hadoop_uri(location, conf)
         self._system = self._ask("open", "", lambda: self._fs.Path(self._root).getFileSystem(conf))
@@ -83,18 +80,12 @@ class HadoopStore:
 
     def _write(self, name: str, data: bytes) -> None:
         builder = self._system.createFile(self._path(name)).overwrite(True).recursive()
-        stream = builder.opt("fs.s3a.create.performance", "true").build()  # no look for what is there
-        try:
+        with closing(builder.opt("fs.s3a.create.performance", "true").build()) as stream:  # no look for what is there
             stream.write(bytearray(data))
-        finally:
-            stream.close()
 
     def _read(self, name: str) -> bytes:
-        stream = self._system.open(self._path(name))
-        try:
+        with closing(self._system.open(self._path(name))) as stream:
             content: bytes = stream.readNBytes(LARGEST_OBJECT + 1)
-        finally:
-            stream.close()
         return content
 
     def _ask(self, verb: str, name: str, question: Any) -> Any:
@@ -108,15 +99,15 @@ class HadoopStore:
             kind = java.getClass().getSimpleName()
             if kind == "FileNotFoundException":
                 return None
-            said = next(iter(str(java.getMessage() or "").splitlines()), "")
-            if kind == "UnsupportedFileSystemException" or "ClassNotFound" in said:
+            text = next(iter(str(java.getMessage() or "").splitlines()), "")
+            if kind == "UnsupportedFileSystemException" or "ClassNotFound" in text:
                 raise StoreUnavailable(
                     f"Cannot {verb} the work store {self.uri} on this driver",
-                    f"{kind}: {said}",
+                    f"{kind}: {text}",
                     "Spark has no file system for it: give the job its package, for S3 "
                     "packages='org.apache.hadoop:hadoop-aws:<the version of Spark's Hadoop>'.",
                 ) from None
-            raise unavailable(self.uri, verb, name, f"{kind}: {said}") from None
+            raise unavailable(self.uri, verb, name, f"{kind}: {text}") from None
 
 
 def _hadoop_uri(location: Location, conf: Any) -> str:

@@ -12,7 +12,6 @@ accumulator, the sink's metrics) is what was handed on, and the footers of files
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
-from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.job_batch import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,7 @@ def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
 
 
 def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
-    """Whether the output has each offset of the split once, after a write that failed. Where nobody can tell: no."""
+    """Whether the output has each offset of the split once, after a write that failed. Where that is not known: no."""
     if not hasattr(sink, "written"):
         return False
     try:
@@ -76,9 +76,9 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
 def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadReport:
     is_source = written is None or written is source or written.sameSemantics(source)
     frame = source if written is None or is_source else written
-    is_read_back = not is_source and not _is_made_from(frame, source)
+    is_read_back = not is_source and not _is_made_from(frame, batch)
     counting = _count_by_partition(frame)
-    if batch.partitions and not is_source and not is_read_back and not _is_cached(counting, source):
+    if batch.partitions and not is_source and not is_read_back and not _is_cached(counting, batch):
         raise InvalidRequest(
             [
                 "That frame is made from the records, not read back from the output: it shows nothing of what was "
@@ -196,22 +196,22 @@ def _is_persisted(frame: DataFrame) -> bool:
     return bool(level.useMemory or level.useDisk or level.useOffHeap)
 
 
-def _is_made_from(frame: DataFrame, source: DataFrame) -> bool:
-    """Whether the frame's rows come from the batch's records, and not from an output. Spark Connect does not tell."""
-    if not hasattr(frame, "_jdf"):
-        return False
-    (scan,) = _scans(source._jdf.queryExecution().analyzed().collectLeaves())
-    return scan in _scans(frame._jdf.queryExecution().analyzed().collectLeaves())
+def _is_made_from(frame: DataFrame, batch: Batch) -> bool:
+    """Whether the frame's rows come from the batch's records, and not from an output; not known of Spark Connect."""
+    plans = query_execution(frame)
+    return plans is not None and _scans(plans.analyzed(), batch)
 
 
-def _is_cached(counting: DataFrame, source: DataFrame) -> bool:
+def _is_cached(counting: DataFrame, batch: Batch) -> bool:
     """Whether a frame that is made from the records is counted without reading Kafka again."""
-    (scan,) = _scans(source._jdf.queryExecution().analyzed().collectLeaves())
-    return scan not in _scans(counting._jdf.queryExecution().withCachedData().collectLeaves())
+    return not _scans(query_execution(counting).withCachedData(), batch)
 
 
-def _scans(leaves: Any) -> set[str]:
-    """Where a plan's rows come from, as text: of Kafka its ranges, so that another frame over the same is found too."""
-    # A cached leaf names the scan that it was filled by.
-    found = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() != "InMemoryRelation"]
-    return {re.sub(r"^.*(?=KafkaRelation\()", "", leaf.toString().strip()) for leaf in found}
+def _scans(plan: Any, batch: Batch) -> bool:
+    """Whether one of the plan's leaves is the scan of a frame that :func:`read_batch` made for this batch.
+
+    Spark compares them, by their relation: the copy that a self-join makes of a scan is the same one.
+    """
+    leaves = plan.collectLeaves()
+    scans = [query_execution(frame).analyzed() for frame in batch._frames]
+    return any(leaves.apply(number).sameResult(scan) for number in range(leaves.size()) for scan in scans)

@@ -1,16 +1,23 @@
-"""Google's and Azure's file systems of fsspec, made to do what the work store asks of them and no more.
+"""Amazon's, Google's and Azure's file systems of fsspec, made to do what the work store asks of them and no more.
 
-Left alone, each asks again by itself: after so long that the store's own limit for one request is over before, so that
-the reason (503, a token that is not valid any more) is lost. And gcsfs asks by gRPC what type of bucket it is before it
-writes, for up to a minute where only HTTPS gets through; adlfs lists a folder by its name without the ``/``, and then
-looks into each one whose name begins so.
+Left alone, Google's and Azure's ask again by themselves: after so long that the store's own limit for one request is
+over before, so that the reason (503, a token that is not valid any more) is lost. And gcsfs asks by gRPC what type of
+bucket it is before it writes, for up to a minute where only HTTPS gets through.
+
+Amazon's and Azure's folders are listed by requests to the two. s3fs' own listing also lists the folder above of what it
+does not find, with all that is there. adlfs lists a folder by its name without the ``/``, and then looks into each one
+whose name begins so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MethodType
 from typing import Any
+
+Entry = Mapping[str, Any]
+"""``name``, with the bucket, and ``type``: ``file`` or ``directory``; as fsspec has them."""
+MOST_PAGES = 10_000  # of a thousand names each; ``limits.MOST_NAMES`` is less
 
 
 def for_store(kind: str, file_system: Any) -> Any:
@@ -27,29 +34,60 @@ def _google(file_system: Any) -> Any:
 
     options = {**file_system.storage_options, "use_listings_cache": False, "skip_instance_cache": True}
     made = GCSFileSystem(*file_system.storage_args, **options)
-    made._request = MethodType(GCSFileSystem._request.__wrapped__, made)
+    made._request = MethodType(GCSFileSystem._request.__wrapped__, made)  # without its six tries: docs/private-parts.md
     return made
 
 
 def _azure(file_system: Any) -> Any:
+    from azure.storage.blob.aio import BlobServiceClient
+
     made = type(file_system)(*file_system.storage_args, **file_system.storage_options, skip_instance_cache=True)
-    made.account_name = made.service_client.account_name  # a connection string names it too
-    made.service_client._config.retry_policy.total_retries = 0
-    made._lsdir = MethodType(_list_container, made)
+    client = made.service_client
+    made.account_name = client.account_name  # a connection string names it too
+    made.service_client = BlobServiceClient(client.url, credential=client.credential, retry_total=0)
     return made
 
 
-async def _list_container(file_system: Any, path: str) -> Sequence[Mapping[str, Any]]:
-    from azure.core.exceptions import ResourceNotFoundError
+def list_folder(kind: str, file_system: Any, path: str, *, timeout: float) -> Iterable[Entry]:
+    """What is in the folder, with its folders.
 
-    container, _, folder = path.partition("/")
-    client = file_system.service_client.get_container_client(container)
-    listing = client.walk_blobs(name_starts_with=f"{folder}/" if folder else "", include=["metadata"])
-    try:
-        names = [entry.name async for entry in listing if not _is_mark_of_folder(entry)]
-    except ResourceNotFoundError as error:
-        raise FileNotFoundError(path) from error
-    return [{"name": f"{container}/{name}", "type": "directory" if name.endswith("/") else "file"} for name in names]
+    :param timeout: seconds for one request, as of fsspec's own methods.
+    :raises FileNotFoundError: there is no such bucket; Google's also where the folder is absent.
+    """
+    file_system.invalidate_cache()
+    if kind == "gs":
+        found: Iterable[Entry] = file_system.ls(path, detail=True, timeout=timeout)
+        return found
+    bucket, _, folder = path.partition("/")
+    list_it = _list_bucket if kind == "s3" else _list_container
+    names = list_it(file_system, bucket, f"{folder}/" if folder else "", timeout)
+    return [{"name": f"{bucket}/{name}", "type": "directory" if name.endswith("/") else "file"} for name in names]
+
+
+def _list_bucket(file_system: Any, bucket: str, prefix: str, timeout: float) -> list[str]:
+    """Each page is a request of its own, as in s3fs: aiobotocore's paginator may end at a page that failed."""
+    asked = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
+    names: list[str] = []
+    for _ in range(MOST_PAGES):
+        page = file_system.call_s3("list_objects_v2", **asked, timeout=timeout)
+        names += [entry["Prefix"] for entry in page.get("CommonPrefixes", ())]
+        names += [entry["Key"] for entry in page.get("Contents", ())]
+        if not page.get("IsTruncated"):
+            return names
+        asked["ContinuationToken"] = page["NextContinuationToken"]
+    raise OSError(f"the folder has more than {MOST_PAGES} pages")
+
+
+def _list_container(file_system: Any, container: str, prefix: str, timeout: float) -> list[str]:
+    from fsspec.asyn import sync
+
+    async def names() -> list[str]:
+        client = file_system.service_client.get_container_client(container)
+        listing = client.walk_blobs(name_starts_with=prefix, include=["metadata"])
+        return [entry.name async for entry in listing if not _is_mark_of_folder(entry)]
+
+    found: list[str] = sync(file_system.loop, names, timeout=timeout)
+    return found
 
 
 def _is_mark_of_folder(entry: Any) -> bool:

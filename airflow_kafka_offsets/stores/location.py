@@ -37,7 +37,7 @@ class Location:
     account: str | None = None
 
     def for_spark(self, account: str | None = None) -> str:
-        """The URI without its connection; with Azure's account, which Spark has to be told."""
+        """The URI without its connection; with Azure's account, which Spark needs."""
         account = self.account or account
         if self.kind != "abfs" or account is None:
             return f"{self.kind}://{self.root}"

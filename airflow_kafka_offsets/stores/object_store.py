@@ -11,11 +11,11 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import StoreUnavailable
+from airflow_kafka_offsets.stores.file_systems import Entry, list_folder
 from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
 from airflow_kafka_offsets.stores.location import Location
 from airflow_kafka_offsets.stores.store import unavailable
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 60.0  # of one verb, with all that is tried again
 TRY_S = 20.0  # one request; an answer that is later than this is none
+MOST_TRIES = 1_000  # of one verb, whatever its deadline
 _TRIED_AGAIN = {408, 409, 425, 429}  # 409: S3's answer to two conditional writes at one moment; look again
 _NO_CREDENTIALS = {
     "NoCredentialsError",
@@ -60,7 +61,7 @@ class ObjectStore:
     def create(self, name: str, data: bytes) -> bool:
         def once() -> bool:
             try:
-                self._call(self._fs._pipe_file, self._path(name), data, mode="create")
+                self._call(self._fs.pipe_file, self._path(name), data, mode="create")
             except FileExistsError:
                 # The answer to the request before this one may be lost, and the object its own.
                 try:
@@ -98,7 +99,7 @@ class ObjectStore:
 
     def delete(self, name: str) -> None:
         try:
-            self._ask("remove", name, lambda: self._call(self._fs._rm_file, self._path(name)))
+            self._ask("remove", name, lambda: self._call(self._fs.rm_file, self._path(name)))
         except FileNotFoundError as error:
             self._require_bucket("remove", name, error)
 
@@ -110,25 +111,20 @@ class ObjectStore:
     def _read(self, name: str) -> bytes:
         # One piece: s3fs would ask for the size first, to read several at once.
         path, end = self._path(name), LARGEST_OBJECT + 1
-        found: bytes = self._call(self._fs._cat_file, path, start=0, end=end, max_concurrency=1)
+        found: bytes = self._call(self._fs.cat_file, path, start=0, end=end, max_concurrency=1)
         return found
 
-    def _ls(self, path: str) -> Sequence[Mapping[str, Any]]:
-        self._fs.invalidate_cache()
-        # s3fs's `_ls` lists the folder above of what it does not find, with all that is there. For adlfs: file_systems.
-        list_folder = getattr(self._fs, "_lsdir", None) or partial(self._fs._ls, detail=True)
-        found: Sequence[Mapping[str, Any]] = self._call(list_folder, path)
+    def _ls(self, path: str) -> Iterable[Entry]:
+        found: Iterable[Entry] = self._call(list_folder, self._location.kind, self._fs, path)
         return found
 
     def _call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        from fsspec.asyn import sync
-
         try:
-            return sync(self._fs.loop, method, *arguments, timeout=self._try_s, **options)
+            return method(*arguments, timeout=self._try_s, **options)
         except Exception as error:
             if 416 in map(_status_of, _causes(error)):  # a part of an empty object was asked for
                 return b""
-            if _status_of(error) == 404:  # adlfs, which writes to a container that is not there
+            if _status_of(error) == 404:  # of a library that has no FileNotFoundError for a missing bucket
                 raise FileNotFoundError(str(error)) from error
             raise
 
@@ -138,20 +134,22 @@ class ObjectStore:
         :raises StoreUnavailable: the answer is a refusal, or there was none before the deadline.
         """
         end = time.monotonic() + self._deadline_s
-        for pause_s in _pauses():
+        for tries in range(MOST_TRIES):
             try:
                 found = once()
             except FileNotFoundError:
                 raise
             except Exception as error:
+                longest_s = min(0.2 * 2**tries, 5.0)
+                pause_s = random.uniform(longest_s / 2, longest_s)
                 if _is_final(error) or time.monotonic() + pause_s > end:
                     raise self._unavailable(verb, name, error) from None
-                log.info("Work store %s: %s; asking again in %.1f s", self.uri, _said(error), pause_s)
+                log.info("Work store %s: %s; asking again in %.1f s", self.uri, _first_line(error), pause_s)
                 time.sleep(pause_s)
             else:
                 self._bucket_is_there = True
                 return found
-        raise AssertionError("the pauses do not end")
+        raise unavailable(self.uri, verb, name, f"no answer in {MOST_TRIES} tries")
 
     def _require_bucket(self, verb: str, name: str, error: Exception) -> None:
         """What is not there is not there only if its bucket is."""
@@ -169,13 +167,13 @@ class ObjectStore:
     def _no_bucket(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
         return StoreUnavailable(
             f"Cannot {verb} {name or '/'} in the work store {self.uri}",
-            f"there is no bucket {self._location.bucket!r}: {_said(error)}",
+            f"there is no bucket {self._location.bucket!r}: {_first_line(error)}",
             "Create it, or correct [kafka_offsets] work_store. None is made unasked.",
         )
 
     def _unavailable(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
         if not _is_final(error):
-            return unavailable(self.uri, verb, name, _said(error))
+            return unavailable(self.uri, verb, name, _first_line(error))
         return refused(f"{verb} {name or '/'} in", self._location, error)
 
 
@@ -185,16 +183,9 @@ def refused(what: str, location: Location, error: Exception) -> StoreUnavailable
     needed = "read, write, list and remove" if what.startswith("remove ") else "read, write and list"
     return StoreUnavailable(
         f"Cannot {what} the work store {location.uri}",
-        _said(error),
+        _first_line(error),
         f"Check {who}: they need the right to {needed} objects below {location.root}.",
     )
-
-
-def _pauses() -> Iterator[float]:
-    longest_s = 0.2
-    while True:
-        yield random.uniform(longest_s / 2, longest_s)
-        longest_s = min(longest_s * 2, 5.0)
 
 
 def _is_final(error: BaseException) -> bool:
@@ -225,7 +216,7 @@ def _status_of(error: BaseException) -> int | None:
     return int(found) if str(found).isdigit() else None
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of what it says, without what signs a request."""
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: " + _SECRET.sub(r"\1***", first)

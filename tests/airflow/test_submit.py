@@ -16,9 +16,11 @@ class Drivers:
     """The deployment that the provider's operator asks: ids and states, and nothing that ends by itself."""
 
     states: dict[str, str] = field(default_factory=dict)
+    count: int = 0
 
     def submit_job(self, context: Any) -> str:
-        driver = f"driver-{len(self.states)}"
+        driver = f"driver-{self.count}"
+        self.count += 1
         self.states[driver] = "RUNNING"
         return driver
 
@@ -35,6 +37,18 @@ class Drivers:
         raise ConnectionError("the worker is lost")
 
 
+class Pods(Drivers):
+    """Kubernetes forgets a pod, so the provider notes in the task state store that one has succeeded."""
+
+    def get_job_status(self, external_id: str, context: Any) -> str:
+        return context["task_state_store"].get("k8s_driver_status") or self.states.get(external_id, "NotFound")
+
+    def poll_until_complete(self, external_id: str, context: Any) -> None:
+        context["task_state_store"].set("k8s_driver_status", "FINISHED")
+        self.states.pop(external_id)
+        raise ConnectionError("the worker is lost")
+
+
 class States(dict[str, Any]):
     """Airflow's task state store, as far as it is used here."""
 
@@ -48,8 +62,8 @@ class States(dict[str, Any]):
 class Task:
     """One task instance: its state store, the clears of its run, and the cluster."""
 
-    def __init__(self) -> None:
-        self.drivers, self.clears, self.states = Drivers(), 0, States()
+    def __init__(self, drivers: Drivers | None = None) -> None:
+        self.drivers, self.clears, self.states = drivers or Drivers(), 0, States()
 
     def run(self, plan_id: str = "A") -> None:
         """A try that ends, unless its driver has finished already, with the loss of the worker."""
@@ -116,6 +130,16 @@ def test_a_driver_whose_id_was_not_stored_is_not_started_twice() -> None:
     """The worker died after the driver was submitted, and before the provider's part had stored its id."""
     task = Task()
     task.lose_worker()
-    task.states.delete("spark_job_id:A:0")
+    task.states.delete("spark_job_id:driver-0")
     task.lose_worker()
     assert list(task.drivers.states) == ["driver-0"]
+
+
+def test_that_a_pod_has_succeeded_counts_for_its_own_plan_until_a_clear() -> None:
+    task = Task(Pods())
+    task.lose_worker("A")
+    task.run("A")  # the pod is forgotten, and nothing is submitted
+    task.lose_worker("B")
+    task.clears = 1
+    task.lose_worker("B")
+    task.run("B")

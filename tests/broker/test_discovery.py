@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.broker.discovery import DESCRIBE_CHUNK, _in_chunks
+from airflow_kafka_offsets.broker.topic_discovery import DESCRIBE_CHUNK, _in_chunks
 
 
 @given(st.lists(st.integers(1, 2 * DESCRIBE_CHUNK), max_size=50))

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from airflow_kafka_offsets.broker.answers import epoch_of
+from airflow_kafka_offsets.broker.partition_errors import epoch_of
 from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition, TopicSettings

@@ -20,7 +20,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import MAX_GROUP_ID_BYTES, group_id_problem
-from airflow_kafka_offsets.broker.group import GROUP_CHUNK
+from airflow_kafka_offsets.broker.group_offsets import GROUP_CHUNK
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition

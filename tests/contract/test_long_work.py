@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.discovery import DESCRIBE_CHUNK
-from airflow_kafka_offsets.broker.group import GROUP_CHUNK
+from airflow_kafka_offsets.broker.group_offsets import GROUP_CHUNK
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
+from airflow_kafka_offsets.broker.topic_discovery import DESCRIBE_CHUNK
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.request.scope import TopicList

@@ -342,7 +342,7 @@ def test_a_token_that_lives_outlasts_a_callback_that_fails(secured: Secured) -> 
         source = cluster._connection._tokens
         assert source is not None
         source._renew_at = 0.0
-        assert source() == source.current
+        assert source() == source.token
 
 
 def test_a_token_server_that_is_down_is_no_wrong_password(secured: Secured) -> None:

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.spark.jobs import write_batch
-from airflow_kafka_offsets.spark.sinks.choice import sink_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_arguments
 from testbed.broker import KafkaBroker
 from testbed.leash import Leashed
 from testbed.spark_cluster import QUICK

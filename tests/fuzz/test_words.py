@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.request.times import (
 from airflow_kafka_offsets.offsets.request.widths import parse_width, parse_zone
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name, window_of_key
 from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.spark.batch import planned_batch
+from airflow_kafka_offsets.spark.job_batch import planned_batch
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.objects import safe_name
 from tests.fuzz.strange import changed, changed_text, fuzzed, scalars, texts, values

@@ -83,8 +83,8 @@ BROKEN = (
     _broken("a driver looks before it writes", (ATTEMPTS, "        if rival is None and replaced is None:\n            return\n", "        return\n")),
     _broken("a driver looks at its report", (ATTEMPTS, "        if rival is not None or replaced is not None:\n            begin(", "        if False:\n            begin(")),
     _broken("nothing written is no write", (VERIFY, "        return self.report is None or self.report.wrote\n", "        return True\n")),
-    _broken("UnknownOutput", ("spark/loop.py", "    if unknown:\n        raise UnknownOutput", "    if False:\n        raise UnknownOutput")),
-    _broken("a batch that is done again knows those after it", ("spark/loop.py", "if later and _is_committed(batch) else later", "if False else later")),
+    _broken("UnknownOutput", ("spark/batch_job.py", "    if unknown:\n        raise UnknownOutput", "    if False:\n        raise UnknownOutput")),
+    _broken("a batch that is done again knows those after it", ("spark/batch_job.py", "if later and _is_committed(batch) else later", "if False else later")),
 )  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.spark.batch import planned_batch
-from airflow_kafka_offsets.spark.loop import refuse_unknown_output
+from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output
+from airflow_kafka_offsets.spark.job_batch import planned_batch
 from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
 from tests.model.lake import Row, log_of
 from tests.model.steps import Killed, SparkFailed, pause, wait_at
@@ -66,7 +66,7 @@ def _look(world: World, attempt: SplitAttempt) -> None:
 
 
 def _require_records(world: World, plan: Plan, split: int) -> None:
-    """As ``spark/records.py``: offsets and topic ids."""
+    """As ``spark/kafka_check.py``: offsets and topic ids."""
     pause("look for the records", SparkFailed)
     gone = records_gone(world, plan, split)
     if gone:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from airflow_kafka_offsets.spark.sinks.choice import sink_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_arguments
 from testbed.jars import SPARK
 from testbed.java import Java
 from testbed.spark import spark_env

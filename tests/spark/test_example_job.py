@@ -14,7 +14,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB
-from airflow_kafka_offsets.spark.sinks.choice import sink_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_arguments
 from testbed.jars import delta_jars, iceberg_jars
 from testbed.java import Java
 from testbed.spark_cluster import QUICK

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, 
 from airflow_kafka_offsets.offsets.batch.key import new_key
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
-from airflow_kafka_offsets.spark.loop import refuse_unknown_output
+from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output
 from airflow_kafka_offsets.spark.sinks import delta, files
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from testbed.broker import KafkaBroker

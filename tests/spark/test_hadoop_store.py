@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.spark import planned_batch
+from airflow_kafka_offsets.spark.batch_job import for_each_batch
 from airflow_kafka_offsets.spark.hadoop_store import HadoopStore, open_driver_store
-from airflow_kafka_offsets.spark.loop import for_each_batch
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.objects import safe_name

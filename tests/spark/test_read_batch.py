@@ -21,8 +21,8 @@ from airflow_kafka_offsets.errors import (
     StoreUnavailable,
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.spark import kafka_source as source_module
 from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
-from airflow_kafka_offsets.spark import source as source_module
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.attempts import SplitAttempt
 from testbed.broker import KafkaBroker

@@ -206,7 +206,14 @@ def test_a_frame_that_is_made_from_the_records_shows_nothing_of_the_output(
     job = plans.job(batch)
     records = read_batch(spark, job)
     same_ranges = read_batch(spark, job)
-    for frame in (records.where("offset >= 0"), same_ranges.where("offset < 100"), records.selectExpr("*", "1 AS one")):
+    with_itself = records.join(records.select("topic", "partition", "offset"), ["topic", "partition", "offset"])
+    for frame in (
+        records.where("offset >= 0"),
+        same_ranges.where("offset < 100"),
+        records.selectExpr("*", "1 AS one"),
+        with_itself,
+        with_itself.drop("key").select("offset", "topic", "partition").distinct(),
+    ):
         with pytest.raises(InvalidRequest, match="shows nothing of what was written"):
             report_batch(job, frame)
 

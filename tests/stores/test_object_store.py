@@ -12,6 +12,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
+from fsspec.asyn import sync
 from fsspec.registry import _registry as fsspecs_own
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
@@ -177,7 +178,7 @@ def test_azures_marks_of_folders_are_no_objects(kind: Kind, uri: str) -> None:
     for folder in ("a/b", "a/empty"):
         name = f"{store._location.root.partition('/')[2]}/{folder}"
         client = store._fs.service_client.get_blob_client(BUCKET, name)
-        store._call(client.upload_blob, b"", metadata={"hdi_isfolder": "true"})
+        sync(store._fs.loop, client.upload_blob, b"", metadata={"hdi_isfolder": "true"})
     assert store.list("a") == ["b/"]
 
 

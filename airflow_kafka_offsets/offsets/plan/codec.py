@@ -260,7 +260,7 @@ def actor_to_dict(by: Actor) -> dict[str, Any]:
 
 
 def actor_from_dict(data: Mapping[str, Any]) -> Actor:
-    """:raises ValueError: it is nobody's name; or ``LookupError``, ``TypeError``, where it is no object of that form."""
+    """:raises ValueError: it is nobody's name; ``LookupError`` or ``TypeError``: it is no object of that form."""
     run = data["run"]
     who = (text(run["dag_id"]), text(run["run_id"]), text(run["task_id"]), whole(run["map_index"])) if run else None
     return Actor(RunKey(*who) if who else None, text_or_none(data["instance"]))

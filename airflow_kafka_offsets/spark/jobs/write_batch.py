@@ -10,7 +10,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import for_each_batch
-from airflow_kafka_offsets.spark.sinks.choice import sink_of_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of_arguments
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
@@ -41,7 +41,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     table_parts,
     with_key,
 )
-from airflow_kafka_offsets.spark.sinks.on_s3 import require_one_delta_writer
+from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_delta_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,7 @@ class DeltaSink:
         check_batch(batch)
         spark = records.sparkSession
         self.check(spark)
-        if self.mode == "append" and self._holds(spark, batch):
+        if self.mode == "append" and not self.written(spark, batch).isEmpty():
             raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
         attempted = commit_label(batch)
         transaction = self._transaction(batch)
@@ -126,15 +126,15 @@ class DeltaSink:
         if table is None or BATCH_COLUMN not in table.columns:
             return
         detail = spark.sql(f"DESCRIBE DETAIL {self.sql_name}").collect()[0]
-        kept = detail.properties.get(STATS_COLUMNS, "")
-        if not kept:
+        bounded = detail.properties.get(STATS_COLUMNS, "")
+        if not bounded:
             count = int(detail.properties.get(STATS_COUNT, 32))
             leaves = [leaf for leaf in _leaves(table.schema) if leaf[0] not in map(quoted, detail.partitionColumns)]
-            kept = ",".join(name for name, has_bounds in leaves[: count if count >= 0 else None] if has_bounds)
-        if BATCH_COLUMN in [*(name.strip(" `") for name in kept.split(",")), *detail.partitionColumns]:
+            bounded = ",".join(name for name, has_bounds in leaves[: count if count >= 0 else None] if has_bounds)
+        if BATCH_COLUMN in [*(name.strip(" `") for name in bounded.split(",")), *detail.partitionColumns]:
             return
-        kept = ",".join(filter(None, [kept, quoted(BATCH_COLUMN)])).replace("\\", "\\\\").replace("'", "\\'")
-        change = f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ('{STATS_COLUMNS}' = '{kept}')"
+        bounded = ",".join(filter(None, [bounded, quoted(BATCH_COLUMN)])).replace("\\", "\\\\").replace("'", "\\'")
+        change = f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ('{STATS_COLUMNS}' = '{bounded}')"
         try:
             spark.sql(change)
         except Exception as error:  # no right to; or another split has changed it meanwhile
@@ -167,9 +167,6 @@ class DeltaSink:
     def partitions(self) -> tuple[str, ...]:
         """Of a table that is made anew."""
         return self.partition_by if SPLIT_COLUMN in self.partition_by else (*self.partition_by, SPLIT_COLUMN)
-
-    def _holds(self, spark: SparkSession, batch: SinkBatch) -> bool:
-        return not self.written(spark, batch).isEmpty()
 
     def _transaction(self, batch: SinkBatch) -> dict[str, str]:
         if self.mode == "append":
@@ -251,10 +248,10 @@ def commit(write: Callable[[], Any], batch: SinkBatch, output: str) -> None:
             write()
             return
         except Exception as error:
-            said = str(error)
-            if _OVERTAKEN in said:
+            text = str(error)
+            if _OVERTAKEN in text:
                 raise overtaken(batch, output, "a newer attempt, which has committed meanwhile,") from error
-            if tries == TRIES or not any(word in said for word in _IN_THE_WAY):
+            if tries == TRIES or not any(word in text for word in _IN_THE_WAY):
                 raise
             time.sleep(random.uniform(0, 0.1 * 2**tries))
 

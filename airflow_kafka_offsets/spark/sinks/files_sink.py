@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop import Folders
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
+    OWN_COLUMNS,
     SPLIT_COLUMN,
     SinkBatch,
     check_batch,
@@ -37,7 +38,6 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     no_records,
     options_of,
     overtaken,
-    own_columns,
     path_output,
     with_key,
 )
@@ -217,7 +217,7 @@ def files(
     problems = []
     if format.lower() not in FORMATS:
         problems.append(f"format is {format!r}; files can be {', '.join(FORMATS)}. For tables there are other sinks.")
-    if own := [column for column in columns if column.lower() in own_columns()]:
+    if own := [column for column in columns if column.lower() in OWN_COLUMNS]:
         problems.append(f"partition_by has {', '.join(own)}: the key's folders come by themselves, below the others.")
     if odd := [column for column in columns if not re.fullmatch(r"[\w .-]+", column) or column.startswith(HIDDEN)]:
         problems.append(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
@@ -35,7 +35,7 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     table_parts,
     with_key,
 )
-from airflow_kafka_offsets.spark.sinks.on_s3 import require_one_iceberg_writer
+from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_iceberg_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,10 +143,10 @@ class IcebergSink:
                 ]
             )
 
-    def _explained(self, said: str, batch: SinkBatch) -> Exception | None:
-        if any(words in said for words in _OVERTAKEN):
+    def _explained(self, text: str, batch: SinkBatch) -> Exception | None:
+        if any(words in text for words in _OVERTAKEN):
             return overtaken(batch, self.output, "a newer attempt, which has committed meanwhile,")
-        if _MIXED_FILES in said:
+        if _MIXED_FILES in text:
             return InvalidRequest(
                 [
                     f"Rows of batch {batch.key} are in one file with others of {self.output}: the table was "

@@ -18,17 +18,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.client_properties import settings_of
 from airflow_kafka_offsets.spark.sinks import postgresql
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
+    OWN_COLUMNS,
     SPLIT_COLUMN,
     SinkBatch,
     check_batch,
     no_records,
     options_of,
-    own_columns,
 )
-from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +55,7 @@ class JdbcSink:
         check_batch(batch)
         with staged(self.database, self.table, records, batch, dict(self.options)) as (connection, staging):
             columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
-            index = f"CREATE INDEX ON {self.table.sql} ({', '.join(own_columns())})"
+            index = f"CREATE INDEX ON {self.table.sql} ({', '.join(OWN_COLUMNS)})"
             with connection.transaction():
                 postgresql.take_place(connection, self.table, batch, self.wait_s)
                 staging.require_whole(connection)
@@ -121,9 +122,7 @@ def jdbc(
 
 def _settings(prefix: str) -> Properties:
     def properties(spark: SparkSession) -> dict[str, str]:
-        settings = dict(spark.sparkContext.getConf().getAll())
-        if hasattr(spark.conf, "getAll"):  # since Spark 4.0; what was set in this session is only there
-            settings |= spark.conf.getAll
+        settings = settings_of(spark)
         return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 
     return properties

@@ -3,7 +3,7 @@
 Executors commit one by one, so they cannot write the output itself. They fill a table of this attempt's own; then the
 driver moves its rows in one transaction. Two facts of Spark's writer matter. Each task commits its partition at once.
 And a task may commit twice (its answer was lost, or a speculative copy was as fast): then the staging table has its
-rows twice, which no error tells. PostgreSQL knows better: rows of one transaction have one ``xmin``. So each staged row
+rows twice, which no error shows. PostgreSQL knows better: rows of one transaction have one ``xmin``. So each staged row
 has the number of its partition, and of each partition the rows of one transaction are taken. So the connections must
 not divide a transaction (``autosave``, which makes a savepoint for each statement, gives each an ``xmin`` of its own),
 and where a partition has several transactions, all must have the same rows: else the write is refused.
@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop import java_of
-from airflow_kafka_offsets.spark.sinks.contract import SinkBatch, overtaken, with_key
+from airflow_kafka_offsets.spark.driver_jvm import require_jvm
+from airflow_kafka_offsets.spark.sinks.sink_contract import SinkBatch, overtaken, with_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +68,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """How to reach it. The properties (user, password) are asked for when they are needed, and kept nowhere.
+    """How to reach it. The properties (user, password) are asked for when they are needed, and stored nowhere.
 
     :ivar url: as it was given.
     """
@@ -96,7 +96,7 @@ class Database:
     @contextmanager
     def connection(self, spark: SparkSession) -> Iterator[Connection]:
         """Closed at the end, which takes back what was not committed."""
-        jvm = java_of(spark, "A database is written")
+        jvm = require_jvm(spark, "A database is written")
         properties = jvm.java.util.Properties()
         for name, value in self.properties(spark).items():
             properties.setProperty(name, value)
@@ -231,7 +231,7 @@ def take_place(connection: Connection, target: Name, batch: SinkBatch, wait_s: i
     The look is made under the lock. Another attempt that begins after it cannot write before this transaction is over,
     so what it writes stays; one that began before it is seen by it.
 
-    :raises Exception: the database's own, if another attempt has kept the lock for longer than ``wait_s``.
+    :raises Exception: the database's own, if another attempt has held the lock for longer than ``wait_s``.
     """
     connection.run(f"SET LOCAL lock_timeout = '{wait_s}s'")
     lock = f"kafka-offsets {target} {batch.key} {batch.split}"

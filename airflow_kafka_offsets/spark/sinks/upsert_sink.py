@@ -26,7 +26,10 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.spark.sinks import postgresql
-from airflow_kafka_offsets.spark.sinks.contract import (
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink, commit
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
+from airflow_kafka_offsets.spark.sinks.postgresql import staged
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     Sink,
     SinkBatch,
@@ -35,9 +38,6 @@ from airflow_kafka_offsets.spark.sinks.contract import (
     quoted,
     with_key,
 )
-from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink, commit
-from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
-from airflow_kafka_offsets.spark.sinks.postgresql import staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

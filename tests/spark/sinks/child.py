@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark import sinks
-from airflow_kafka_offsets.spark.hadoop import Folders
+from airflow_kafka_offsets.spark.hadoop_folders import Folders
 from tests.spark.sinks import outputs
 from tests.spark.sinks.faults import Steps, kill_group
 

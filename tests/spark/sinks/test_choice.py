@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc
-from airflow_kafka_offsets.spark.sinks.choice import (
+from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     format_of_arguments,
     sink_arguments,
     sink_of,

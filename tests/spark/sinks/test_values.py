@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc, upsert
-from airflow_kafka_offsets.spark.sinks.contract import check_batch
+from airflow_kafka_offsets.spark.sinks.sink_contract import check_batch
 
 URL = "jdbc:postgresql://db:5432/lake"
 

@@ -1,4 +1,4 @@
-"""A client's principal, the name that ACLs use, as far as the client's own settings tell it.
+"""A client's principal, the name that ACLs use, as far as the client's own settings say it.
 
 The brokers may map names (``ssl.principal.mapping.rules``, ``principal.builder.class``), which no client can see.
 """
@@ -15,7 +15,7 @@ from airflow_kafka_offsets.listener import mechanism_of, uses_sasl, uses_tls
 
 
 def principal_of(config: Mapping[str, Any], token: Token | None) -> str | None:
-    """``User:alice``; ``None`` where the settings do not tell.
+    """``User:alice``; ``None`` where the settings do not say.
 
     :param token: of OAUTHBEARER, as ``oauth_cb`` gives it.
     """
@@ -46,8 +46,8 @@ def _of_certificate(config: Mapping[str, Any]) -> str | None:
 
         if config.get("ssl.keystore.location"):
             password = str(config.get("ssl.keystore.password", "")).encode() or None
-            kept = load_pkcs12(Path(config["ssl.keystore.location"]).read_bytes(), password).cert
-            certificate = kept.certificate if kept else None
+            found = load_pkcs12(Path(config["ssl.keystore.location"]).read_bytes(), password).cert
+            certificate = found.certificate if found else None
         else:
             pem = config.get("ssl.certificate.pem") or Path(config["ssl.certificate.location"]).read_text()
             certificate = x509.load_pem_x509_certificate(pem.encode())

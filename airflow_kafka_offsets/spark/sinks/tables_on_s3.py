@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop import scheme_of
-from airflow_kafka_offsets.spark.sinks.contract import quoted
+from airflow_kafka_offsets.spark.hadoop_folders import scheme_of
+from airflow_kafka_offsets.spark.sinks.sink_contract import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BATCH_COLUMN = "kafka_batch"
 SPLIT_COLUMN = "kafka_split"
+OWN_COLUMNS = BATCH_COLUMN, SPLIT_COLUMN
 NO_RECORDS = f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING, {SPLIT_COLUMN} INT"
 
 _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
@@ -97,16 +98,12 @@ def with_key(records: DataFrame, batch: SinkBatch, *more: str) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    taken = [name for name in records.columns if name.lower() in {*own_columns(), *more}]
+    taken = [name for name in records.columns if name.lower() in {*OWN_COLUMNS, *more}]
     if taken:
         raise InvalidRequest(
             [f"The records have the column {', '.join(taken)}, which is the sink's own to write. Rename or drop it."]
         )
     return records.select(f.lit(batch.key).alias(BATCH_COLUMN), f.lit(batch.split).alias(SPLIT_COLUMN), "*")
-
-
-def own_columns() -> tuple[str, str]:
-    return BATCH_COLUMN, SPLIT_COLUMN
 
 
 def no_records(spark: SparkSession) -> DataFrame:
@@ -180,7 +177,9 @@ def options_of(given: Mapping[str, object] | None, taken: Iterable[str] = ()) ->
     ]
     if problems:
         raise InvalidRequest(problems)
-    spelt = {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (given or {}).items()
-    }
-    return tuple(sorted(spelt.items()))
+    return tuple(sorted((name, as_option(value)) for name, value in (given or {}).items()))
+
+
+def as_option(value: object) -> str:
+    """A value as Spark's options have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.claims import refusal_of_token
@@ -15,8 +17,9 @@ from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthor
 from airflow_kafka_offsets.listener import mechanism_of, misfit
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
-from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.principal import principal_of_spark
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of
+from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.spark_principal import principal_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +29,8 @@ log = logging.getLogger(__name__)
 _TIMEOUT_MS = 10_000
 _LOOK_S = 2.0  # for each of two looks at the listener, after that
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
-_CONFIG = "org.apache.kafka.clients.admin.AdminClientConfig"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
-_DESCRIBE = "org.apache.kafka.clients.admin.DescribeTopicsOptions"
-_JAAS = "org.apache.kafka.common.security.JaasContext"
-_TOKEN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerTokenCallback"
-_PARTITION = "org.apache.kafka.common.TopicPartition"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
@@ -47,8 +45,7 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
     :raises ClusterUnavailable: the cluster does not answer within 10 s, or does not let this client in.
     :raises NotAuthorized: a topic may not be read.
     """
-    lines = _asked(spark, batch, options, _gone)
-    if lines:
+    if lines := _asked(spark, batch, options, _gone):
         raise DataLoss(
             lines,
             f"{batch.plan.batch} cannot be read any more. Nothing was written: its output stays as it is. If the batch "
@@ -65,8 +62,7 @@ def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str,
     :raises ClusterUnavailable: as of :func:`require_records`.
     :raises NotAuthorized: as of :func:`require_records`.
     """
-    lines = _asked(spark, batch, options, _recreated)
-    if lines:
+    if lines := _asked(spark, batch, options, _recreated):
         raise DataLoss(
             lines,
             f"What Spark has read of {batch.plan.batch} may be of another log. It is not reported, so nothing is "
@@ -78,32 +74,109 @@ def _asked(
     spark: SparkSession,
     batch: Batch,
     options: Mapping[str, Any],
-    question: Callable[[SparkSession, Mapping[str, Any], Batch, Mapping[str, Any]], list[str]],
+    question: Callable[[_SparkKafka, Batch], list[str]],
 ) -> list[str]:
     if not batch.partitions:
         return []
-    java = _java_classes(spark)
-    if java is None:
+    kafka = _SparkKafka(jvm_of(spark), options)
+    if not kafka.is_seen:
         log.warning("Spark's Kafka client cannot be asked from here whether %s is still there.", batch.plan.batch)
         return []
     from py4j.protocol import Py4JJavaError
 
     try:
-        return question(spark, java, batch, options)
+        return question(kafka, batch)
     except Py4JJavaError as error:
-        raise _refused(spark, java, error.java_exception, options) from None
+        raise _refused(kafka, error.java_exception) from None
 
 
-def _refused(
-    spark: SparkSession, java: Mapping[str, Any], error: Any, options: Mapping[str, Any]
-) -> ClusterUnavailable:
+@dataclass(frozen=True, slots=True)
+class _SparkKafka:
+    """Spark's own Kafka client.
+
+    :ivar jvm: Py4J's view of the driver's JVM; ``None`` where there is none.
+    :ivar options: of Spark's Kafka source.
+    """
+
+    jvm: Any
+    options: Mapping[str, Any]
+
+    @property
+    def is_seen(self) -> bool:
+        return self.jvm is not None and None not in [self.class_of(name) for name in (_ADMIN, _CONSUMER, _UPDATER)]
+
+    @property
+    def address(self) -> str:
+        protocol = self.options.get("kafka.security.protocol", "PLAINTEXT")
+        return f"at {self.options.get('kafka.bootstrap.servers')} by {protocol}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The options that begin with ``kafka.``, which Spark's source gives to its own client."""
+        given = {name: str(value) for name, value in self.options.items()}
+        return {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+
+    def class_of(self, name: str) -> Any:
+        """``None`` where it is not seen."""
+        from py4j.java_gateway import JavaClass
+
+        found = self.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found if isinstance(found, JavaClass) else None  # a package of that name: Py4J takes anything for one
+
+    def config(self) -> Any:
+        """What Spark's source gives to its own client: the settings, and Spark's delegation token."""
+        given = self.settings
+        request_ms = int(given.get("request.timeout.ms", _TIMEOUT_MS))
+        as_map = self.jvm.java.util.HashMap()
+        for name, value in {
+            "default.api.timeout.ms": str(max(_TIMEOUT_MS, request_ms)),  # Kafka refuses one that is below the other
+            "request.timeout.ms": str(request_ms),
+            **given,
+            "isolation.level": "read_uncommitted",  # the end of the log, whatever is read of it
+            "allow.auto.create.topics": "false",
+            "enable.auto.commit": "false",
+            "key.deserializer": _BYTES,
+            "value.deserializer": _BYTES,
+        }.items():
+            as_map.put(name, value)
+        as_scala = self.jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(as_map)
+        updater = self.jvm.org.apache.spark.kafka010.KafkaConfigUpdater("source", as_scala)
+        return updater.setAuthenticationConfigIfNeeded().build()
+
+    def close(self, client: Any) -> None:
+        client.close(self.jvm.java.time.Duration.ofSeconds(1))
+
+    def token(self) -> str | None:
+        """What the client logs in with: the class that fetches its tokens is asked for one more."""
+        from py4j.protocol import Py4JJavaError
+
+        handler_class = self.class_of(str(self.options.get("kafka.sasl.login.callback.handler.class")))
+        if handler_class is None:
+            return None
+        security = self.jvm.org.apache.kafka.common.security
+        callback_class = self.jvm.java.lang.Class.forName("javax.security.auth.callback.Callback")
+        try:
+            config = self.jvm.org.apache.kafka.clients.admin.AdminClientConfig(self.config()).values()
+            handler, wanted = handler_class(), security.oauthbearer.OAuthBearerTokenCallback()
+            login = security.JaasContext.loadClientContext(config).configurationEntries()
+            handler.configure(config, "OAUTHBEARER", login)
+            callbacks = self.jvm.java.lang.reflect.Array.newInstance(callback_class, 1)
+            callbacks[0] = wanted
+            handler.handle(callbacks)
+            handler.close()
+        except Py4JJavaError:
+            return None
+        return wanted.token() and str(wanted.token().value())
+
+
+def _refused(kafka: _SparkKafka, error: Any) -> ClusterUnavailable:
     """Why, in the client's words: what each cause says that its own cause does not say."""
     causes = _causes(error)
     lines = [(cause.getMessage() or cause.toString()).splitlines()[0] for cause in causes]  # some hold a whole trace
-    last = lines.pop()
-    reason = ": ".join(
-        [*(line for line, inner in zip(lines, [*lines[1:], last], strict=True) if inner not in line), last]
-    )
+    outer = [line for line, inner in pairwise(lines) if inner not in line]
+    reason = ": ".join([*outer, lines[-1]])
     if "retrieving token from callback handler" in reason:  # OAuthBearerLoginModule logs the cause, and drops it
         reason += (
             "; the driver's log has its cause above this. It may be the token server's address, the token server's "
@@ -111,11 +184,10 @@ def _refused(
         )
     kinds = {cause.getClass().getSimpleName() for cause in causes}
     is_known = any(kind.endswith("AuthenticationException") or kind == "LoginException" for kind in kinds)
-    settings = _java_settings(options)
-    unfit = None if is_known else misfit(settings, certificate=False, timeout_s=_LOOK_S)
-    where = f"Spark cannot ask the Kafka cluster {_address(options)}"
-    if not unfit and "LoginException" not in kinds and mechanism_of(settings) == "OAUTHBEARER":
-        refused = refusal_of_token(where, reason, _token(spark, java, options))
+    unfit = None if is_known else misfit(kafka.settings, certificate=False, timeout_s=_LOOK_S)
+    where = f"Spark cannot ask the Kafka cluster {kafka.address}"
+    if not unfit and "LoginException" not in kinds and mechanism_of(kafka.settings) == "OAUTHBEARER":
+        refused = refusal_of_token(where, reason, kafka.token())
         if refused is not None:
             return refused
     return ClusterUnavailable(
@@ -127,122 +199,44 @@ def _refused(
     )
 
 
-def _token(spark: SparkSession, java: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
-    """What the client logs in with: the class that fetches its tokens is asked for one more."""
-    from py4j.protocol import Py4JJavaError
-
-    jvm: Any = spark._jvm
-    names = (_CONFIG, _JAAS, _TOKEN, str(options.get("kafka.sasl.login.callback.handler.class")))
-    admin_config, jaas, callback, handler_class = (_java_class(jvm, name) for name in names)
-    if handler_class is None:
-        return None
-    try:
-        config = admin_config(_client_config(jvm, java, options)).values()
-        handler, wanted = handler_class(), callback()
-        handler.configure(config, "OAUTHBEARER", jaas.loadClientContext(config).configurationEntries())
-        gateway: Any = spark.sparkContext._gateway
-        callbacks = gateway.new_array(jvm.javax.security.auth.callback.Callback, 1)
-        callbacks[0] = wanted
-        handler.handle(callbacks)
-        handler.close()
-    except Py4JJavaError:
-        return None
-    return wanted.token() and str(wanted.token().value())
-
-
-def _address(options: Mapping[str, Any]) -> str:
-    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
-    return f"at {options.get('kafka.bootstrap.servers')} by {protocol}"
-
-
-def _java_classes(spark: SparkSession) -> dict[str, Any] | None:
-    """The classes that are needed, by name; ``None`` where one of them is not seen."""
-    if not hasattr(spark, "_jvm"):
-        return None
-    names = (_ADMIN, _CONSUMER, _UPDATER, _DESCRIBE, _PARTITION)
-    found = {name: _java_class(spark._jvm, name) for name in names}
-    return None if None in found.values() else found
-
-
-def _java_class(jvm: Any, name: str) -> Any:
-    """``None`` where it is not seen."""
-    from py4j.java_gateway import JavaClass
-
-    for part in name.split("."):
-        jvm = getattr(jvm, part)
-    return jvm if isinstance(jvm, JavaClass) else None  # a package of that name: Py4J takes anything for one
-
-
-def _gone(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]) -> list[str]:
-    recreated, absent = _another_log(spark, java, batch, options)
+def _gone(kafka: _SparkKafka, batch: Batch) -> list[str]:
+    recreated, absent = _another_log(kafka, batch)
     if recreated or absent:
         return absent + recreated
-    jvm: Any = spark._jvm
-    consumer = java[_CONSUMER](_client_config(jvm, java, options))
+    consumer = kafka.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(kafka.config())
     try:
-        return _outside(jvm, java, consumer, batch.partitions)
+        return _outside(kafka.jvm, consumer, batch.partitions)
     finally:
-        consumer.close(jvm.java.time.Duration.ofSeconds(1))
+        kafka.close(consumer)
 
 
-def _recreated(spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]) -> list[str]:
-    return _another_log(spark, java, batch, options)[0]
+def _recreated(kafka: _SparkKafka, batch: Batch) -> list[str]:
+    return _another_log(kafka, batch)[0]
 
 
-def _client_config(jvm: Any, java: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """What Spark's source gives to its own client: the options that begin with ``kafka.``, and its delegation token."""
-    given = _java_settings(options)
-    request_ms = int(given.get("request.timeout.ms", _TIMEOUT_MS))
-    config = {
-        "default.api.timeout.ms": str(max(_TIMEOUT_MS, request_ms)),  # Kafka refuses one that is below the other
-        "request.timeout.ms": str(request_ms),
-        **given,
-        "isolation.level": "read_uncommitted",  # the end of the log, whatever is read of it
-        "allow.auto.create.topics": "false",
-        "enable.auto.commit": "false",
-        "key.deserializer": _BYTES,
-        "value.deserializer": _BYTES,
-    }
-    as_map = jvm.java.util.HashMap()
-    for name, value in config.items():
-        as_map.put(name, value)
-    as_scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(as_map)
-    return java[_UPDATER]("source", as_scala).setAuthenticationConfigIfNeeded().build()
-
-
-def _java_settings(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name.removeprefix("kafka."): str(value) for name, value in options.items() if name.startswith("kafka.")}
-
-
-def _another_log(
-    spark: SparkSession, java: Mapping[str, Any], batch: Batch, options: Mapping[str, Any]
-) -> tuple[list[str], list[str]]:
+def _another_log(kafka: _SparkKafka, batch: Batch) -> tuple[list[str], list[str]]:
     """A line for each topic that is another one than the plan was made for, and for each that is absent.
 
     :raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun.
     """
-    jvm: Any = spark._jvm
-    admin = java[_ADMIN].create(_client_config(jvm, java, options))
+    admin = kafka.jvm.org.apache.kafka.clients.admin.AdminClient.create(kafka.config())
     try:
-        return _look_at_topics(jvm, java, admin, batch, options)
+        return _look_at_topics(kafka, admin, batch)
     finally:
-        admin.close(jvm.java.time.Duration.ofSeconds(1))
+        kafka.close(admin)
 
 
-def _look_at_topics(
-    jvm: Any, java: Mapping[str, Any], admin: Any, batch: Batch, options: Mapping[str, Any]
-) -> tuple[list[str], list[str]]:
+def _look_at_topics(kafka: _SparkKafka, admin: Any, batch: Batch) -> tuple[list[str], list[str]]:
     from py4j.protocol import Py4JJavaError
 
     topics = sorted({p.topic_partition.topic for p in batch.partitions})
-    names = jvm.java.util.ArrayList()
+    names = kafka.jvm.java.util.ArrayList()
     for topic in topics:
         names.add(topic)
-    with_rights = java[_DESCRIBE]().includeAuthorizedOperations(True)
+    with_rights = kafka.jvm.org.apache.kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
     futures = admin.describeTopics(names, with_rights).topicNameValues()
     recreated, absent, denied = [], [], []
     for topic in topics:
-        planned = _as_java_writes_it(batch.plan.found.topic_ids.get(topic))
         try:
             description = futures.get(topic).get()
         except Py4JJavaError as error:
@@ -254,16 +248,16 @@ def _look_at_topics(
             else:
                 raise
             continue
-        operations = description.authorizedOperations()  # none where the broker is too old to tell
+        operations = description.authorizedOperations()  # none where the broker is too old
         if operations is not None and "READ" not in operations.toString():
             denied.append(topic)
-        found = description.topicId().toString()
+        planned, found = _as_java_writes_it(batch.plan.found.topic_ids.get(topic)), description.topicId().toString()
         if planned is not None and found != planned:
             recreated.append(f"{topic}: its id is {found}, the plan was made for {planned}")
     if denied:
         raise NotAuthorized(
-            f"Spark may not read {', '.join(denied)} {_address(options)}",
-            f"the topic's ACLs do not give Read to {principal_of_spark(jvm, options)}",
+            f"Spark may not read {', '.join(denied)} {kafka.address}",
+            f"the topic's ACLs do not give Read to {principal_of_spark(kafka.jvm, kafka.options)}",
             "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
         )
     return recreated, absent
@@ -274,11 +268,11 @@ def _as_java_writes_it(topic_id: str | None) -> str | None:
     return topic_id and topic_id.translate(str.maketrans("+/", "-_"))
 
 
-def _outside(jvm: Any, java: Mapping[str, Any], consumer: Any, partitions: list[PlannedPartition]) -> list[str]:
+def _outside(jvm: Any, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
     """A consumer rather than the admin client: it takes a list and gives numbers, two calls to Java a partition."""
     asked = jvm.java.util.ArrayList()
     for p in partitions:
-        asked.add(java[_PARTITION](p.topic_partition.topic, p.topic_partition.partition))
+        asked.add(jvm.org.apache.kafka.common.TopicPartition(p.topic_partition.topic, p.topic_partition.partition))
     starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
     lines = []
     for p in partitions:

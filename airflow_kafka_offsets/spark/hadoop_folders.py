@@ -5,9 +5,10 @@ Only names and states of files pass here, never their content, apart from a list
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.driver_jvm import hadoop_conf, jvm_of, require_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,10 +21,8 @@ class Folders:
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm = java_of(spark, "Files are put in their place")
-        self._fs = jvm.org.apache.hadoop.fs
-        conf = spark._jsparkSession.sessionState().newHadoopConf()
-        self._system = self._fs.Path(path).getFileSystem(conf)
+        self._fs = require_jvm(spark, "Files are put in their place").org.apache.hadoop.fs
+        self._system = self._fs.Path(path).getFileSystem(hadoop_conf(spark))
 
     def found(self, pattern: str) -> list[str]:
         """The files and folders that match, sorted; none where there is nothing."""
@@ -50,18 +49,12 @@ class Folders:
 
     def write_lines(self, path: str, lines: list[str]) -> None:
         """A small file of lines without line feed. Until this returns it may be there without all of them."""
-        stream = self._system.create(self._fs.Path(path), True)
-        try:
+        with closing(self._system.create(self._fs.Path(path), True)) as stream:
             stream.write(bytearray("".join(f"{line}\n" for line in lines).encode()))
-        finally:
-            stream.close()
 
     def read_lines(self, path: str) -> list[str]:
-        stream = self._system.open(self._fs.Path(path))
-        try:
+        with closing(self._system.open(self._fs.Path(path))) as stream:
             content: bytes = stream.readAllBytes()
-        finally:
-            stream.close()
         # Not splitlines(): names of folders may hold what it takes for the end of a line, such as U+2028.
         return content.decode().split("\n")[:-1]
 
@@ -69,22 +62,11 @@ class Folders:
 def scheme_of(spark: SparkSession, path: str) -> str:
     """Of the file system that a path lies on, such as ``s3a``; empty where there is no JVM to ask for the default."""
     scheme, slashes, _ = path.partition("://")
-    if not slashes and (jvm := getattr(spark, "_jvm", None)) is not None:
-        conf = spark._jsparkSession.sessionState().newHadoopConf()
-        own = jvm.org.apache.hadoop.fs.Path(path or "/").toUri().getScheme()
-        scheme = own or jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).getScheme()
-        return str(scheme).lower()
-    return scheme.lower() if slashes else ""
-
-
-def java_of(spark: SparkSession, what: str) -> Any:
-    """The JVM of a session.
-
-    :raises InvalidRequest: it is one of Spark Connect, whose JVM is elsewhere.
-    """
-    jvm = getattr(spark, "_jvm", None)
+    if slashes:
+        return scheme.lower()
+    jvm = jvm_of(spark)
     if jvm is None:
-        raise InvalidRequest(
-            [f"{what} through the driver's JVM, which Spark Connect has not. Write to Delta or Iceberg."]
-        )
-    return jvm
+        return ""
+    fs = jvm.org.apache.hadoop.fs
+    own = fs.Path(path or "/").toUri().getScheme() or fs.FileSystem.getDefaultUri(hadoop_conf(spark)).getScheme()
+    return str(own).lower()

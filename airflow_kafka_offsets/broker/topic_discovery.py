@@ -12,9 +12,9 @@ from typing import Any, assert_never
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from airflow_kafka_offsets.broker.answers import Refusals
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.lookups import LookUps
+from airflow_kafka_offsets.broker.partition_errors import Refusals
 from airflow_kafka_offsets.errors import NotAuthorized, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern

@@ -1,4 +1,4 @@
-"""Whom the brokers take Spark for, as far as the driver's own settings of Kafka's Java client tell.
+"""Whom the brokers take Spark for, as far as the driver's own settings of Kafka's Java client say.
 
 No secret of these settings is returned: a user name, a client id, or a certificate's subject. The brokers may map names
 (``ssl.principal.mapping.rules``, ``principal.builder.class``), which no client can see.
@@ -15,7 +15,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 
 def principal_of_spark(jvm: Any, options: Mapping[str, Any]) -> str:
-    """``Spark's principal, User:spark``; ``Spark's principal`` where the settings do not tell.
+    """``Spark's principal, User:spark``; ``Spark's principal`` where the settings do not say.
 
     :param jvm: Py4J's view of the driver's JVM, which reads a certificate: Python may have nothing there that can.
     :param options: of Spark's Kafka source: ``kafka.sasl.jaas.config`` and the like.

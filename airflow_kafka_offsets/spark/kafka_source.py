@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.plan.codec import spark_options
-from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.client_properties import (
     SETTING,
     SOURCE_PREFIX,
     client_options,
     keep_secrets_out_of_the_log,
+    settings_of,
 )
-from airflow_kafka_offsets.spark.records import require_records, require_same_topics
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of
+from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.kafka_check import require_records, require_same_topics
 from airflow_kafka_offsets.stores.attempts import begin, require_current
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     require_records(spark, batch, all_options)
     attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names)
     attempt.look()
-    batch._attempt, batch._source = attempt, frame
+    batch._attempt = attempt
+    batch._frames.append(frame)
     batch._same_topics = partial(require_same_topics, spark, batch, all_options)
     log.info(
         "%s: up to %d records of %d partitions",
@@ -109,7 +112,7 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
     given: dict[str, Any] = {}
     if batch.bootstrap_servers:
         given[BOOTSTRAP_SERVERS] = batch.bootstrap_servers
-    settings = _settings(spark)
+    settings = settings_of(spark)
     if where := settings.get(SETTING):
         given |= client_options(spark, where)
     given |= {
@@ -155,8 +158,8 @@ def _tasks(spark: SparkSession, batch: Batch, given: Mapping[str, Any]) -> dict[
     sizes = [p.range.size for p in batch.partitions]
     if not sizes or {name.lower() for name in given} & {MIN_TASKS.lower(), MOST_OF_A_TASK.lower()}:
         return {}
-    # Spark Connect has no context, and does not tell how many cores there are.
-    cores = spark.sparkContext.defaultParallelism if hasattr(spark, "_jvm") else 1
+    # Spark Connect has no context, and does not know how many cores there are.
+    cores = 1 if jvm_of(spark) is None else spark.sparkContext.defaultParallelism
     most = records_of_a_task(sizes, cores)
     if max(sizes) <= most:
         return {}
@@ -171,9 +174,3 @@ def records_of_a_task(sizes: Sequence[int], cores: int) -> int:
     :param sizes: of the ranges, in records.
     """
     return min(max(-(-sum(sizes) // cores), FEWEST), MOST)
-
-
-def _settings(spark: SparkSession) -> dict[str, str]:
-    if hasattr(spark.conf, "getAll"):
-        return dict(spark.conf.getAll)
-    return dict(spark.sparkContext.getConf().getAll())  # before Spark 4.0

@@ -14,10 +14,10 @@ from typing import Any, NoReturn, TypeVar
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from airflow_kafka_offsets.broker.answers import Refusals, chunks, epoch_of
 from airflow_kafka_offsets.broker.config import refuse_name
 from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, TRANSIENT, Connection, in_words, not_authorized
 from airflow_kafka_offsets.broker.group_client import GroupClient, GroupRefused, fetch, group_clients, send
+from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition, by_topic

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.progress import EVERY_S, QUIET_S
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,13 +25,13 @@ A_WHILE_S, RARELY_S = 60.0, 10.0
 
 
 @contextmanager
-def shown(spark: SparkSession, what: str) -> Iterator[None]:
+def progress_lines(spark: SparkSession, what: str) -> Iterator[None]:
     """Log how far Spark is while the block runs.
 
     :param what: the beginning of each line: ``batch 7, split 0: writes``.
     """
     ended = threading.Event()
-    thread = threading.Thread(target=_tell, args=(spark, what, ended), name="kafka-offsets-progress", daemon=True)
+    thread = threading.Thread(target=_log_lines, args=(spark, what, ended), name="kafka-offsets-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -39,17 +40,17 @@ def shown(spark: SparkSession, what: str) -> Iterator[None]:
         thread.join()
 
 
-def _tell(spark: SparkSession, what: str, ended: threading.Event) -> None:
+def _log_lines(spark: SparkSession, what: str, ended: threading.Event) -> None:
     began, wait_s = time.monotonic(), QUIET_S
     while not ended.wait(wait_s):
         seconds = time.monotonic() - began
-        with suppress(Exception):  # a session that is being stopped tells nothing; the job is not to fail by that
+        with suppress(Exception):  # a session that is being stopped does not answer; the job must not fail by that
             log.info("%s for %.0f s%s", what, seconds, _tasks(spark))
         wait_s = EVERY_S if seconds < A_WHILE_S else RARELY_S
 
 
 def _tasks(spark: SparkSession) -> str:
-    if not hasattr(spark, "_jvm"):  # Spark Connect
+    if jvm_of(spark) is None:
         return ""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]

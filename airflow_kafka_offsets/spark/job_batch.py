@@ -31,7 +31,7 @@ class Batch:
     :ivar plan: the plan that this job was started for.
     :ivar split: which of its splits; splits have the numbers from 0.
     :ivar bootstrap_servers: the cluster that the plan was made on, if the job's arguments name it.
-    :ivar output: what the batch writes, as the resolve task was told; ``None`` where it was not.
+    :ivar output: what the batch writes, as the resolve task has it; ``None`` where it has none.
     """
 
     plan: Plan
@@ -41,7 +41,7 @@ class Batch:
     bootstrap_servers: str | None
     output: str | None
     _attempt: SplitAttempt | None
-    _source: DataFrame | None
+    _frames: list[DataFrame]
     _same_topics: Callable[[], None]
 
     @property
@@ -83,9 +83,9 @@ class Batch:
     @property
     def scanned(self) -> DataFrame:
         """The frame of :func:`read_batch` itself, for a report of what Spark scanned."""
-        if self._source is None:
+        if not self._frames:
             raise InvalidRequest(["batch.scanned comes after read_batch with the same batch."])
-        return self._source
+        return self._frames[-1]
 
     @property
     def folder(self) -> str:
@@ -110,7 +110,7 @@ class Batch:
 class NumberedBatch(Batch, int):
     """A batch of the pipeline's log; as an ``int`` it is its number.
 
-    It is written as its number too: in a path, in SQL, and on the way to Java, which is told numbers as text.
+    It is written as its number too: in a path, in SQL, and on the way to Java, to which Py4J sends numbers as text.
     """
 
     def __new__(cls, number: int) -> NumberedBatch:
@@ -182,7 +182,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     batch.plan, batch.split, batch.store = plan, arguments.split, store
     batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
     batch.output = plan.asked.output
-    batch._attempt = batch._source = None
+    batch._attempt, batch._frames = None, []
     return batch
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.contract import Sink
 from airflow_kafka_offsets.spark.sinks.delta_sink import delta
 from airflow_kafka_offsets.spark.sinks.files_sink import files
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import iceberg
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import jdbc
+from airflow_kafka_offsets.spark.sinks.sink_contract import Sink, as_option
 
 SinkFormat = Literal["parquet", "orc", "json", "csv", "avro", "delta", "iceberg", "jdbc"]
 
@@ -81,13 +81,20 @@ def sink_of(words: Mapping[str, Any]) -> Sink:
     return make(**{word: value for word, value in words.items() if word != "format" or "format" in allowed})
 
 
+def sink_into(words: Mapping[str, Any], output: str) -> Mapping[str, Any]:
+    """The same words for another output of the same kind: the batch's own, where a template gives each run another."""
+    if words.get("path") is not None:
+        return {**words, "path": output}
+    return {**words, "table": output.rpartition(":")[2]}
+
+
 def sink_arguments(words: Mapping[str, Any]) -> list[str]:
     """``--sink-format delta --sink-table lake.orders --sink-partition-by dt``, for :func:`sink_of_arguments`."""
     found: list[str] = []
     for word, value in words.items():
         flag = _FLAG + word.replace("_", "-")
         if word in _PAIRS:
-            values = [f"{name}={_spelt(setting)}" for name, setting in (value or {}).items()]
+            values = [f"{name}={as_option(setting)}" for name, setting in (value or {}).items()]
         else:
             values = list(value) if word in _LISTS else [value]
         found += [part for one in values for part in (flag, str(one))]
@@ -119,7 +126,3 @@ def format_of_arguments(argv: Sequence[str]) -> str | None:
     """The format that a job's arguments name; ``None`` where the job is one of the user's own."""
     flag = f"{_FLAG}format"
     return argv[argv.index(flag) + 1] if flag in argv[:-1] else None
-
-
-def _spelt(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

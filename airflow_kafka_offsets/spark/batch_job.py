@@ -11,10 +11,10 @@ from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.offsets.batch.key import number_of
 from airflow_kafka_offsets.offsets.plan.plan import BatchName
 from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
-from airflow_kafka_offsets.spark.batch import Batch, planned_batch
-from airflow_kafka_offsets.spark.progress import shown
+from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
+from airflow_kafka_offsets.spark.kafka_source import read_batch
 from airflow_kafka_offsets.spark.report import report_batch, still_whole
-from airflow_kafka_offsets.spark.source import read_batch
+from airflow_kafka_offsets.spark.spark_progress import progress_lines
 from airflow_kafka_offsets.stores.pipeline_log import read_what_is_left
 from airflow_kafka_offsets.stores.reads import has_begun
 
@@ -31,7 +31,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
 
     If ``write`` raises, the split counts as half written until an attempt has reported it. Where a sink can read its
     rows back, and an attempt before has left each record there once, that one's report still counts.
-    What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.progress`).
+    What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.spark_progress`).
 
     :param spark: the session of the job.
     :param write: ``write(records, batch)``; a sink of ``spark.sinks``, or a function like Structured Streaming's
@@ -42,23 +42,23 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     :param argv: the job's arguments, by default ``sys.argv[1:]``.
     :param options: further options of Spark's Kafka source; see :func:`read_batch`.
     :raises UnknownOutput: the output holds batches that the log does not know; nothing was written.
-    :raises InvalidRequest: the sink writes another output than the resolve task was told, or two drivers could
+    :raises InvalidRequest: the sink writes another output than the resolve task has, or two drivers could
         overwrite each other's commit of it; nothing was begun.
     """
     batch = planned_batch(argv, spark)
     _agree_on_output(batch, write)
     name = f"{batch.plan.batch}, split {batch.split}"
-    with shown(spark, f"{name}: looks at the output and at Kafka"):
+    with progress_lines(spark, f"{name}: looks at the output and at Kafka"):
         getattr(write, "check", lambda _: None)(spark)
         refuse_unknown_output(spark, batch, write)
         records = read_batch(spark, batch, **options)
-    with shown(spark, f"{name}: writes"):
+    with progress_lines(spark, f"{name}: writes"):
         try:
             written = write(records, batch)
         except Exception as error:
             batch._begun.note_failure(error, partial(still_whole, spark, batch, write))
             raise
-    with shown(spark, f"{name}: counts what was written"):
+    with progress_lines(spark, f"{name}: counts what was written"):
         report_batch(batch, *_frames(written))
     return batch
 
@@ -70,15 +70,16 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
     if batch.plan.asked.output is not None and batch.plan.asked.output != writes:
         raise InvalidRequest(
             [
-                f"This job writes {writes}, and the resolve task was told output={batch.plan.asked.output!r}: name the same, "
-                "so that no other pipeline is given it."
+                f"This job writes {writes}, and {batch.plan.batch} is written to {batch.plan.asked.output}. Where the "
+                "path was changed: put it back until this batch is committed. Else name the same in the DAG and in the "
+                "job, so that no other pipeline is given it."
             ]
         )
     batch.output = writes
 
 
 def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None:
-    """Refuse an output that holds batches which the log does not know, if the sink can tell what it holds.
+    """Refuse an output that holds batches which the log does not know, if the sink can list what it holds.
 
     What a lost log had written and not committed would stay beside its re-read.
 
