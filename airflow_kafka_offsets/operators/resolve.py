@@ -331,7 +331,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
         :raises InvalidRequest: they would not reach the job as they are.
         """
-        sink = self.sink
+        sink: Mapping[str, Any] | None = self.sink
         if sink is not None and output is not None and self._output_origin == "templated sink":
             sink = sink_into(sink, output)
         own = [*(sink_arguments(sink) if sink else ()), *map(str, self.application_args)]
