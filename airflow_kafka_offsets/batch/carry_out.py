@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_kafka_offsets.batch.decide import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.decide_by_hand import refuse_duplicates
 from airflow_kafka_offsets.batch.decisions import (
     Append,
@@ -31,6 +30,7 @@ from airflow_kafka_offsets.batch.decisions import (
     Wait,
 )
 from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
+from airflow_kafka_offsets.batch.goes_on import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Redo, Reset, Window
 from airflow_kafka_offsets.batch.situation import Situation

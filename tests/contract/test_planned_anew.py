@@ -252,10 +252,10 @@ def test_there_are_never_fewer_splits_and_each_that_may_hold_rows_is_overwritten
 ) -> None:
     old = pipeline.resolve("one", splits=3).spark()
     assert old.splits == (0, 1, 2)
-    cluster.delete_records(pipeline.topic, 4, 1)
-    cluster.delete_records(pipeline.topic, 4, 2)
     for split in old.splits:
         old.job(split).begin()  # so that none is verified any more
+    cluster.delete_records(pipeline.topic, 4, 1)
+    cluster.delete_records(pipeline.topic, 4, 2)
     run = pipeline.resolve("one", splits=1, on_data_loss="advance")
     assert (run.plan.split_count, run.splits) == (3, (0, 1, 2))
     run.spark([0])
