@@ -134,6 +134,7 @@ mutate: setup ## break each rule in a copy of the code: does its test notice?
 docs: setup .venv-docs/.stamp ## the site in site/; its code is run before, and pages are made of the code and the tests
 	$(BIN)/python -m tests.conformance.document
 	$(BIN)/python -m tests.docs.command_line
+	$(BIN)/python -m tests.parameters.made
 	$(BIN)/python -m pytest -q tests/docs $(PAGES)
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	$(BIN)/python -m tests.docs.built site

@@ -47,7 +47,9 @@ code is never given to another class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -57,8 +59,30 @@ DOCS_URL: str | None = None
 ``make address URL=https://…`` sets it, and with it README's links and the package's metadata.
 """
 
-CLIENT_SETTINGS = "bootstrap.servers, security.protocol and the credentials"
-"""What to look at where nobody answers. The command line names the option that they come from in its place."""
+ADDRESS = "the connection"
+"""What leads to a cluster."""
+CONNECTION = "the Kafka connection"
+"""Where a client's settings are."""
+CLIENT_SETTINGS = f"bootstrap.servers, security.protocol and the credentials in {CONNECTION}"
+"""What to look at where nobody answers."""
+
+_names: ContextVar[Callable[[str], str]] = ContextVar("_names", default=str)
+
+
+def named(name: str) -> str:
+    """A parameter, or one of the three above, as whoever reads the message has written it: in a DAG by its own name."""
+    return _names.get()(name)
+
+
+@contextmanager
+def names(as_written: Callable[[str], str]) -> Iterator[None]:
+    """In the block, messages name things in this way: the command line's, its options."""
+    before = _names.set(as_written)
+    try:
+        yield
+    finally:
+        _names.reset(before)
+
 
 _SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first few and the count
 
@@ -233,10 +257,11 @@ class ClusterChanged(RefusedError, code="AKO-104"):
     @property
     def message(self) -> str:
         return (
-            f"Pipeline {self.pipeline!r} has read cluster {self.was}, and the connection leads to cluster {self.now}. "
-            "Offsets of one cluster mean nothing in another.\n"
-            'Correct the connection. If the cluster was replaced: on_cluster_changed="earliest" reads the new one from '
-            'its log starts; "adopt-group" goes on from the group\'s offsets there, which mirroring tools translate.'
+            f"Pipeline {self.pipeline!r} has read cluster {self.was}, and {named(ADDRESS)} leads to cluster {self.now}."
+            " Offsets of one cluster mean nothing in another.\n"
+            f"Correct {named(ADDRESS)}. If the cluster was replaced: "
+            'policies={"cluster_changed": "earliest"} reads the new one from its log starts; "adopt-group" '
+            "goes on from the group's offsets there, which mirroring tools translate."
         )
 
 
@@ -277,7 +302,8 @@ class AnotherAirflow(RefusedError, code="AKO-304"):
             f"Pipeline {self.pipeline!r} belongs to Airflow {self.other} ({self.where}); this is Airflow "
             f"{self.mine}. Two would do each other's batches. Nothing was planned.\n"
             "Give this Airflow a work store and a group_id of its own. If it takes the other's place: "
-            'on_another_airflow="take-over", once. ([kafka_offsets] instance names an Airflow; default: its base URL.)'
+            'policies={"another_airflow": "take-over"}, once. ([kafka_offsets] instance names an Airflow; default: its '
+            "base URL.)"
         )
 
 
@@ -313,7 +339,8 @@ class StoreBehindGroup(RefusedError, code="AKO-303"):
         return (
             f"The newest committed batch of pipeline {self.pipeline!r} in work store {self.store} is number "
             f"{self.newest}, and the group carries the mark of batch {self.marked}: the work store is an older copy.\n"
-            'Restore the newest copy. If there is none: on_group_moved="adopt-group" goes on from the group, so '
+            'Restore the newest copy. If there is none: policies={"group_moved": "adopt-group"} goes on from the '
+            "group, so "
             'nothing is read twice; "keep-checkpoint" goes on from the work store, and reads again what the lost '
             "batches read."
         )

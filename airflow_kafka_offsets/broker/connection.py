@@ -32,7 +32,14 @@ from airflow_kafka_offsets.broker.config import address, admin_settings
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.claims import refusal_of_token
-from airflow_kafka_offsets.errors import CLIENT_SETTINGS, ClusterUnavailable, InvalidRequest, NotAuthorized
+from airflow_kafka_offsets.errors import (
+    CLIENT_SETTINGS,
+    CONNECTION,
+    ClusterUnavailable,
+    InvalidRequest,
+    NotAuthorized,
+    named,
+)
 from airflow_kafka_offsets.listener import misfit
 
 C = TypeVar("C")  # a kind of client
@@ -262,7 +269,7 @@ class Connection:
             return ClusterUnavailable(
                 f"There is no token for the Kafka brokers at {self.address}",
                 str(error),
-                "See the token server's log, and check what oauth_cb is given in the Kafka connection; then retry.",
+                f"See the token server's log, and check what oauth_cb is given in {named(CONNECTION)}; then retry.",
                 retriable=True,
             ), False
         try:
@@ -276,7 +283,7 @@ class Connection:
             return refusal_of_token(where, reason or "", str(token[0]) if token else None) or ClusterUnavailable(
                 f"No Kafka broker answers at {self.address}",
                 reason or (in_words(error.args[0]) if isinstance(error, KafkaException) else "no answer"),
-                f"Check {CLIENT_SETTINGS} in the Kafka connection, and that the brokers can be reached from here.",
+                f"Check {named(CLIENT_SETTINGS)}, and that the brokers can be reached from here.",
                 retriable=not is_final,
             ), is_final
         return None, True

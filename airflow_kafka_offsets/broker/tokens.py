@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_kafka_offsets.broker.secrets import mask
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
 from airflow_kafka_offsets.listener import mechanism_of, uses_sasl
 
 Token = tuple[Any, ...]
@@ -90,7 +90,7 @@ def token_source(config: Mapping[str, Any]) -> TokenSource | None:
     if callback is not None and not callable(callback):
         raise InvalidRequest(
             (
-                f"oauth_cb in the Kafka connection is a {type(callback).__name__} and no function. Only of an Airflow "
+                f"oauth_cb in {named(CONNECTION)} is a {type(callback).__name__} and no function. Only of an Airflow "
                 "connection is the path of a function looked up, where [apache_kafka] callback_allowlist names it.",
             )
         )
@@ -101,7 +101,7 @@ def token_source(config: Mapping[str, Any]) -> TokenSource | None:
     if uses_sasl(config) and mechanism_of(config) == "OAUTHBEARER" and not own and not unsigned:
         raise InvalidRequest(
             (
-                "sasl.mechanism is OAUTHBEARER in the Kafka connection, and nothing gives tokens. Set "
+                f"sasl.mechanism is OAUTHBEARER in {named(CONNECTION)}, and nothing gives tokens. Set "
                 "sasl.oauthbearer.method=oidc with sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and "
                 "sasl.oauthbearer.client.secret; or oauth_cb, the path of a function that [apache_kafka] "
                 "callback_allowlist names. (Amazon MSK and Google's managed Kafka are known by their addresses.)",

@@ -18,8 +18,8 @@ from importlib import import_module
 from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command, Options
 from airflow_kafka_offsets.cli.options import add_option
 from airflow_kafka_offsets.cli.printing import Answer, say, show
-from airflow_kafka_offsets.cli.typed import error_as_typed, text_as_typed
-from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
+from airflow_kafka_offsets.cli.typed import as_typed
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, names
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,24 +39,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(command: Command, options: Options) -> int:
     """Carry out one parsed command; errors become a message on standard error and their exit status."""
+    try:
+        with names(as_typed(command, options)):
+            return _run(command, options)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # ``kafka-offsets … | head``: nobody reads on, also not what is flushed at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _run(command: Command, options: Options) -> int:
     errors: Sequence[KafkaOffsetsError]
     try:
         _refuse_what_is_no_text(command, options)
         module = import_module(f"airflow_kafka_offsets.cli.{command.module}")
         answer: Answer = getattr(module, command.name.replace("-", "_"))(options)
         show(answer, options.get("output"))
-        say(*(text_as_typed(message, command) for message in answer.messages))
+        say(*answer.messages)
         if answer.dry_run:
             say(f"This was a dry run: nothing was written. --execute {answer.dry_run}.")
         errors = answer.errors
     except KafkaOffsetsError as error:
         errors = [error]
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    except BrokenPipeError:  # ``kafka-offsets … | head``: nobody reads on, also not what is flushed at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    say(*(f"{PROGRAM}: {error_as_typed(error, command, options)}" for error in errors))
+    say(*(f"{PROGRAM}: {error}" for error in errors))
     return errors[0].exit_status if errors else 0
 
 

@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.offsets.model import RunKey
 from airflow_kafka_offsets.offsets.request.bounds import Partition
-from airflow_kafka_offsets.offsets.request.parameters import refuse_misplaced
 from airflow_kafka_offsets.offsets.request.parse import Occasion
+from airflow_kafka_offsets.offsets.request.run_conf import refuse_misplaced
 from airflow_kafka_offsets.offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.offsets.request.widths import parse_zone
 from airflow_kafka_offsets.pipeline.clock import now_ms

@@ -1,41 +1,82 @@
-"""Collects the problems of a request as sentences, so that one error names all of them."""
+"""Collects the problems of a request, so that one error names all of them.
+
+A problem knows the parameters that it depends on. Where one of them is a template, only the run can tell whether there
+is a problem; a sentence that merely has the parameter's name in it hides nothing.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, named
 
 T = TypeVar("T")
 
 
-class Problems(list[str]):
-    """Collects the sentence of each ``ValueError``, behind the parameter's name."""
+class Problem(str):
+    """What is wrong, in a sentence.
 
-    def take(self, parameter: str, parse: Callable[[], T], default: T) -> T:
+    :ivar parameters: the names of those whose values make it wrong.
+    """
+
+    parameters: tuple[str, ...]
+
+    def __new__(cls, sentence: str, *parameters: str) -> Problem:
+        problem = super().__new__(cls, sentence)
+        problem.parameters = parameters
+        return problem
+
+
+class WrongTogether(ValueError):
+    """A value that is wrong beside those of ``others``, which are parameters too."""
+
+    def __init__(self, sentence: str, *others: str) -> None:
+        super().__init__(sentence)
+        self.others = others
+
+
+class Problems(list[str]):
+    """Collects problems, each once.
+
+    :ivar names: what the values of some parameters come from, where that is not the parameter.
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.names = dict(names or {})
+
+    def add(self, sentence: str, *parameters: str) -> None:
+        if sentence not in self:
+            self.append(Problem(sentence, *parameters))
+
+    def take(self, parameter: str, parse: Callable[[], T], default: T, part: str = "") -> T:
+        """What ``parse`` returns; the sentence of a ``ValueError`` goes behind the parameter's name.
+
+        :param part: of the parameter, what the sentence is about: ``of topic orders``.
+        """
         try:
             return parse()
         except ValueError as error:
-            self.append(f"{parameter} {error}.")
+            others = error.others if isinstance(error, WrongTogether) else ()
+            self.add(f"{self.named(parameter)}{part} {error}.", parameter, *others)
             return default
 
-    def take_all(self, parse: Callable[[], object]) -> None:
-        """The sentences of an :class:`InvalidRequest`."""
+    def take_all(self, parse: Callable[[], object], *parameters: str) -> None:
+        """The problems of an :class:`InvalidRequest`.
+
+        :param parameters: those that the problems depend on which do not say so themselves.
+        """
         try:
             parse()
         except InvalidRequest as error:
-            self.extend(problem for problem in error.problems if problem not in self)
+            for problem in error.problems:
+                self.add(problem, *(problem.parameters if isinstance(problem, Problem) else parameters))
 
-    def naming_none_of(self, parameters: Collection[str]) -> list[str]:
-        """The problems that name none of these parameters, whose values are not known yet.
+    def named(self, parameter: str) -> str:
+        """What the user has written it as."""
+        return self.names.get(parameter) or named(parameter)
 
-        A name that is a word of English, such as ``end``, is the parameter only where a sentence begins with it.
-        """
-        return [problem for problem in self if not any(_names(problem, parameter) for parameter in parameters)]
-
-
-def _names(problem: str, parameter: str) -> bool:
-    before = r".*" if "_" in parameter else r"(?:Give exactly one of )?(?:\w+(?:, | and ))*"
-    return re.match(rf"{before}\b{parameter}\b", problem, re.DOTALL) is not None
+    def without(self, undecided: Collection[str]) -> list[str]:
+        """The problems that depend on none of these parameters, whose values are not known yet."""
+        return [p for p in self if not isinstance(p, Problem) or not set(p.parameters) & set(undecided)]

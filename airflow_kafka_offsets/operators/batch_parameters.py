@@ -12,19 +12,8 @@ from typing import Any, Literal, TypedDict
 from airflow_kafka_offsets.offsets.model import IsolationLevel
 from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
 from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
-from airflow_kafka_offsets.offsets.request.parse import SplitBy
-from airflow_kafka_offsets.offsets.request.policies import (
-    CommitMode,
-    OnAnotherAirflow,
-    OnClusterChanged,
-    OnDataLoss,
-    OnGroupMoved,
-    OnRecreated,
-    OnTopicVanished,
-    ResetStrategy,
-)
-
-Duration = timedelta | float | str
+from airflow_kafka_offsets.offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 
 
 class BatchParameters(TypedDict, total=False):
@@ -32,36 +21,31 @@ class BatchParameters(TypedDict, total=False):
 
     kafka_config_id: str
     topics: Sequence[str] | str | None
+    group_id: str | None
+    startup_mode: StartupModeName | str
+    bounded_mode: BoundedModeName | str
+    max_records: int | str | None
+    splits: int | str
+    policies: PolicyAnswers | Sequence[str] | str | None
     topic_pattern: str | None
     partitions: Mapping[str, Sequence[int]] | str | None
     include_internal_topics: bool
-    group_id: str | None
-    pipeline_id: str | None
     isolation_level: IsolationLevel | str | None
-    startup_mode: StartupModeName | str
+    pipeline_id: str | None
     startup_timestamp: Times | None
     specific_offsets: Offsets | None
     auto_offset_reset: ResetStrategy | str | None
-    bounded_mode: BoundedModeName | str
     bounded_timestamp: Times | None
     bounded_offsets: Offsets | None
     partition_width: str | timedelta | None
     require_complete_window: bool | str
-    idle_timeout: Duration | None
-    max_records: int | str | None
+    idle_timeout: timedelta | float | str | None
     max_records_per_partition: int | str | None
-    splits: int | str
     split_by: SplitBy | str
     commit_mode: CommitMode | str
     filter_restored_partitions: bool | str
-    on_data_loss: OnDataLoss | str
-    on_recreated: OnRecreated | str
-    on_cluster_changed: OnClusterChanged | str
-    on_group_moved: OnGroupMoved | str
-    on_topic_vanished: OnTopicVanished | str
-    on_another_airflow: OnAnotherAirflow | str
     restart: str | None
-    overlap_timeout: Duration
+    overlap_timeout: timedelta | float | str
     work_store: str | None
     application_args: Sequence[str]
 
@@ -139,4 +123,4 @@ class DiscoveryParameters(SensorParameters, total=False):
 class WindowParameters(SensorParameters, total=False):
     """Of ``WindowCompleteSensor``."""
 
-    clock_skew: Duration
+    clock_skew: timedelta | float | str

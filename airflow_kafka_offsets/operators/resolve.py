@@ -39,20 +39,16 @@ from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.contract import batch_arguments, word_problems
 from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
-from airflow_kafka_offsets.offsets.request.early import problems_before_a_run
+from airflow_kafka_offsets.offsets.request.early import as_far_as_decided, problems_before_a_run
 from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of, parameters_of, with_conf
-from airflow_kafka_offsets.offsets.request.parse import OutputOrigin, SplitBy
-from airflow_kafka_offsets.offsets.request.policies import (
-    CommitMode,
-    OnAnotherAirflow,
-    OnClusterChanged,
-    OnDataLoss,
-    OnGroupMoved,
-    OnRecreated,
-    OnTopicVanished,
-    ResetStrategy,
+from airflow_kafka_offsets.offsets.request.parameters import (
+    RequestParameters,
+    ResolveParameters,
+    SplitBy,
+    parameters_of,
 )
+from airflow_kafka_offsets.offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
+from airflow_kafka_offsets.offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import request_for
@@ -64,10 +60,6 @@ from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFree
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-
-WORDS_OF_THE_CONF = frozenset({"re_plan", "redo", "skip"})
-_REQUEST = tuple(name for name in names_of(RequestParameters) if name not in WORDS_OF_THE_CONF)
-PARAMETERS = (*_REQUEST, "kafka_config_id", "overlap_timeout", "work_store", "sink", "application_args")
 
 
 class ResolveStartupOffsetsOperator(BaseOperator):
@@ -85,66 +77,66 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     that do not use ``read_batch``. Where one of the three has more than 48 KiB, which is at 2,000 to 3,000 partitions,
     none is pushed, and the log says so.
 
-    The conf of a run may change that for this run: ``{"kafka_offsets": {"on_data_loss": "advance"}}``. The keys are the
-    ``on_…`` policies, ``auto_offset_reset``, ``isolation_level``, ``commit_mode``, ``restart``, and
+    The conf of a run may change that for this run: ``{"kafka_offsets": {"policies": {"data_loss": "advance"}}}``. The
+    keys are ``policies``, ``auto_offset_reset``, ``isolation_level``, ``commit_mode``, ``restart``, and
 
     - ``"re_plan": true``: plan the unfinished batch anew, or a window that is committed;
     - ``"redo": true``: do this run's batch again, although another run has committed it;
     - ``"skip": {"batch": KEY, "past": "orders-3:4711", "reason": "…"}``: leave out the unfinished batch, or what it has
       up to an offset.
 
-    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
-    :param topics: list of topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
-    :param topic_pattern: regular expression, matched against the whole name.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
-    :param partitions: ``{"topic": [0, 2]}``.
-    :param group_id: the consumer group; default: the connection's ``group.id``.
-    :param startup_mode: ``earliest-offset``, ``latest-offset``, ``timestamp``, ``group-offsets`` (default) or
-        ``specific-offsets``. Applied only while this pipeline has no batch: later runs go on where the last one ended.
-    :param startup_timestamp: epoch milliseconds, ISO 8601, datetime, or back from when the plan is made: ``now``,
-        ``now-2h``, ``-PT2H``. Of several topics, also one for each: ``{"orders": "2026-11-20", "payments": "now-2h"}``.
-        Default: the start of the run's data interval, or of its partition.
-    :param specific_offsets: ``{"topic": {"0": 42}}``: the next record to read.
-    :param auto_offset_reset: what a group without a commit means: ``earliest``, ``latest`` or ``none``; default: the
-        connection's. Where nobody says, a first run that needs it is refused.
-    :param bounded_mode: ``latest-offset`` (default), ``timestamp``, ``group-offsets`` or ``specific-offsets``.
-    :param bounded_timestamp: as ``startup_timestamp``, and the first time not to read; default: the end of the run's
-        data interval, or of its partition.
-    :param partition_width: how long the partitions of a partitioned DAG are (``CronPartitionTimetable``): an ISO 8601
-        duration such as ``PT1H``, or a ``timedelta``; days are days in the timetable's zone.
-    :param bounded_offsets: ``{"topic": {"0": 42}}``, every partition: the first record not to read.
-    :param isolation_level: ``read_uncommitted`` or ``read_committed``; default: the connection's, else
-        ``read_uncommitted``. Spark is told the same.
-    :param output_name: what the Spark job writes, a path or a table: no other pipeline is then given it.
-    :param commit_mode: ``on-success`` (default): the group follows the position. ``checkpoint-only`` (Flink's
-        DISABLED): the group is not written; it is read only by a mode that takes offsets from it. A window moves none.
-    :param on_data_loss: records are gone: ``fail``, ``reset`` (as ``auto_offset_reset`` says) or ``advance`` (to the
-        log start; where an unclean election cut the log, to the first offset that differs).
-    :param on_recreated: a topic has another id than the position's: ``fail`` or ``earliest``.
-    :param on_cluster_changed: another cluster answers: ``fail``, ``earliest`` or ``adopt-group``.
-    :param on_group_moved: somebody else wrote to the group: ``fail``; ``adopt-group``: continue from the group's
-        offset; ``keep-checkpoint``: continue from our own position, which can move the group backwards.
-    :param on_topic_vanished: a pattern does not find a topic any more that was read: ``fail`` or ``ignore``.
-    :param on_another_airflow: another Airflow wrote this pipeline's log or group: ``fail`` or ``take-over``.
-    :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
-        later runs do not. In a run's conf, ``{"kafka_offsets": {"restart": true}}``, for that run.
-    :param filter_restored_partitions: whether topics that are no longer subscribed to are left out, as Flink does by
-        default; their offsets are kept in either case.
+    docs/parameters.md has the same with each situation's answers. Of the parameters, most DAGs do with the first ten.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider. Default: ``kafka_default``.
+    :param topics: topic names, as a list or with commas. Give ``topics``, ``topic_pattern`` or ``partitions``.
+    :param group_id: the consumer group; default: ``group.id`` of the Kafka connection.
+    :param startup_mode: where the first batch starts; later ones start where the last one ended. One of
+        ``earliest-offset``, ``latest-offset``, ``timestamp``, ``group-offsets``, ``specific-offsets``. Default:
+        ``group-offsets``.
+    :param bounded_mode: where the batch ends. One of ``latest-offset``, ``timestamp``, ``group-offsets``,
+        ``specific-offsets``. Default: ``latest-offset``.
     :param max_records: limit of the run in offsets; partitions share it, and the rest is left for the next run.
-    :param max_records_per_partition: limit of each partition.
-    :param splits: how many Spark jobs read the batch.
-    :param split_by: ``size`` (balanced) or ``flink`` (Flink's assigner).
-    :param require_complete_window: fail where records of the window may still arrive. ``WindowCompleteSensor`` waits
-        for it, by the same rule.
-    :param idle_timeout: how long after the end a partition without newer records is waited for: a ``timedelta``,
-        seconds or an ISO 8601 duration; default: five minutes.
-    :param overlap_timeout: how long another run that has the batch is waited for, deferred; default: two hours.
+    :param splits: how many Spark jobs read the batch. Default: ``1``.
+    :param sink: what the job of this package writes: ``{"format": "parquet", "path": "/lake/orders"}``. It gives
+        ``output_name``, and arguments of the job.
+    :param output_name: what the Spark job writes, a path or a table, so that no other pipeline is given it. A ``sink``
+        says it itself. ``kafka_spark_batch`` calls it ``output``, which in an Airflow operator is its XCom.
+    :param policies: what to do in a situation that is not the usual one: ``{"data_loss": "advance"}``; for all others:
+        ``fail``.
+    :param topic_pattern: a regular expression, matched against the whole name.
+    :param partitions: these partitions and no others: ``{"orders": [0, 2]}``.
+    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``). Default:
+        ``False``.
+    :param isolation_level: default: the Kafka connection's, else ``read_uncommitted``; Spark reads with the same. One
+        of ``read_uncommitted``, ``read_committed``.
+    :param pipeline_id: name of the saved position; default: ``<group>/<dag>/<task>``. A mapped task needs one that goes
+        with what it maps over.
+    :param startup_timestamp: epoch milliseconds, ISO 8601, a datetime, or back from now: ``now-2h``, ``-PT2H``; for
+        each topic: ``{"orders": …}``. Default: the start of the run's data interval, or of its partition.
+    :param specific_offsets: the next record to read: ``{"orders": {"0": 42}}``, or ``partition:0,offset:42;…`` as in
+        Flink.
+    :param auto_offset_reset: what a partition without a commit means; default: the Kafka connection's. Where nobody
+        says, a first run that needs it is refused. One of ``earliest``, ``latest``, ``none``.
+    :param bounded_timestamp: the first time not to read, written as ``startup_timestamp``. Default: the end of the
+        run's data interval, or of its partition.
+    :param bounded_offsets: of every partition the first record not to read; written as ``specific_offsets``.
+    :param partition_width: how long the partitions of a partitioned DAG are (``CronPartitionTimetable``): ``PT1H``, or
+        a ``timedelta``; days are days in the timetable's zone.
+    :param require_complete_window: fail where records of the window may still arrive; ``WindowCompleteSensor`` waits by
+        the same rule. Default: ``False``.
+    :param idle_timeout: how long after the end a partition without newer records is waited for: seconds, a
+        ``timedelta`` or ``PT5M``, which is the default.
+    :param max_records_per_partition: limit of each partition in offsets.
+    :param split_by: even sizes, for which a large partition is cut; or as Flink assigns partitions, which stay whole.
+        One of ``size``, ``flink``. Default: ``size``.
+    :param commit_mode: whether the group follows the position, or is left alone (Flink's DISABLED). One of
+        ``on-success``, ``checkpoint-only``. Default: ``on-success``.
+    :param filter_restored_partitions: leave out topics that are no longer subscribed to, as Flink does; the position
+        holds their offsets in either case. Default: ``True``.
+    :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
+        later runs do not. In a run's conf also ``true``: for that run.
+    :param overlap_timeout: how long another run that has the batch is waited for, deferred. Default: ``PT2H``.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
-    :param pipeline_id: name of the saved position. Default: ``<group>/<dag>/<task>``. A mapped task needs one that
-        goes with what it maps over.
-    :param sink: what the job that is in this package writes: ``{"format": "parquet", "path": "/lake/orders"}``; the
-        formats and their words are those of :class:`~airflow_kafka_offsets.spark.sinks.sink_arguments.SinkWords`. It
-        gives ``output_name``, and arguments of the job.
     :param application_args: the Spark job's own arguments, put before the batch's in each list.
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
@@ -153,125 +145,129 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     template_fields: Sequence[str] = (
         "kafka_config_id",
         "topics",
-        "topic_pattern",
-        "partitions",
         "group_id",
         "startup_mode",
+        "bounded_mode",
+        "max_records",
+        "splits",
+        "sink",
+        "output_name",
+        "policies",
+        "topic_pattern",
+        "partitions",
+        "include_internal_topics",
+        "isolation_level",
+        "pipeline_id",
         "startup_timestamp",
         "specific_offsets",
         "auto_offset_reset",
-        "bounded_mode",
         "bounded_timestamp",
         "bounded_offsets",
         "partition_width",
         "require_complete_window",
         "idle_timeout",
-        "isolation_level",
-        "output_name",
+        "max_records_per_partition",
+        "split_by",
         "commit_mode",
         "filter_restored_partitions",
-        "on_data_loss",
-        "on_recreated",
-        "on_cluster_changed",
-        "on_group_moved",
-        "on_topic_vanished",
-        "on_another_airflow",
         "restart",
-        "max_records",
-        "max_records_per_partition",
-        "splits",
-        "split_by",
         "overlap_timeout",
         "work_store",
-        "pipeline_id",
-        "sink",
         "application_args",
     )
     ui_color = "#e6f2e6"
-
-    # Of the attributes that ``__init__`` sets by the parameters' names, those that are used here one by one.
-    kafka_config_id: str
-    group_id: str | None
-    pipeline_id: str | None
-    startup_mode: str
-    startup_timestamp: Times | None
-    bounded_mode: str
-    bounded_timestamp: Times | None
-    overlap_timeout: timedelta | float | str
-    work_store: str | None
-    output_name: str | None
-    sink: SinkWords | None
-    application_args: Sequence[str]
 
     def __init__(
         self,
         *,
         kafka_config_id: str = "kafka_default",
         topics: Sequence[str] | str | None = None,
+        group_id: str | None = None,
+        startup_mode: StartupModeName | str = "group-offsets",
+        bounded_mode: BoundedModeName | str = "latest-offset",
+        max_records: int | str | None = None,
+        splits: int | str = 1,
+        sink: SinkWords | None = None,
+        output_name: str | None = None,
+        policies: PolicyAnswers | Sequence[str] | str | None = None,
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
         include_internal_topics: bool = False,
-        group_id: str | None = None,
-        pipeline_id: str | None = None,
         isolation_level: IsolationLevel | str | None = None,
-        startup_mode: StartupModeName | str = "group-offsets",
+        pipeline_id: str | None = None,
         startup_timestamp: Times | None = None,
         specific_offsets: Offsets | None = None,
         auto_offset_reset: ResetStrategy | str | None = None,
-        bounded_mode: BoundedModeName | str = "latest-offset",
         bounded_timestamp: Times | None = None,
         bounded_offsets: Offsets | None = None,
         partition_width: str | timedelta | None = None,
-        require_complete_window: bool = False,
+        require_complete_window: bool | str = False,
         idle_timeout: timedelta | float | str | None = None,
-        max_records: int | None = None,
-        max_records_per_partition: int | None = None,
-        splits: int = 1,
+        max_records_per_partition: int | str | None = None,
         split_by: SplitBy | str = "size",
-        output_name: str | None = None,
         commit_mode: CommitMode | str = "on-success",
-        filter_restored_partitions: bool = True,
-        on_data_loss: OnDataLoss | str = "fail",
-        on_recreated: OnRecreated | str = "fail",
-        on_cluster_changed: OnClusterChanged | str = "fail",
-        on_group_moved: OnGroupMoved | str = "fail",
-        on_topic_vanished: OnTopicVanished | str = "fail",
-        on_another_airflow: OnAnotherAirflow | str = "fail",
+        filter_restored_partitions: bool | str = True,
         restart: str | None = None,
-        overlap_timeout: timedelta | float | str = timedelta(hours=2),
+        overlap_timeout: timedelta | float | str = "PT2H",
         work_store: str | None = None,
-        sink: SinkWords | None = None,
         application_args: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
-        given = dict(locals())
-        self._output_origin = _output_origin(sink, output_name)
         super().__init__(**{"doc_md": RESOLVE_DOC, **kwargs})
-        for name in PARAMETERS:
-            setattr(self, name, given[name])
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.group_id = group_id
+        self.startup_mode = startup_mode
+        self.bounded_mode = bounded_mode
+        self.max_records = max_records
+        self.splits = splits
+        self.sink = sink
+        self.output_name = output_name
+        self.policies = policies
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.include_internal_topics = include_internal_topics
+        self.isolation_level = isolation_level
+        self.pipeline_id = pipeline_id
+        self.startup_timestamp = startup_timestamp
+        self.specific_offsets = specific_offsets
+        self.auto_offset_reset = auto_offset_reset
+        self.bounded_timestamp = bounded_timestamp
+        self.bounded_offsets = bounded_offsets
+        self.partition_width = partition_width
+        self.require_complete_window = require_complete_window
+        self.idle_timeout = idle_timeout
+        self.max_records_per_partition = max_records_per_partition
+        self.split_by = split_by
+        self.commit_mode = commit_mode
+        self.filter_restored_partitions = filter_restored_partitions
+        self.restart = restart
+        self.overlap_timeout = overlap_timeout
+        self.work_store = work_store
+        self.application_args = application_args
         self._refuse_what_is_wrong()
+        self._output_origin = _output_origin(sink, output_name)
 
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
         undecided = unsettled({name: getattr(self, name) for name in self.template_fields})
+        asked = as_far_as_decided(parameters_of(ResolveParameters, self), undecided)
         problems = Problems()
-        if "overlap_timeout" not in undecided:
-            problems.take("overlap_timeout", lambda: parse_wait_ms(self.overlap_timeout), 0)
-        if isinstance(self.application_args, str):
-            problems.append(f"application_args is the string {self.application_args!r}; give a list of words.")
-        elif "application_args" not in undecided:
-            problems += word_problems([str(word) for word in self.application_args])
+        problems.take("overlap_timeout", lambda: parse_wait_ms(asked.overlap_timeout), 0)
+        if isinstance(asked.application_args, str):
+            problems.add(f"application_args is the string {asked.application_args!r}; give a list of words.")
+        else:
+            problems += word_problems([str(word) for word in asked.application_args])
         if self.sink is not None and self.output_name is not None:
-            problems.append("sink and output_name are both given: a sink names its output itself.")
-        work_store, sink = self.work_store, self.sink
-        if work_store is not None and "work_store" not in undecided:
-            problems.take_all(lambda: location_of(work_store))
-        if sink is not None and "sink" not in undecided:
+            problems.add("sink and output_name are both given: a sink names its output itself.")
+        if asked.work_store is not None:
+            problems.take_all(lambda: location_of(str(asked.work_store)))
+        sink = asked.sink
+        if sink is not None:
             problems.take_all(lambda: sink_of(sink))
-        elif isinstance(sink, Mapping) and is_settled(sink.get("format")):
-            problems += problems_of(sink)
-        asked, empty = parameters_of(RequestParameters, self), has_empty_intervals(self.get_dag())
-        problems += problems_before_a_run(asked, undecided, empty_intervals=empty)
+        elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
+            problems += problems_of(self.sink)
+        problems += problems_before_a_run(asked, undecided, empty_intervals=has_empty_intervals(self.get_dag()))
         if problems:
             raise InvalidRequest(tuple(problems))
 

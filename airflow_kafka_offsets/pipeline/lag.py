@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, KafkaOffsetsError
+from airflow_kafka_offsets.errors import CONNECTION, ClusterUnavailable, InvalidRequest, KafkaOffsetsError, named
 from airflow_kafka_offsets.offsets.batch.mark import Signature, position_of_marks
 from airflow_kafka_offsets.offsets.lag import Lag, LagLimits, partition_lag, position_mark
 from airflow_kafka_offsets.offsets.model import (
@@ -71,7 +71,7 @@ def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) 
     :raises InvalidRequest: there is no group.
     """
     if scope.group_id is None:
-        raise InvalidRequest(("Whose lag? Give group_id, or set group.id in the Kafka connection.",))
+        raise InvalidRequest((f"Whose lag? Give {named('group_id')}, or set group.id in {named(CONNECTION)}.",))
     if pipeline is None:
         return LagQuestion(scope, limits, scope.group_id)
     position = position_of(pipeline)

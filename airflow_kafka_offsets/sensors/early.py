@@ -33,9 +33,9 @@ class Settled:
             **{name: getattr(self, name) for name in ScopeParameters.__dataclass_fields__ if hasattr(self, name)}
         )
 
-    def check(self, parse: Callable[[], object]) -> None:
-        """Keep the sentences of an ``InvalidRequest`` that ``parse`` raises."""
-        self._problems.take_all(parse)
+    def check(self, parse: Callable[[], object], *parameters: str) -> None:
+        """Keep the problems of an ``InvalidRequest`` that ``parse`` raises, which depend on ``parameters``."""
+        self._problems.take_all(parse, *parameters)
 
     def take(self, parameter: str, parse: Callable[[], object]) -> None:
         """Keep the sentence of a ``ValueError`` that ``parse`` raises."""
@@ -45,9 +45,9 @@ class Settled:
         """Topics, group, pipeline and work store. Which group it is the connection may tell."""
         self.check(lambda: parse_scope(self.scope))
         if getattr(self, "work_store", None) is not None:
-            self.check(lambda: location_of(str(self.work_store)))
+            self.check(lambda: location_of(str(self.work_store)), "work_store")
 
     @property
     def problems(self) -> list[str]:
         """What no template can put right."""
-        return self._problems.naming_none_of(self._undecided)
+        return self._problems.without(self._undecided)

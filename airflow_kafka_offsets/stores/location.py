@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.scope import plain_text
+from airflow_kafka_offsets.errors import InvalidRequest, named
+from airflow_kafka_offsets.offsets.request.plain_values import plain_text
 
 _KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
 _SECRET = re.compile(r"[^/@]*:(?!\d+/)[^@]*@")  # not a port; a secret may have slashes
@@ -53,13 +53,13 @@ def location_of(uri: str) -> Location:
     try:
         plain_text(uri)
     except ValueError as error:
-        raise InvalidRequest((f"work_store {error}.",)) from None
+        raise InvalidRequest((f"{named('work_store')} {error}.",)) from None
     scheme, separator, rest = uri.partition("://")
     if _SECRET.match(rest):
         raise InvalidRequest(
             (
-                "work_store has a key and a secret in it, and URIs are logged. Put them into an Airflow connection, "
-                f"and name that: {scheme}://CONNECTION@bucket/folder.",
+                f"{named('work_store')} has a key and a secret in it, and URIs are logged. Put them into an Airflow "
+                f"connection, and name that: {scheme}://CONNECTION@bucket/folder.",
             )
         )
     if not separator and ":" not in uri.partition("/")[0]:
@@ -69,8 +69,8 @@ def location_of(uri: str) -> Location:
     if not separator or scheme not in _KINDS:
         raise InvalidRequest(
             (
-                f"work_store {uri} cannot be used: give {_KNOWN}. Other stores are refused until it is shown that "
-                "of two writers of one name exactly one wins there.",
+                f"{named('work_store')} {uri} cannot be used: give {_KNOWN}. Other stores are refused until it is "
+                "shown that of two writers of one name exactly one wins there.",
             )
         )
     kind = _KINDS[scheme]
@@ -81,5 +81,5 @@ def location_of(uri: str) -> Location:
         connection, bucket, account = "", connection, bucket.partition(".")[0]
     parts = [part for part in folder.split("/") if part]
     if not bucket or {".", ".."} & set(parts):
-        raise InvalidRequest((f"work_store {uri} names no bucket or no proper folder: give {_KNOWN}.",))
+        raise InvalidRequest((f"{named('work_store')} {uri} names no bucket or no proper folder: give {_KNOWN}.",))
     return Location(uri, kind, "/".join([bucket, *parts]), connection or None, account)

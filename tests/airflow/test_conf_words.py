@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.parameters import CONF_WORDS, RequestParameters
+from airflow_kafka_offsets.offsets.request.policies import SITUATIONS
+from airflow_kafka_offsets.offsets.request.run_conf import CONF_WORDS
 from testbed.broker import KafkaBroker
 from testbed.java import Java
 from tests.airflow.conftest import Orders
@@ -48,9 +48,9 @@ def the_group_is_reset(orders: Orders) -> None:
 
 
 POLICIES: dict[str, tuple[Case, str, str, list[tuple[int, int]]]] = {
-    "on_data_loss": (records_are_gone, "advance", "is below log start offset", [(8, 10), (13, 15)]),
-    "on_recreated": (the_topic_is_made_anew, "earliest", "deleted and created again", [(0, 2), (0, 2)]),
-    "on_group_moved": (the_group_is_reset, "adopt-group", "Somebody else wrote to group", [(2, 5), (2, 5)]),
+    "data_loss": (records_are_gone, "advance", "is below log start offset", [(8, 10), (13, 15)]),
+    "topic_recreated": (the_topic_is_made_anew, "earliest", "deleted and created again", [(0, 2), (0, 2)]),
+    "group_moved": (the_group_is_reset, "adopt-group", "Somebody else wrote to group", [(2, 5), (2, 5)]),
 }
 
 
@@ -65,7 +65,7 @@ def test_a_policy_in_the_conf_is_for_that_run_and_no_other(orders: Orders, said:
         refused = orders.run()
         assert refused.states("orders.resolve") == ["failed"]
         assert refusal in said()
-        assert orders.run({name: policy}).state == "success"
+        assert orders.run({"policies": {name: policy}}).state == "success"
         (p,) = plan_of(orders).partitions
         assert (p.start_offset, p.end_offset) == expected
         assert orders.committed == {0: expected[1]}
@@ -84,7 +84,7 @@ def test_a_topic_that_has_vanished_may_be_ignored_by_one_run(
 
     assert orders.run().states("orders.resolve") == ["failed"]
     assert f"{other}: the pipeline has read it, and the pattern finds it no more" in said()
-    assert orders.run({"on_topic_vanished": "ignore"}).state == "success"
+    assert orders.run({"policies": {"topic_vanished": "drop"}}).state == "success"
     assert orders.run().states("orders.resolve") == ["failed"]
 
 
@@ -101,7 +101,7 @@ def test_another_cluster_behind_the_connection_is_read_by_the_run_that_says_so(
 
         assert orders.run(kafka="kafka_another").states("orders.resolve") == ["failed"]
         assert "and the connection leads to cluster" in said()
-        assert orders.run({"on_cluster_changed": "earliest"}, kafka="kafka_another").state == "success"
+        assert orders.run({"policies": {"cluster_changed": "earliest"}}, kafka="kafka_another").state == "success"
         assert [len(rows) for rows in orders.rows.values()] == [3, 2]
         assert orders.run(kafka="kafka_another").state == "success"
 
@@ -135,12 +135,11 @@ def test_one_run_may_read_committed_records_only(orders: Orders) -> None:
     assert plan_of(orders).isolation_level == "read_uncommitted"
 
 
-def test_every_policy_of_the_operator_may_be_in_the_conf() -> None:
-    """Those that the tests above, and `test_lost_state`, show at work."""
-    shown = {*POLICIES, "on_topic_vanished", "on_cluster_changed", "on_another_airflow"}
-    policies = {field.name for field in fields(RequestParameters) if field.name.startswith("on_")}
-    assert policies == shown
-    assert shown <= CONF_WORDS
+def test_every_situation_is_shown_at_work_but_one() -> None:
+    """In the tests above, and in `test_lost_state`."""
+    shown = {*POLICIES, "topic_vanished", "cluster_changed", "another_airflow"}
+    assert SITUATIONS.keys() == shown | {"output_changed"}
+    assert "policies" in CONF_WORDS
 
 
 # ── orders ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,10 +221,9 @@ def test_skip_of_another_batch_than_the_unfinished_one_changes_nothing(orders: O
         (
             {"on_dataloss": "advance", "topics": "all"},
             'unknown keys under "kafka_offsets": on_dataloss, topics. It may have auto_offset_reset, commit_mode, '
-            "isolation_level, on_another_airflow, on_cluster_changed, on_data_loss, on_group_moved, on_recreated, "
-            "on_topic_vanished, re_plan, redo, restart, skip.",
+            "isolation_level, policies, re_plan, redo, restart, skip.",
         ),
-        ({"on_data_loss": "shrug"}, "on_data_loss is 'shrug'; use one of fail, reset, advance"),
+        ({"policies": {"data_loss": "shrug"}}, "policies has data_loss='shrug'; use one of fail, advance, reset"),
         ({"skip": {"past": "a-0:1"}}, "skip is {'past': 'a-0:1'}; expected"),
         ({"restart": 5}, "restart is 5; it must be a word"),
     ],

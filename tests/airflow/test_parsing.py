@@ -24,10 +24,9 @@ from airflow_kafka_offsets import (
     kafka_spark_batch,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import MOST_DAGS, ScopeParameters
 from airflow_kafka_offsets.operators.batch_parameters import BatchParameters, GroupParameters, TaskParameters
-from airflow_kafka_offsets.operators.resolve import PARAMETERS, WORDS_OF_THE_CONF
+from tests.parameters.made import MADE, of_a_dag
 
 OPERATORS = [
     (ResolveStartupOffsetsOperator, {"topics": "a"}),
@@ -51,23 +50,26 @@ def fields_of(kind: type[ScopeParameters]) -> dict[str, Any]:
 # ── one list of parameters ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_operator_has_the_parameters_of_a_request_with_their_defaults() -> None:
-    own = defaults_of(ResolveStartupOffsetsOperator.__init__)
-    expected = {name: value for name, value in fields_of(RequestParameters).items() if name not in WORDS_OF_THE_CONF}
-    assert {name: own[name] for name in expected} == expected
-    assert own.keys() - expected.keys() == {
-        "kafka_config_id",
-        "overlap_timeout",
-        "work_store",
-        "sink",
-        "application_args",
-    }
-    assert set(PARAMETERS) == own.keys()
+@pytest.mark.parametrize("file", MADE, ids=lambda file: file.name)
+def test_what_is_made_of_the_table_of_parameters_is_current(file: Path) -> None:
+    """If it is not: `python -m tests.parameters.made`."""
+    assert MADE[file](file.read_text()) == file.read_text()
+
+
+def test_the_operator_has_the_parameters_of_the_table_with_their_defaults() -> None:
+    of_table = {parameter.name: parameter.default for parameter in of_a_dag()}
+    assert defaults_of(ResolveStartupOffsetsOperator.__init__) == of_table
+    assert set(ResolveStartupOffsetsOperator.template_fields) == of_table.keys()
+    assert len(MOST_DAGS) == 10
 
 
 def test_the_task_group_has_the_parameters_of_the_operator_by_name() -> None:
     """So that an editor knows them; `sink` and `output_name` are parameters of its own."""
-    assert BatchParameters.__annotations__.keys() | {"sink", "output_name"} == set(PARAMETERS)
+    assert BatchParameters.__annotations__.keys() | {"sink", "output_name"} == names_of_a_dag()
+
+
+def names_of_a_dag() -> set[str]:
+    return {parameter.name for parameter in of_a_dag()}
 
 
 def test_the_task_group_has_the_parameters_of_airflows_group_and_of_every_task() -> None:
@@ -118,7 +120,8 @@ def dag_of(of_dag: dict[str, Any] | None = None, **arguments: Any) -> dict[str, 
 
 def test_a_dags_default_args_reach_the_parameters_of_all_tasks(airflow: Path) -> None:
     """Also through the task group, which must not hand on defaults of its own."""
-    given = {"kafka_config_id": "lake", "group_id": "g", "on_data_loss": "advance", "bounded_mode": "timestamp"}
+    policies = {"data_loss": "advance"}
+    given = {"kafka_config_id": "lake", "group_id": "g", "policies": policies, "bounded_mode": "timestamp"}
     tasks = dag_of({**given, "work_store": "/lake", "retries": 7})
     resolve = tasks["resolve"]
     assert {name: getattr(resolve, name) for name in given} == given
@@ -205,12 +208,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"commit_mode": "always"}, "commit_mode is 'always'; use one of on-success, checkpoint-only"),
     ({"isolation_level": "committed"}, "isolation_level is 'committed'; use one of read_uncommitted, read_committed"),
     ({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest'; use one of earliest, latest, none"),
-    ({"on_data_loss": "ignore"}, "on_data_loss is 'ignore'; use one of fail, reset, advance"),
-    ({"on_recreated": "x"}, "on_recreated is 'x'"),
-    ({"on_cluster_changed": "x"}, "on_cluster_changed is 'x'"),
-    ({"on_group_moved": "x"}, "on_group_moved is 'x'"),
-    ({"on_topic_vanished": "x"}, "on_topic_vanished is 'x'"),
-    ({"on_another_airflow": "x"}, "on_another_airflow is 'x'"),
+    ({"policies": {"data_loss": "ignore"}}, "policies has data_loss='ignore'; use one of fail, advance, reset"),
+    ({"policies": {"dataloss": "advance"}}, "policies has 'dataloss'; its keys are data_loss, topic_recreated"),
+    ({"policies": "advance"}, "policies is 'advance'; expected"),
     ({"topics": None}, "Give exactly one of topics, topic_pattern and partitions, not none"),
     ({"topics": ["a b"]}, "topics has 'a b'; Kafka's topic names have"),
     ({"topics": None, "topic_pattern": "("}, "topic_pattern '(' is not a regular expression"),
@@ -269,7 +269,7 @@ def spark_in_another_way(arguments: Any) -> Any:
 
 def test_every_wrong_value_is_named_at_once(airflow: Path) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        dag_of(splits=0, on_data_loss="x", work_store="ftp://x", overlap_timeout="y")
+        dag_of(splits=0, policies={"data_loss": "x"}, work_store="ftp://x", overlap_timeout="y")
     assert len(refused.value.problems) == 4
 
 
@@ -316,6 +316,28 @@ TEMPLATED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("arguments", TEMPLATED, ids=str)
 def test_what_a_template_decides_is_left_to_the_run(airflow: Path, arguments: dict[str, Any]) -> None:
     dag_of(**arguments)
+
+
+HIDDEN: list[tuple[dict[str, Any], str, str]] = [
+    ({"topics": ["group_id !"]}, "group_id", "topics has 'group_id !'"),
+    ({"topics": ["orders!"], "pipeline_id": "{{ x }}"}, "splits", "topics has 'orders!'"),
+    ({"split_by": "startup_mode"}, "startup_mode", "split_by is 'startup_mode'"),
+    (
+        {"startup_mode": "timestamp", "bounded_mode": "timestamp", "max_records": 5},
+        "max_records_per_partition",
+        "max_records and max_records_per_partition cannot be used with a window",
+    ),
+    ({"overlap_timeout": float("inf")}, "topics", "overlap_timeout is inf, which has no end"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "templated", "problem"), HIDDEN, ids=lambda value: str(value)[:40])
+def test_a_template_hides_no_problem_of_another_parameter(
+    airflow: Path, arguments: dict[str, Any], templated: str, problem: str
+) -> None:
+    """Whose value, or whose remedy, has the templated parameter's name in it."""
+    with pytest.raises(InvalidRequest, match=re.escape(problem)):
+        dag_of(**{**arguments, templated: "{{ params.x }}"})
 
 
 @pytest.mark.parametrize("name", ["topics", "group_id", "isolation_level", "idle_timeout"])

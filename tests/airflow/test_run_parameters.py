@@ -59,10 +59,11 @@ def test_what_the_runs_conf_says_is_for_the_run(conf: Any, words: Any) -> None:
 
 def test_a_policy_at_the_top_level_of_a_runs_conf_is_refused_with_the_place_where_it_belongs() -> None:
     """It would be without effect, and the run red again for the same reason."""
-    with pytest.raises(
-        InvalidRequest, match=r'Put it under "kafka_offsets": \{"kafka_offsets": \{"on_recreated": "earli'
-    ):
-        run_conf(context_of({"on_recreated": "earliest", "topic": "orders"}))
+    right = r'Put it under "kafka_offsets": \{"kafka_offsets": \{"policies": \{"topic_recreated": "earliest"\}\}\}'
+    for misplaced in ({"policies": {"topic_recreated": "earliest"}}, {"topic_recreated": "earliest"}):
+        with pytest.raises(InvalidRequest, match=right):
+            run_conf(context_of({**misplaced, "topic": "orders"}))
+    assert run_conf(context_of({"policies": "of another task"})) is None
 
 
 def test_a_run_says_of_which_type_it_is_as_airflow_writes_it() -> None:

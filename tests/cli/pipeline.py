@@ -8,13 +8,13 @@ from typing import Any
 from airflow_kafka_offsets.offsets.model import Actor, RunKey
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.stores.attempts import begin
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from tests.asked import request_parameters
 from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
 
 
@@ -57,7 +57,7 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        request = request_for({}, RequestParameters(**given), Occasion(self._now_ms(), run_type="scheduled"))
+        request = request_for({}, request_parameters(**given), Occasion(self._now_ms(), run_type="scheduled"))
         asker = Asker(request, RunKey(self.name, run, "resolve"), self.log, self.cluster, NoAirflow())
         return plan_window(asker) if request.window else plan_batch(asker)
 

@@ -195,7 +195,7 @@ def test_a_dry_run_refuses_as_the_commit_would(
         status, output, messages = says("commit", *at, *of(pipeline), "--batch", "2", *execute)
         assert (status, output) == (1, "")
         assert "the group is at 9, by somebody else" in messages
-        assert "on_group_moved" in messages, "the DAG's parameter, which commit has no option for"
+        assert "group_moved" in messages, "the DAG's parameter, which commit has no option for"
     assert committed_offsets(broker, pipeline.group, pipeline.topic)[0] == 9
 
 

@@ -17,7 +17,7 @@ PAGE = (DOCS / "errors/AKO-101.md").read_text()
 def test_it_prints_the_page_that_is_in_the_docs(says: Say, asked: str) -> None:
     status, output, messages = says("explain", asked)
     assert (status, output, messages) == (0, PAGE, "")
-    assert "on_recreated" in output
+    assert "topic_recreated" in output
 
 
 def test_without_a_code_it_lists_them_all(says: Say) -> None:

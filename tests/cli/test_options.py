@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS
-from airflow_kafka_offsets.cli.options import _HELP, OF_FIELD, request_of
+from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline
@@ -34,7 +34,7 @@ def test_every_field_of_a_request_is_an_option_of_plan_and_every_other_option_is
 
 
 def test_every_option_of_a_field_says_what_it_is_and_none_is_of_a_field_that_is_gone() -> None:
-    assert {field.name for field in fields(RequestParameters)} == set(_HELP)
+    assert {field.name for field in fields(RequestParameters)} == set(OF_FIELD)
     assert all(option.help.partition(";")[0] for option in OF_FIELD.values())
 
 

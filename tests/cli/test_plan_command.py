@@ -151,7 +151,7 @@ def test_what_a_run_would_refuse_a_plan_refuses_too(
     status, _, messages = says(*words)
     assert (status, "Somebody else wrote to group" in messages) == (1, True)
 
-    status, output, _ = says(*words, "--on-group-moved", "adopt-group", "--output", "json")
+    status, output, _ = says(*words, "--policies", "group_moved=adopt-group", "--output", "json")
     assert status == 0
     assert ranges(output, pipeline) == [(1, 10), (0, 0)]
 
@@ -237,7 +237,7 @@ def test_a_wrong_request_is_told_before_any_cluster_is_asked(says: Say, words: l
 
 def test_all_problems_come_at_once(says: Say) -> None:
     _, _, messages = says(
-        "plan", "--bootstrap-servers", "127.0.0.1:1", "--startup-mode", "newest", "--on-data-loss", "hope"
+        "plan", "--bootstrap-servers", "127.0.0.1:1", "--startup-mode", "newest", "--policies", "data_loss=hope"
     )
     assert "3 problems" in messages
 

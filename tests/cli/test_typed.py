@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS, Command
-from airflow_kafka_offsets.cli.typed import error_as_typed, text_as_typed
+from airflow_kafka_offsets.cli.typed import as_typed
 from airflow_kafka_offsets.errors import (
+    ADDRESS,
     CLIENT_SETTINGS,
+    CONNECTION,
     ClusterChanged,
-    ClusterUnavailable,
-    DataLoss,
     GroupActive,
     InvalidRequest,
-    KafkaOffsetsError,
-    StoreUnavailable,
-    where_explained,
+    named,
+    names,
 )
+from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.stores.location import location_of
 
 
 def command(name: str) -> Command:
@@ -24,80 +25,67 @@ def command(name: str) -> Command:
 
 
 @pytest.mark.parametrize(
-    ("name", "problem", "said"),
+    ("of", "name", "typed"),
     [
-        ("plan", "on_data_loss is 'hope'; use one of fail", "--on-data-loss is 'hope'; use one of fail"),
-        ("plan", "topics is ''; give one", "--topics is ''; give one"),
-        ("plan", "the topics are gone", "the topics are gone"),
-        ("plan", "skip has past 'x'", "--skip has past 'x'"),
-        ("plan", "startup_mode='timestamp' needs it", "--startup-mode='timestamp' needs it"),
-        ("plan", "leave it out: require_complete_window=False", "leave it out: --no-require-complete-window"),
-        ("plan", 'its conf: {"re_plan": true}', 'its conf: {"re_plan": true}'),
-        (
-            "plan",
-            "Give exactly one of topics, topic_pattern and partitions, not none.",
-            "Give exactly one of --topics, --topic-pattern and --partitions, not none.",
-        ),
-        ("partitions", "group_id is empty", "group_id is empty"),  # it has no such option
-        ("lag", "group_id is empty", "--group-id is empty"),
+        ("plan", "policies", "--policies"),
+        ("plan", "topics", "--topics"),
+        ("plan", "startup_mode", "--startup-mode"),
+        ("plan", "require_complete_window=False", "--no-require-complete-window"),
+        ("commit", "require_report=False", "--no-require-report"),
+        ("commit", "policies", "policies"),  # it has no such option: the DAG has to be changed
+        ("partitions", "group_id", "group_id"),
+        ("lag", "group_id", "--group-id"),
     ],
 )
-def test_a_problem_of_the_request_names_the_commands_own_options(name: str, problem: str, said: str) -> None:
-    assert error_as_typed(InvalidRequest((problem,)), command(name)) == str(InvalidRequest((said,)))
+def test_a_parameter_is_named_by_the_commands_own_option(of: str, name: str, typed: str) -> None:
+    with names(as_typed(command(of), {})):
+        assert named(name) == typed
+    assert named(name) == name
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "said"),
-    [
-        ("plan", DataLoss(["gone"], 'Set on_data_loss="advance".'), 'gone\nSet --on-data-loss="advance".'),
-        ("commit", DataLoss(["gone"], 'Set on_data_loss="advance".'), 'gone\nSet on_data_loss="advance".'),
-        ("commit", DataLoss(["x"], "require_report=False is for jobs"), "x\n--no-require-report is for jobs"),
-        ("plan", StoreUnavailable("Cannot read on_data_loss", "r", "s"), "Cannot read on_data_loss: r\ns"),
-    ],
-)
-def test_a_refusal_names_the_options_that_say_what_a_run_does(name: str, error: KafkaOffsetsError, said: str) -> None:
-    typed = error_as_typed(error, command(name))
-    assert typed == f"{error.code} {type(error).__name__}: {said}\nPage: {where_explained(error.code)}"
+def test_a_problem_of_the_request_names_the_options() -> None:
+    with names(as_typed(command("plan"), {})), pytest.raises(InvalidRequest) as refused:
+        parse_scope(ScopeParameters(topic_pattern="a", partitions={}))
+    said = "Give exactly one of --topics, --topic-pattern and --partitions, not --topic-pattern and --partitions."
+    assert refused.value.problems[0] == said
+    with names(as_typed(command("plan"), {})), pytest.raises(InvalidRequest, match="--work-store ftp://x"):
+        location_of("ftp://x")
+
+
+def test_a_value_that_is_a_parameters_name_stays_what_it_is() -> None:
+    with names(as_typed(command("plan"), {})), pytest.raises(InvalidRequest, match="--topics has 'group_id !'"):
+        parse_scope(ScopeParameters(topics="group_id !"))
 
 
 def test_a_parameter_that_the_dag_has_to_change_keeps_its_name() -> None:
-    error = GroupActive("g", "Stable", ["me"])
-    assert "give the resolve task a group_id that nothing else uses" in error_as_typed(error, command("commit"))
-    assert "give the resolve task a group_id that nothing else uses" in error_as_typed(error, command("plan"))
-
-
-def test_a_warning_is_in_the_same_words() -> None:
-    assert text_as_typed("auto_offset_reset is latest", command("plan")) == "--auto-offset-reset is latest"
-
-
-NOBODY = ClusterUnavailable(
-    "No Kafka broker answers at x:1", "refused", f"Check {CLIENT_SETTINGS} in the Kafka connection."
-)
-NO_GROUP = InvalidRequest(("Give group_id, or set group.id in the Kafka connection.",))
-MOVED = ClusterChanged("p", "one", "two")
+    for of in ("commit", "plan"):
+        with names(as_typed(command(of), {})):
+            said = str(GroupActive("g", "Stable", ["me"]))
+        assert "give the resolve task a group_id that nothing else uses" in said
 
 
 @pytest.mark.parametrize(
-    ("error", "given", "said"),
+    ("given", "address", "connection", "settings"),
     [
         (
-            NOBODY,
             ["bootstrap_servers"],
-            "Check --bootstrap-servers (TLS and credentials go into a file: --client-config).",
+            "--bootstrap-servers",
+            "--client-config",
+            "--bootstrap-servers (TLS and credentials go into a file: --client-config)",
         ),
-        (NOBODY, ["client_config"], f"Check {CLIENT_SETTINGS} in --client-config."),
-        (NOBODY, ["bootstrap_servers", "client_config"], f"Check {CLIENT_SETTINGS} in --client-config."),
-        (NOBODY, ["kafka_config_id"], f"Check {CLIENT_SETTINGS} in --kafka-config-id."),
-        (NOBODY, [], f"Check {CLIENT_SETTINGS} in the Kafka connection."),
-        (NO_GROUP, ["bootstrap_servers"], "Give --group-id, or set group.id in --client-config."),
-        (NO_GROUP, ["kafka_config_id"], "Give --group-id, or set group.id in --kafka-config-id."),
-        (MOVED, ["bootstrap_servers"], "and --bootstrap-servers leads to cluster two"),
-        (MOVED, ["client_config"], "Correct --client-config."),
+        (["client_config"], "--client-config", "--client-config", "{} in --client-config"),
+        (["bootstrap_servers", "client_config"], "--client-config", "--client-config", "{} in --client-config"),
+        (["kafka_config_id"], "--kafka-config-id", "--kafka-config-id", "{} in --kafka-config-id"),
+        ([], ADDRESS, CONNECTION, CLIENT_SETTINGS),
     ],
 )
 def test_the_settings_are_named_by_the_option_that_gave_them(
-    error: KafkaOffsetsError, given: list[str], said: str
+    given: list[str], address: str, connection: str, settings: str
 ) -> None:
-    typed = error_as_typed(error, command("plan"), dict.fromkeys(given, "x"))
-    assert said in typed
-    assert ("connection" in typed) == (not given)
+    what = "bootstrap.servers, security.protocol and the credentials"
+    with names(as_typed(command("plan"), dict.fromkeys(given, "x"))):
+        assert (named(ADDRESS), named(CONNECTION)) == (address, connection)
+        assert named(CLIENT_SETTINGS) == settings.format(what)
+        said = str(ClusterChanged("p", "one", "two"))
+    assert f"and {address} leads to cluster two" in said
+    assert f"Correct {address}." in said

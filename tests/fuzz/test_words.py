@@ -15,8 +15,9 @@ from airflow_kafka_offsets.broker.config import admin_settings, client_defaults,
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, StoreUnavailable
 from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 from airflow_kafka_offsets.offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink
-from airflow_kafka_offsets.offsets.request.parameters import CONF_WORDS, RequestParameters, refuse_misplaced, with_conf
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
+from airflow_kafka_offsets.offsets.request.run_conf import CONF_WORDS, refuse_misplaced, with_conf
 from airflow_kafka_offsets.offsets.request.times import (
     iso,
     looks_like_seconds,
@@ -118,12 +119,14 @@ NAMES = {field.name for field in fields(RequestParameters)}
 
 
 @fuzzed(2)
-@given(changed(PARAMETERS), changed([{"redo": True, "on_data_loss": "advance"}]) | st.none())
+@given(changed(PARAMETERS), changed([{"redo": True, "policies": {"data_loss": "advance"}}]) | st.none())
 @example({"topics": "orders", "group_id": "g", "skip": {"batch": "k", "reason": "\ud800"}}, None)
 @example({"topics": "orders", "pipeline_id": "\ud800"}, None)
 @example({"topics": "orders", "splits": 10**9}, None)
 @example({"startup_mode": "timestamp", "startup_timestamp": {}}, None)
 @example({"topics": "orders", "idle_timeout": 1e306}, None)
+@example({"topics": "orders", "policies": {"data_loss": ["advance"], 5: "fail"}}, {"policies": [5]})
+@example({"topics": "orders", "policies": ["data_loss=a=b", "="]}, {"policies": "{"})
 def test_parameters_are_a_request_or_refused(given_: Any, conf: Any) -> None:
     known = {name: value for name, value in given_.items() if name in NAMES} if isinstance(given_, dict) else {}
     with suppress(InvalidRequest):

@@ -35,7 +35,7 @@ LOG, PREVIEW = "offsets/batch/log.py", "pipeline/preview.py"
 
 RULES = (
     # A: the five startup modes
-    Mutation("A1", PARAMETERS, 'startup_mode: str = "group-offsets"', 'startup_mode: str = "earliest-offset"'),
+    Mutation("A1", PARAMETERS, '        "group-offsets",\n        START,', '        "earliest-offset",\n        START,'),
     Mutation("A1", RESOLVE, "case None:  # Kafka's own default, latest, would skip records in silence (A1)\n            raise Refusal(",
              "case None:\n            return Resolved(snapshot.end_offset, reason, skipped=waiting)\n            raise Refusal("),
     Mutation("A2", RESOLVE, 'return Resolved(snapshot.log_start_offset, "earliest → log start")', 'return Resolved(0, "earliest → log start")'),
@@ -48,7 +48,7 @@ RULES = (
     Mutation("A5", RESOLVE, 'return Known(commit.offset, "committed", commit.leader_epoch)', "return NeedsReset(NO_COMMIT)"),
     Mutation("A6", RESOLVE, 'return Known(offsets[tp], "specific offset")', 'return Known(offsets[tp] + 1, "specific offset")'),
     Mutation("A7", BOUNDS, "if value is not None and mode != owner:", "if False:"),
-    Mutation("A8", BOUNDS, 'f"{parameter} is missing and {error}."', 'f"{parameter} is odd and {error}."'),
+    Mutation("A8", BOUNDS, '{self.problems.named(parameter)} is missing and {error}."', '{self.problems.named(parameter)} is odd and {error}."'),
     Mutation("A9", MAPS, '    -3: "committed",\n', ""),
     Mutation("A10", RESOLVE, 'return Resolved(snapshot.log_start_offset, "earliest → log start")',
              'return Resolved(snapshot.log_start_offset or snapshot.high_watermark + 1, "earliest → log start")'),
@@ -77,7 +77,7 @@ RULES = (
     Mutation("B14", RESOLVE, 'return Resolved(snapshot.end_offset, f"no record at or after',
              'return Resolved(snapshot.log_start_offset, f"no record at or after'),
     Mutation("B15", CONNECTION, "    KafkaError.OFFSET_NOT_AVAILABLE,\n", ""),
-    Mutation("B16", PLANNING, '        if records.gone and not records.another_log and request.policies.on_data_loss == "fail":\n', "        if False:\n"),
+    Mutation("B16", PLANNING, '        if records.gone and not records.another_log and request.policies.data_loss == "fail":\n', "        if False:\n"),
     # C: specific offsets
     Mutation("C1", DRAFT, "return tuple(sorted(named - set(partitions)))", "return ()"),
     Mutation("C2", RESOLVE, "            return _from_commit(request, facts, tp)\n        case GroupOffsets():",
@@ -110,10 +110,10 @@ RULES = (
     Mutation("D6", PARSE, "if isinstance(mode, GroupOffsets | UntilGroupOffsets)", "if isinstance(mode, UntilLatest)"),
     Mutation("D7", SCOPE, "    if not value.strip():\n        raise ValueError(if_empty)", "    if False:\n        raise ValueError(if_empty)"),
     Mutation("D8", POLICIES, "_RESET_SYNONYMS.get(str(value).strip().lower())", '_RESET_SYNONYMS.get(str(value), "latest")'),
-    Mutation("D9", REQUEST, "    if asked.auto_offset_reset is None:", "    if True:"),
-    Mutation("D9", REQUEST, "    if asked.auto_offset_reset is None:", "    if False:"),
+    Mutation("D9", REQUEST, 'if getattr(asked, name, "none") is None]', 'if hasattr(asked, name)]'),
+    Mutation("D9", REQUEST, '"isolation_level": "isolation.level", "auto_offset_reset": "auto.offset.reset"}', '"isolation_level": "isolation.level"}'),
     Mutation("D10", POLICIES, "_RESET_SYNONYMS.get(str(value).strip().lower())", "_RESET_SYNONYMS.get(str(value).strip().lower(), str(value))"),
-    Mutation("D11", DRAFT, 'if position is not None and recreated and request.policies.on_recreated == "fail":', "if False:"),
+    Mutation("D11", DRAFT, 'if position is not None and recreated and request.policies.topic_recreated == "fail":', "if False:"),
     Mutation("D12", GROUP, "        for tp in partitions\n        if tp in position.offsets\n",
              "        for tp in held\n        if tp in position.offsets\n"),
     Mutation("D13", GROUP, 'if group.members or group.state not in ("Empty", "Dead"):', "if False:"),
@@ -148,8 +148,8 @@ RULES = (
     # G: discovery
     Mutation("G2", SCOPE, "return re.fullmatch(self.pattern, topic) is not None", "return re.match(self.pattern, topic) is not None"),
     Mutation("G4", SCOPE, "    include_internal: bool = False", "    include_internal: bool = True", "internal"),
-    Mutation("G5", DISCOVERY, 'if vanished and request.policies.on_topic_vanished == "fail":', "if False:"),
-    Mutation("G6", SCOPE, "if len(named) != 1:", "if len(named) == 0:"),
+    Mutation("G5", DISCOVERY, 'if vanished and request.policies.topic_vanished == "fail":', "if False:"),
+    Mutation("G6", SCOPE, "if len(given) != 1:", "if len(given) == 0:"),
     Mutation("G8", RESOLVE, "grown = tp.topic in facts.known_topics", "grown = False"),
     Mutation("G9", RESOLVE, "decide_each(sorted(facts.snapshots),", "decide_each(sorted(facts.snapshots, reverse=True),"),
     Mutation("G10", GROUP, "if plan.found.topic_ids.get(name) in (None, topic.topic_id)}", "}"),
@@ -180,8 +180,8 @@ RULES = (
     Mutation("I10", GROUP, "position.offsets[tp].offset, position.offsets[tp].leader_epoch, text)", "position.offsets[tp].offset, None, text)"),
     Mutation("I11", COMMIT, "        _refuse_foreign(batch, cluster, me)\n", ""),
     # J: isolation
-    Mutation("J1", SCOPE, 'one_of(asked.isolation_level or "read_uncommitted"', 'one_of(asked.isolation_level or "read_committed"'),
-    Mutation("J1", REQUEST, "isolation_level=asked.isolation_level or defaults.isolation_level", "isolation_level=asked.isolation_level"),
+    Mutation("J1", SCOPE, '"read_uncommitted" if asked.isolation_level is None', '"read_committed" if asked.isolation_level is None'),
+    Mutation("J1", REQUEST, '"isolation_level": "isolation.level", ', ""),
     Mutation("J2", DRAFT, "ends = cluster.end_offsets(partitions, isolation_level)", 'ends = cluster.end_offsets(partitions, "read_uncommitted")'),
     Mutation("J3", RESOLVE, '            return snapshot.end_offset, "latest"', '            return snapshot.end_offset - 1, "latest"'),
     Mutation("J4", RESOLVE, '            return snapshot.end_offset, "latest"',

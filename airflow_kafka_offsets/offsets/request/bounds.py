@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
@@ -30,10 +30,11 @@ from airflow_kafka_offsets.offsets.request.modes import (
     UntilSpecificOffsets,
     UntilTimestamp,
 )
-from airflow_kafka_offsets.offsets.request.offset_maps import mapping
+from airflow_kafka_offsets.offsets.request.offset_maps import EXAMPLE, mapping
+from airflow_kafka_offsets.offsets.request.plain_values import one_of
 from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList
 from airflow_kafka_offsets.offsets.request.times import is_relative, iso, looks_like_seconds, parse_timestamp_ms
-from airflow_kafka_offsets.offsets.request.widths import parse_width
+from airflow_kafka_offsets.offsets.request.widths import Width
 
 Time = int | str | datetime
 Times = Time | Mapping[str, Time]
@@ -68,9 +69,7 @@ class RunWindow:
     source: str
 
 
-def window_of_run(
-    interval: tuple[int, int] | None, partition: Partition | None, width: str | timedelta | None
-) -> RunWindow:
+def window_of_run(interval: tuple[int, int] | None, partition: Partition | None, width: Width | None) -> RunWindow:
     """The window that the run itself gives.
 
     :raises ValueError: it gives none, and why; a sentence that can follow "is missing and".
@@ -83,7 +82,7 @@ def window_of_run(
                 f"this run is for partition {partition.key!r}, whose length is not known: give partition_width, such "
                 "as PT1H"
             )
-        end_ms = parse_width(width).after(partition.date_ms, partition.zone)
+        end_ms = width.after(partition.date_ms, partition.zone)
         return RunWindow(partition.date_ms, end_ms, "the partition")
     if partition is not None:
         raise ValueError(
@@ -114,7 +113,7 @@ class BoundsReader:
     read_offsets: Callable[[Any], dict[TopicPartition, int]]
     interval: tuple[int, int] | None
     partition: Partition | None
-    partition_width: str | timedelta | None
+    width: Width | None
     now_ms: int
 
     def startup(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> StartupMode | None:
@@ -130,16 +129,10 @@ class BoundsReader:
             case FromTimestamp.name:
                 return self._from_timestamp(timestamp)
             case SpecificOffsets.name:
-                if offsets is None:
-                    self.problems.append(
-                        "startup_mode='specific-offsets' needs specific_offsets, "
-                        'such as {"orders": {"0": 42}}: the next record to read.'
-                    )
-                    return None
-                parsed = self.problems.take("specific_offsets", lambda: self.read_offsets(offsets), None)
+                parsed = self._offsets("specific_offsets", offsets, "startup_mode", "the next record to read")
                 return None if parsed is None else SpecificOffsets(parsed)
             case _:
-                self.problems.append(f"startup_mode is {mode!r}; use one of {', '.join(STARTUP_MODES)}.")
+                self.problems.take("startup_mode", lambda: one_of(mode, STARTUP_MODES), None)
                 return None
 
     def bounded(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> BoundedMode | None:
@@ -153,17 +146,25 @@ class BoundsReader:
             case UntilTimestamp.name:
                 return self.until("bounded_timestamp", timestamp)
             case UntilSpecificOffsets.name:
-                if offsets is None:
-                    self.problems.append(
-                        "bounded_mode='specific-offsets' needs bounded_offsets, "
-                        'such as {"orders": {"0": 42}}: of every partition the first offset not to read.'
-                    )
-                    return None
-                parsed = self.problems.take("bounded_offsets", lambda: self.read_offsets(offsets), None)
+                what = "of every partition the first offset not to read"
+                parsed = self._offsets("bounded_offsets", offsets, "bounded_mode", what)
                 return None if parsed is None else UntilSpecificOffsets(parsed)
             case _:
-                self.problems.append(f"bounded_mode is {mode!r}; use one of {', '.join(BOUNDED_MODES)}.")
+                self.problems.take("bounded_mode", lambda: one_of(mode, BOUNDED_MODES), None)
                 return None
+
+    def _offsets(
+        self, parameter: str, value: Offsets | None, mode_name: str, what: str
+    ) -> dict[TopicPartition, int] | None:
+        if value is None:
+            named = self.problems.named
+            self.problems.add(
+                f"{named(mode_name)}='specific-offsets' needs {named(parameter)}, such as {EXAMPLE}: {what}.",
+                mode_name,
+                parameter,
+            )
+            return None
+        return self.problems.take(parameter, lambda: self.read_offsets(value), None)
 
     def until(self, parameter: str, timestamp: Times | None) -> UntilTimestamp | None:
         """An end by time, that of the run where none is given."""
@@ -190,31 +191,27 @@ class BoundsReader:
     def _in_the_future(self, times: Mapping[str | None, int]) -> bool:
         future = {topic: moment for topic, moment in times.items() if moment > self.now_ms}
         for topic, moment in future.items():
-            self.problems.append(
-                f"startup_timestamp {iso(moment)}{f' of topic {topic}' if topic else ''} is in the future (it is "
-                f"{iso(self.now_ms)} now): no record can be found for it yet."
+            self.problems.add(
+                f"{self.problems.named('startup_timestamp')} {iso(moment)}{f' of topic {topic}' if topic else ''} is "
+                f"in the future (it is {iso(self.now_ms)} now): no record can be found for it yet.",
+                "startup_timestamp",
             )
         return bool(future)
 
     def _window_of_run(self, parameter: str) -> RunWindow | None:
         try:
-            window = window_of_run(self.interval, self.partition, self.partition_width)
+            window = window_of_run(self.interval, self.partition, self.width)
         except ValueError as error:
-            if self.partition_width is not None and str(error).startswith("is "):
-                sentence = f"partition_width {error}."
-                if sentence not in self.problems:
-                    self.problems.append(sentence)
-            else:
-                self.problems.append(f"{parameter} is missing and {error}.")
+            self.problems.add(f"{self.problems.named(parameter)} is missing and {error}.", parameter, "partition_width")
             return None
         if window.source == "the partition" and window.end_ms > self.now_ms:
-            sentence = (
+            self.problems.add(
                 f"The partition from {iso(window.start_ms)} to {iso(window.end_ms)} has not ended (it is "
                 f"{iso(self.now_ms)} now): its records are still to come. A run for the partition that has just ended "
-                "is CronPartitionTimetable(..., run_offset=-1)."
+                "is CronPartitionTimetable(..., run_offset=-1).",
+                parameter,
+                "partition_width",
             )
-            if sentence not in self.problems:
-                self.problems.append(sentence)
             return None
         return window
 
@@ -228,14 +225,20 @@ class BoundsReader:
             by_topic = {None: value}
         found: dict[str | None, int] = {}
         for topic, written in by_topic.items():
-            name = parameter if topic is None else f"{parameter} of topic {topic}"
-            moment = self.problems.take(name, lambda w=written: parse_timestamp_ms(w, now_ms=self.now_ms), None)  # type: ignore[misc]
+            part = "" if topic is None else f" of topic {topic}"
+            moment = self.problems.take(
+                parameter,
+                lambda w=written: parse_timestamp_ms(w, now_ms=self.now_ms),  # type: ignore[misc]
+                None,
+                part,
+            )
             if moment is None:
                 continue
             found[topic] = moment
             if looks_like_seconds(moment):
                 self.warnings.append(
-                    f"{name} {written!r} is {iso(moment)}: is it in seconds? Kafka's timestamps are milliseconds."
+                    f"{self.problems.named(parameter)}{part} {written!r} is {iso(moment)}: is it in seconds? Kafka's "
+                    "timestamps are milliseconds."
                 )
         return found if len(found) == len(by_topic) else None
 
@@ -262,24 +265,28 @@ class BoundsReader:
 
     def _foreign(self, parameter: str, value: object, mode_name: str, mode: str, owner: str) -> None:
         if value is not None and mode != owner:
-            self.problems.append(
-                f"{parameter} is given, but {mode_name} is {mode!r}: it goes with {mode_name}={owner!r} only."
+            name = self.problems.named(mode_name)
+            self.problems.add(
+                f"{self.problems.named(parameter)} is given, but {name} is {mode!r}: it goes with {name}={owner!r} "
+                "only.",
+                parameter,
+                mode_name,
             )
 
 
-def ends_before_start(startup: StartupMode | None, bounded: BoundedMode | None) -> list[str]:
-    """A sentence for each topic, or one for all of them, whose window would end before it starts."""
-    match startup, bounded:
-        case FromTimestamp() as start, UntilTimestamp() as end:
-            topics: list[str | None] = [*sorted({*start.by_topic, *end.by_topic})] or [None]
-            return [
-                f"bounded_timestamp ({iso(end.of(topic))}) is before startup_timestamp ({iso(start.of(topic))})"
-                f"{f' for topic {topic}' if topic else ''}."
-                for topic in topics
-                if end.of(topic) < start.of(topic)
-            ]
-        case _:
-            return []
+def refuse_end_before_start(problems: Problems, startup: StartupMode | None, bounded: BoundedMode | None) -> None:
+    """A problem for each topic, or one for all of them, whose window would end before it starts."""
+    if not isinstance(startup, FromTimestamp) or not isinstance(bounded, UntilTimestamp):
+        return
+    topics: list[str | None] = [*sorted({*startup.by_topic, *bounded.by_topic})] or [None]
+    for topic in topics:
+        if bounded.of(topic) < startup.of(topic):
+            problems.add(
+                f"{problems.named('bounded_timestamp')} ({iso(bounded.of(topic))}) is before "
+                f"{problems.named('startup_timestamp')} ({iso(startup.of(topic))})"
+                f"{f' for topic {topic}' if topic else ''}.",
+                *("startup_timestamp", "bounded_timestamp"),
+            )
 
 
 def _named(times: Mapping[str | None, int]) -> dict[str, int]:

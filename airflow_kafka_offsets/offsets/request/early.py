@@ -2,25 +2,31 @@
 
 The request is read as a run would read it, with what only a run can know assumed at its best: an interval that has a
 length, a group that the connection names, a time at which nothing lies in the future. A parameter that a template still
-decides has its default meanwhile, and a problem that names such a parameter is left to the run.
+decides has its default meanwhile, and a problem that depends on such a parameter is left to the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.modes import FromTimestamp, UntilTimestamp
+from airflow_kafka_offsets.offsets.request.modes import FromTimestamp
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
-from airflow_kafka_offsets.offsets.request.widths import parse_width
 
+T = TypeVar("T", bound=RequestParameters)
 _END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
 
 BEST_OCCASION = Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled")
 """A run at which nothing lies in the future, with an interval that has a length."""
+
+
+def as_far_as_decided(asked: T, undecided: Collection[str]) -> T:
+    """``asked`` with the default of each parameter that a template decides."""
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(asked)}
+    return replace(asked, **{name: default for name, default in defaults.items() if name in undecided})
 
 
 def problems_before_a_run(
@@ -31,29 +37,27 @@ def problems_before_a_run(
     :param undecided: the parameters that a template decides.
     :param empty_intervals: whether the schedule gives its runs intervals without length.
     """
-    defaults: dict[str, Any] = {field.name: field.default for field in fields(RequestParameters)}
-    decided = replace(asked, **{name: defaults[name] for name in undecided if name in defaults})
+    decided = as_far_as_decided(asked, undecided)
     problems = Problems()
-    if decided.partition_width is not None:
-        problems.take("partition_width", lambda: parse_width(decided.partition_width or ""), None)
     if empty_intervals:
-        problems += _without_interval(decided)
+        _refuse_without_interval(problems, decided)
     with_group = replace(decided, group_id="any" if decided.group_id is None else decided.group_id)
     problems.take_all(lambda: parse_request(with_group, BEST_OCCASION))
-    return problems.naming_none_of(undecided)
+    return problems.without(undecided)
 
 
-def _without_interval(asked: RequestParameters) -> list[str]:
-    bounds = (
-        ("startup_timestamp", asked.startup_timestamp, asked.startup_mode == FromTimestamp.name),
-        ("bounded_timestamp", asked.bounded_timestamp, asked.bounded_mode == UntilTimestamp.name),
-    )
-    missing = [name for name, value, needed in bounds if needed and value is None]
-    if not missing:
-        return []
-    return [
-        f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals without "
-        "length, as @hourly, every other plain cron string and a timedelta do: use "
-        'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., '
-        "interval=...), or give the time."
-    ]
+def _refuse_without_interval(problems: Problems, asked: RequestParameters) -> None:
+    by_time = FromTimestamp.name  # and UntilTimestamp's
+    missing = {
+        time: mode
+        for time, mode in (("startup_timestamp", "startup_mode"), ("bounded_timestamp", "bounded_mode"))
+        if getattr(asked, mode) == by_time and getattr(asked, time) is None
+    }
+    if missing:
+        problems.add(
+            f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals "
+            "without length, as @hourly, every other plain cron string and a timedelta do: use "
+            'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., '
+            "interval=...), or give the time.",
+            *(*missing, *missing.values()),
+        )

@@ -17,7 +17,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_kafka_offsets.errors import named
 from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.offsets.problems import WrongTogether
 from airflow_kafka_offsets.offsets.strict_json import NamedTwice, read_json
 
 EXAMPLE = '{"orders": {"0": 42}}'
@@ -110,7 +112,10 @@ def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
             raise ValueError(f"names {tp} again on line {number}")
         offsets[tp] = _offset(offset, f"has offset {offset} for {tp} on line {number}")
     if groups and (group_id is None or group_id not in groups):
-        raise ValueError(f"holds offsets of the groups {', '.join(sorted(groups))}, and group_id is {group_id!r}")
+        raise WrongTogether(
+            f"holds offsets of the groups {', '.join(sorted(groups))}, and {named('group_id')} is {group_id!r}",
+            "group_id",
+        )
     return offsets
 
 

@@ -6,13 +6,14 @@ one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.bounds import BoundsReader, Partition, ends_before_start
+from airflow_kafka_offsets.offsets.request.bounds import BoundsReader, Partition, refuse_end_before_start
 from airflow_kafka_offsets.offsets.request.modes import (
     BoundedMode,
     EarliestOffset,
@@ -26,25 +27,18 @@ from airflow_kafka_offsets.offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.request.offset_maps import natural, parse_partition_offsets
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
+from airflow_kafka_offsets.offsets.request.plain_values import one_of, parse_flag, plain_text
 from airflow_kafka_offsets.offsets.request.policies import Policies, Words, take_policies, take_words
-from airflow_kafka_offsets.offsets.request.scope import (
-    Scope,
-    ScopeParameters,
-    TopicList,
-    one_of,
-    parse_flag,
-    plain_text,
-    take_scope,
-)
+from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList, take_scope
 from airflow_kafka_offsets.offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
     iso,
     parse_wait_ms,
 )
+from airflow_kafka_offsets.offsets.request.widths import Width, parse_width
 
-SplitBy = Literal["size", "flink"]
 OutputOrigin = Literal["fixed", "templated output", "templated sink"]
 MOST_SPLITS = 10_000
 
@@ -154,28 +148,19 @@ class PlanRequest:
         return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)
 
 
-def parse_request(asked: RequestParameters, occasion: Occasion) -> PlanRequest:
+def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[str, str] | None = None) -> PlanRequest:
     """The request that these parameters make on this occasion.
 
+    :param names: as :class:`Problems` takes them.
     :raises InvalidRequest: with every problem found, not just the first.
     """
-    problems = Problems()
+    problems = Problems(names)
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    names, group_id = (scope.topic_names, scope.group_id) if scope else ((), asked.group_id)
-    bounds = BoundsReader(
-        problems,
-        warnings,
-        scope.subscription if scope else None,
-        partial(parse_partition_offsets, topics=names, group_id=group_id),
-        occasion.interval,
-        occasion.partition,
-        asked.partition_width,
-        occasion.now_ms,
-    )
+    bounds = _bounds_reader(problems, warnings, scope, occasion, asked.partition_width, asked.group_id)
     startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
     bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
-    problems += ends_before_start(startup, bounded)
+    refuse_end_before_start(problems, startup, bounded)
     policies, words, limits = take_policies(problems, asked), take_words(problems, asked), _limits(problems, asked)
     output = problems.take("output_name", lambda: _output(asked.output_name), None)
     request = PlanRequest(
@@ -190,15 +175,39 @@ def parse_request(asked: RequestParameters, occasion: Occasion) -> PlanRequest:
         tuple(warnings),
     )
     if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
-        problems.append("require_complete_window needs bounded_mode='timestamp': only a time can be incomplete.")
+        complete, mode = problems.named("require_complete_window"), problems.named("bounded_mode")
+        problems.add(
+            f"{complete} needs {mode}='timestamp': only a time can be incomplete.",
+            *("require_complete_window", "bounded_mode"),
+        )
     if scope and startup and bounded:
-        problems += _problems_between_parameters(request, has_group=asked.group_id is not None)
+        _refuse_together(problems, request, has_group=asked.group_id is not None)
     if problems:
         raise InvalidRequest(tuple(problems))
     return request
 
 
-_END = "end (bounded_timestamp in kafka_spark_batch)"  # who writes a task group never types ``end``
+def _bounds_reader(
+    problems: Problems,
+    warnings: list[str],
+    scope: Scope | None,
+    occasion: Occasion,
+    partition_width: Any,
+    group_id: str | None = None,
+) -> BoundsReader:
+    stand_in = Width(0, 1)  # for one that is refused anyway
+    return BoundsReader(
+        problems,
+        warnings,
+        scope.subscription if scope else None,
+        partial(parse_partition_offsets, topics=scope.topic_names if scope else (), group_id=group_id),
+        occasion.interval,
+        occasion.partition,
+        None
+        if partition_width is None
+        else problems.take("partition_width", lambda: parse_width(partition_width), stand_in),
+        occasion.now_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,55 +234,48 @@ def parse_window_end(
 
     :raises InvalidRequest: with every problem.
     """
-    problems = Problems()
+    # Who writes a task group never types ``end``.
+    problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    bounds = BoundsReader(
-        problems,
-        warnings,
-        scope.subscription if scope else None,
-        partial(parse_partition_offsets, topics=()),
-        occasion.interval,
-        occasion.partition,
-        partition_width,
-        occasion.now_ms,
-    )
-    until = bounds.until(_END, end)
-    idle_ms = problems.take("idle_timeout", lambda: _idle_timeout(idle_timeout), DEFAULT_IDLE_TIMEOUT_MS)
-    skew_ms = problems.take(
-        "clock_skew",
-        lambda: DEFAULT_CLOCK_SKEW_MS if clock_skew is None else parse_wait_ms(clock_skew),
-        DEFAULT_CLOCK_SKEW_MS,
-    )
+    until = _bounds_reader(problems, warnings, scope, occasion, partition_width).until("end", end)
+    idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
+    skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:
         raise InvalidRequest(tuple(problems))
     return WindowEnd(scope, until, idle_ms, skew_ms, tuple(warnings))
 
 
-def _problems_between_parameters(request: PlanRequest, *, has_group: bool) -> list[str]:
-    problems = []
-    limits, words = request.limits, request.words
-    if request.window and (limits.max_records or limits.max_records_per_partition):
-        problems.append(
-            "max_records and max_records_per_partition cannot be used with a window (both bounds given): "
-            "a capped window would leave records that no later run reads. Use a smaller window."
+def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: bool) -> None:
+    """What is wrong between parameters each of which could be right."""
+    limits, words, name = request.limits, request.words, problems.named
+    modes = ("startup_mode", "bounded_mode")
+    caps = [cap for cap in ("max_records", "max_records_per_partition") if getattr(limits, cap)]
+    if request.window and caps:
+        problems.add(
+            f"{name('max_records')} and {name('max_records_per_partition')} cannot be used with a window (both bounds "
+            "given): a capped window would leave records that no later run reads. Use a smaller window.",
+            *(*caps, *modes),
         )
     if request.window and words.restart is not None:
-        problems.append("restart is for a pipeline that has a position; a window has none. Use re_plan.")
+        problems.add(
+            f"{name('restart')} is for a pipeline that has a position; a window has none. Use {name('re_plan')}.",
+            *("restart", *modes),
+        )
     if words.skip is not None and (words.re_plan or words.redo):
-        problems.append("skip goes alone: the batch that it names is left out, not planned or done again.")
-    if not has_group:
-        needing = [
-            f"{parameter}={mode.name!r}"
-            for parameter, mode in (("startup_mode", request.startup), ("bounded_mode", request.bounded))
-            if isinstance(mode, GroupOffsets | UntilGroupOffsets)
-        ]
-        if needing:
-            problems.append(
-                f"{' and '.join(needing)} reads a committed offset, but there is no consumer group: "
-                "give group_id, or set group.id in the Kafka connection."
-            )
-    return problems
+        problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
+    needing = {
+        parameter: mode.name
+        for parameter, mode in zip(modes, (request.startup, request.bounded), strict=True)
+        if isinstance(mode, GroupOffsets | UntilGroupOffsets)
+    }
+    if needing and not has_group:
+        found = " and ".join(f"{name(parameter)}={mode!r}" for parameter, mode in needing.items())
+        problems.add(
+            f"{found} reads a committed offset, but there is no consumer group: give {named('group_id')}, or set "
+            f"group.id in {named(CONNECTION)}.",
+            *("group_id", *needing),
+        )
 
 
 def _limits(problems: Problems, asked: RequestParameters) -> Limits:
@@ -283,12 +285,12 @@ def _limits(problems: Problems, asked: RequestParameters) -> Limits:
         problems.take("splits", lambda: _splits(asked.splits), 1),
         problems.take("split_by", lambda: one_of(asked.split_by, get_args(SplitBy)), "size"),
         problems.take("require_complete_window", lambda: parse_flag(asked.require_complete_window), False),
-        problems.take("idle_timeout", lambda: _idle_timeout(asked.idle_timeout), DEFAULT_IDLE_TIMEOUT_MS),
+        problems.take("idle_timeout", lambda: _wait(asked.idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0),
     )
 
 
-def _idle_timeout(value: Any) -> int:
-    return DEFAULT_IDLE_TIMEOUT_MS if value is None else parse_wait_ms(value)
+def _wait(value: Any, default_ms: int) -> int:
+    return default_ms if value is None else parse_wait_ms(value)
 
 
 def _output(value: Any) -> str | None:
@@ -297,14 +299,14 @@ def _output(value: Any) -> str | None:
     return plain_text(value).strip().rstrip("/") if value else None
 
 
-def _splits(value: int | str | None) -> int:
+def _splits(value: Any) -> int:
     number = _at_least_one(value) or 1
     if number > MOST_SPLITS:
         raise ValueError(f"is {value!r}; there can be {MOST_SPLITS} Spark jobs at most")
     return number
 
 
-def _at_least_one(value: int | str | None) -> int | None:
+def _at_least_one(value: Any) -> int | None:
     if value is None:
         return None
     number = natural(value, f"is {value!r}")

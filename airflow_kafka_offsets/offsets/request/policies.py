@@ -1,25 +1,114 @@
-"""Policies: what a run does where there is a choice. Words: what a person orders for one run."""
+"""Policies: what a run does in a situation that is not the usual one. Words: what a person orders for one run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.offset_maps import natural, partition_named
-from airflow_kafka_offsets.offsets.request.scope import one_line, one_of, parse_flag, plain_text
+from airflow_kafka_offsets.offsets.request.offset_maps import mapping, natural, partition_named
+from airflow_kafka_offsets.offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 
 ResetStrategy = Literal["earliest", "latest", "none"]
-OnDataLoss = Literal["fail", "reset", "advance"]
-OnRecreated = Literal["fail", "earliest"]
-OnClusterChanged = Literal["fail", "earliest", "adopt-group"]
-OnGroupMoved = Literal["fail", "adopt-group", "keep-checkpoint"]
-OnTopicVanished = Literal["fail", "ignore"]
-OnAnotherAirflow = Literal["fail", "take-over"]
-OnOutputChanged = Literal["fail", "accept"]
 CommitMode = Literal["on-success", "checkpoint-only"]
+
+
+class PolicyAnswers(TypedDict, total=False):
+    """What ``policies`` takes: of each situation the answer, where it is another one than ``fail``."""
+
+    data_loss: Literal["fail", "advance", "reset"]
+    topic_recreated: Literal["fail", "earliest"]
+    cluster_changed: Literal["fail", "earliest", "adopt-group"]
+    group_moved: Literal["fail", "adopt-group", "keep-checkpoint"]
+    topic_vanished: Literal["fail", "drop"]
+    another_airflow: Literal["fail", "take-over"]
+    output_changed: Literal["fail", "accept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The chosen answer for each situation.
+
+    :ivar auto_offset_reset: ``None``: nobody has said what a partition without a commit means (A1).
+    :ivar commit_mode: ``checkpoint-only``: the group is neither looked at nor written (Flink's DISABLED).
+    """
+
+    auto_offset_reset: ResetStrategy | None = None
+    data_loss: Literal["fail", "advance", "reset"] = "fail"
+    topic_recreated: Literal["fail", "earliest"] = "fail"
+    cluster_changed: Literal["fail", "earliest", "adopt-group"] = "fail"
+    group_moved: Literal["fail", "adopt-group", "keep-checkpoint"] = "fail"
+    topic_vanished: Literal["fail", "drop"] = "fail"
+    another_airflow: Literal["fail", "take-over"] = "fail"
+    output_changed: Literal["fail", "accept"] = "fail"
+    commit_mode: CommitMode = "on-success"
+    filter_restored_partitions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A row of the table of situations, in Markdown.
+
+    :ivar what: what has happened.
+    :ivar answers: what each answer does besides ``fail``, which stops, writes nothing, and is the default.
+    :ivar recorded: what the log holds of it afterwards.
+    """
+
+    what: str
+    answers: Mapping[str, str]
+    recorded: str
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    "data_loss": Situation(
+        "records that the batch would read are gone, or an unclean election has cut the log",
+        {
+            "advance": "start at the log start; where the log was cut, at the first offset that differs",
+            "reset": "do as `auto_offset_reset` says",
+        },
+        "of each partition `lost` and `skipped`, and why",
+    ),
+    "topic_recreated": Situation(
+        "a topic was deleted and created again",
+        {"earliest": "read the new topic from its start"},
+        "the new topic's id, and why each partition starts where it does",
+    ),
+    "cluster_changed": Situation(
+        "another cluster answers at the same address",
+        {
+            "earliest": "read it from its log starts",
+            "adopt-group": "continue from the group's offsets there, which mirroring tools translate",
+        },
+        "the new cluster's id, and why each partition starts where it does",
+    ),
+    "group_moved": Situation(
+        "somebody else wrote to the consumer group",
+        {
+            "adopt-group": "continue from the group's offset; if it was set back, records are in the output twice",
+            "keep-checkpoint": "continue from the saved position, and set the group to it, which can move it back",
+        },
+        "why each partition starts where it does",
+    ),
+    "topic_vanished": Situation(
+        "a pattern does not find a topic any more that was read",
+        {"drop": "go on without it"},
+        "the topic's offsets, as they were",
+    ),
+    "another_airflow": Situation(
+        "another Airflow wrote this pipeline's log or its group",
+        {"take-over": "take its place"},
+        "which Airflow each batch is of",
+    ),
+    "output_changed": Situation(
+        "the unfinished batch would be written elsewhere than planned, or another task continues into another output",
+        {"accept": "write to the new output; what the old one has under the batch's key is named"},
+        "the output of each plan",
+    ),
+}
+ANSWERS = tuple(f"{situation}={answer}" for situation, row in SITUATIONS.items() for answer in ("fail", *row.answers))
+"""Every answer, as a terminal takes it."""
 
 NO_REASON = "no reason was given"
 _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
@@ -32,26 +121,6 @@ _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
     "none": "none",
     "error": "none",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The chosen answer for each policy.
-
-    :ivar auto_offset_reset: ``None``: nobody has said what a partition without a commit means (A1).
-    :ivar commit_mode: ``checkpoint-only``: the group is neither looked at nor written (Flink's DISABLED).
-    """
-
-    auto_offset_reset: ResetStrategy | None = None
-    on_data_loss: OnDataLoss = "fail"
-    on_recreated: OnRecreated = "fail"
-    on_cluster_changed: OnClusterChanged = "fail"
-    on_group_moved: OnGroupMoved = "fail"
-    on_topic_vanished: OnTopicVanished = "fail"
-    on_another_airflow: OnAnotherAirflow = "fail"
-    on_output_changed: OnOutputChanged = "fail"
-    commit_mode: CommitMode = "on-success"
-    filter_restored_partitions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +158,45 @@ class Words:
 
 def take_policies(problems: Problems, asked: Any) -> Policies:
     """The policies among ``asked``'s attributes; each problem goes to ``problems``."""
-
-    def choice(name: str, allowed: Any) -> Any:
-        return problems.take(name, lambda: one_of(getattr(asked, name), get_args(allowed)), get_args(allowed)[0])
-
+    given: dict[str, Any] = problems.take("policies", lambda: read_answers(asked.policies), {})
+    answers: dict[str, Any] = {
+        situation: problems.take("policies", lambda s=situation, a=answer: _answer(s, a), "fail")  # type: ignore[misc]
+        for situation, answer in given.items()
+    }
     return Policies(
         problems.take("auto_offset_reset", lambda: parse_reset(asked.auto_offset_reset), None),
-        choice("on_data_loss", OnDataLoss),
-        choice("on_recreated", OnRecreated),
-        choice("on_cluster_changed", OnClusterChanged),
-        choice("on_group_moved", OnGroupMoved),
-        choice("on_topic_vanished", OnTopicVanished),
-        choice("on_another_airflow", OnAnotherAirflow),
-        choice("on_output_changed", OnOutputChanged),
-        problems.take("commit_mode", lambda: _commit_mode(asked.commit_mode), "on-success"),
-        problems.take("filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True),
+        commit_mode=problems.take("commit_mode", lambda: _commit_mode(asked.commit_mode), "on-success"),
+        filter_restored_partitions=problems.take(
+            "filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True
+        ),
+        **{situation: answer for situation, answer in answers.items() if situation in SITUATIONS},
     )
+
+
+def read_answers(value: Any) -> dict[str, Any]:
+    """The answers by situation, unchecked: of a mapping, its JSON, or ``data_loss=advance,topic_vanished=drop``.
+
+    :raises ValueError: it is neither.
+    """
+    example = '{"data_loss": "advance"}'
+    if value is None or isinstance(value, Mapping):
+        return dict(value or {})
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return dict(mapping(value, example))
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) and "=" in word for word in words):
+        raise ValueError(f"is {value!r}; expected {example}, or data_loss=advance")
+    pairs = [word.partition("=") for of_one in words for word in of_one.split(",")]
+    return {situation.strip(): answer.strip() for situation, _, answer in pairs}
+
+
+def _answer(situation: Any, answer: Any) -> Any:
+    if situation not in SITUATIONS:
+        raise ValueError(f"has {situation!r}; its keys are {', '.join(SITUATIONS)}")
+    answers = ("fail", *SITUATIONS[situation].answers)
+    if answer not in answers:
+        raise ValueError(f"has {situation}={answer!r}; use one of {', '.join(answers)}")
+    return answer
 
 
 def take_words(problems: Problems, asked: Any) -> Words:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, assert_never, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters as ScopeParameters
+from airflow_kafka_offsets.offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class PartitionSet:
 
 
 Subscription = TopicList | TopicPattern | PartitionSet
+SUBSCRIPTION = ("topics", "topic_pattern", "partitions")
+"""The parameters that say which topics; exactly one of them is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,34 +77,13 @@ class Scope:
                 assert_never(never)
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeParameters:
-    """The parameters of a scope, as people write them; :class:`RequestParameters` has these and more.
-
-    :ivar topics: names as a list, or a string with commas; exactly one of ``topics``, ``topic_pattern``,
-    ``partitions``. :ivar topic_pattern: a regular expression for whole names.
-    :ivar partitions: ``{"orders": [0, 2]}``.
-    """
-
-    topics: Sequence[str] | str | None = None
-    topic_pattern: str | None = None
-    partitions: Mapping[str, Sequence[int]] | str | None = None
-    include_internal_topics: bool = False
-    group_id: str | None = None
-    isolation_level: str | None = None
-    pipeline_id: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As keyword arguments; a trigger is stored as such."""
-        return {field.name: getattr(self, field.name) for field in fields(ScopeParameters)}
-
-
-def parse_scope(parameters: ScopeParameters) -> Scope:
+def parse_scope(parameters: ScopeParameters, names: Mapping[str, str] | None = None) -> Scope:
     """The scope on its own, for sensors and the command line.
 
+    :param names: as :class:`Problems` takes them.
     :raises InvalidRequest: with every problem.
     """
-    problems = Problems()
+    problems = Problems(names)
     scope = take_scope(problems, parameters)
     if problems or scope is None:
         raise InvalidRequest(tuple(problems))
@@ -112,7 +95,9 @@ def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
     subscription = _subscription(problems, asked)
     isolation: IsolationLevel = problems.take(
         "isolation_level",
-        lambda: one_of(asked.isolation_level or "read_uncommitted", get_args(IsolationLevel)),
+        lambda: one_of(
+            "read_uncommitted" if asked.isolation_level is None else asked.isolation_level, get_args(IsolationLevel)
+        ),
         "read_uncommitted",
     )
     group_id = problems.take("group_id", lambda: _name(asked.group_id, _GROUP), None)
@@ -134,49 +119,20 @@ def _name(value: str | None, if_empty: str) -> str | None:
     return one_line(value)
 
 
-def one_line(value: str) -> str:
-    """:raises ValueError: it has a line end, with which it would look like two things in a log; or is no plain text."""
-    if value.splitlines() not in ([], [value]):
-        raise ValueError(f"is {value!r}, which has a line end")
-    return plain_text(value)
-
-
-def plain_text(value: str) -> str:
-    """:raises ValueError: it cannot be written as UTF-8, so no log, no store and no Kafka client takes it."""
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValueError(f"is {value!r}, which is no text in UTF-8")
-    return value
-
-
-def one_of(value: Any, allowed: tuple[Any, ...]) -> Any:
-    """:raises ValueError: the value is not one of the allowed ones."""
-    if value not in allowed:
-        raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
-    return value
-
-
-def parse_flag(value: Any) -> bool:
-    """``True`` or ``False``, also as a template renders them."""
-    known = {"true": True, "false": False}.get(str(value).lower())
-    if known is None:
-        raise ValueError(f"is {value!r}; use true or false")
-    return known
-
-
 def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | None:
-    given = {"topics": asked.topics, "topic_pattern": asked.topic_pattern, "partitions": asked.partitions}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        problems.append(
-            f"Give exactly one of topics, topic_pattern and partitions, not {' and '.join(named) or 'none'}."
-        )
+    given = [name for name in SUBSCRIPTION if getattr(asked, name) is not None]
+    if len(given) != 1:
+        *first, last = map(problems.named, SUBSCRIPTION)
+        found = " and ".join(map(problems.named, given)) or "none"
+        problems.add(f"Give exactly one of {', '.join(first)} and {last}, not {found}.", *SUBSCRIPTION)
         return None
-    if asked.topics is not None:
-        return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
-    if asked.topic_pattern is not None:
-        internal = problems.take("include_internal_topics", lambda: parse_flag(asked.include_internal_topics), False)
-        return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern), internal), None)
-    return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
+    match given[0]:
+        case "topics":
+            return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
+        case "partitions":
+            return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
+    internal = problems.take("include_internal_topics", lambda: parse_flag(asked.include_internal_topics), False)
+    return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern), internal), None)
 
 
 def _topic_names(topics: Any) -> tuple[str, ...]:

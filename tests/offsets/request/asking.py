@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest, parse_request
+from tests.asked import request_parameters
 from tests.offsets.builders import NOW
 
 HOUR = 3_600_000
@@ -20,7 +20,7 @@ WINDOW = {"startup_mode": "timestamp", "bounded_mode": "timestamp"}
 def parse(**given: Any) -> PlanRequest:
     """``given`` are parameters, or what an :class:`Occasion` has."""
     occasion = {field.name: given.pop(field.name) for field in fields(Occasion) if field.name in given}
-    asked = RequestParameters(**{"topics": "orders", "group_id": "g", **given})
+    asked = request_parameters(**{"topics": "orders", "group_id": "g", **given})
     return parse_request(asked, Occasion(**{"now_ms": NOW, **occasion}))
 
 

@@ -100,7 +100,9 @@ OFFSETS = {"orders": {"0": 42, "1": 300}}
         pytest.param({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest'; use one of earliest", id="D8"),
         pytest.param({"auto_offset_reset": "by_duration:PT1H"}, "auto_offset_reset is 'by_duration:PT1H'", id="D10"),
         pytest.param({"isolation_level": "serializable"}, "isolation_level is 'serializable'; use one", id="isolation"),
-        pytest.param({"on_data_loss": "ignore"}, "on_data_loss is 'ignore'; use one of fail, reset, advance", id="odl"),
+        pytest.param(
+            {"policies": {"data_loss": "ignore"}}, "policies has data_loss='ignore'; use one of fail, advance", id="odl"
+        ),
         pytest.param({"split_by": "hash"}, "split_by is 'hash'; use one of size, flink", id="split_by"),
         pytest.param({"splits": 0}, "splits is 0; it must be at least 1", id="H4 no splits"),
         pytest.param({"splits": 10_001}, "splits is 10001; there can be 10000 Spark jobs at most", id="many splits"),
@@ -221,7 +223,7 @@ def test_all_problems_come_at_once():
         pipeline_id="",
         skip=5,
         restart=5,
-        on_data_loss="ignore",
+        data_loss="ignore",
         split_by="hash",
         splits=0,
         max_records=0,
@@ -229,8 +231,8 @@ def test_all_problems_come_at_once():
     )
     assert len(found) == 14
     for name in ("Give exactly one", "group_id", "startup_timestamp", "bounded_mode", "auto_offset_reset", "isolation",
-                 "on_data_loss", "split_by", "splits", "max_records ", "max_records_per_partition", "pipeline_id",
-                 "skip", "restart"):  # fmt: skip
+                 "policies has data_loss", "split_by", "splits", "max_records ", "max_records_per_partition",
+                 "pipeline_id", "skip", "restart"):  # fmt: skip
         assert sum(problem.startswith(name) for problem in found) == 1, name
 
 

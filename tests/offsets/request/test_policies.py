@@ -1,40 +1,88 @@
 """Policies and words of a run: every choice is one of its list, conf keys are known ones, ``skip`` says what goes."""
 
 import re
-from typing import get_args
+from dataclasses import fields, replace
+from typing import get_args, get_type_hints
 
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request import policies
-from airflow_kafka_offsets.offsets.request.parameters import CONF_WORDS, RequestParameters, names_of, with_conf
-from airflow_kafka_offsets.offsets.request.policies import NO_REASON, Policies, Skip, Words, parse_skip
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of
+from airflow_kafka_offsets.offsets.request.policies import (
+    ANSWERS,
+    NO_REASON,
+    SITUATIONS,
+    Policies,
+    PolicyAnswers,
+    Skip,
+    Words,
+    parse_skip,
+)
+from airflow_kafka_offsets.offsets.request.run_conf import CONF_WORDS, with_conf
 from tests.offsets.builders import KEY, tp
 from tests.offsets.request.asking import INTERVAL, WINDOW, parse, problems
-
-CHOICES = {
-    "on_data_loss": policies.OnDataLoss,
-    "on_recreated": policies.OnRecreated,
-    "on_cluster_changed": policies.OnClusterChanged,
-    "on_group_moved": policies.OnGroupMoved,
-    "on_topic_vanished": policies.OnTopicVanished,
-    "on_another_airflow": policies.OnAnotherAirflow,
-    "commit_mode": policies.CommitMode,
-}
-
 
 # ── policies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_each_policy_takes_its_choices_and_no_other(name):
-    for choice in get_args(CHOICES[name]):
-        assert getattr(parse(**{name: choice}).policies, name) == choice
-    [found] = problems(**{name: "perhaps"})
-    assert found == f"{name} is 'perhaps'; use one of {', '.join(get_args(CHOICES[name]))}."
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_each_situation_takes_its_answers_and_no_other(name):
+    answers = ("fail", *SITUATIONS[name].answers)
+    for answer in answers:
+        assert getattr(parse(policies={name: answer}).policies, name) == answer
+    [found] = problems(policies={name: "perhaps"})
+    assert found == f"policies has {name}='perhaps'; use one of {', '.join(answers)}."
 
 
-@pytest.mark.parametrize("name", [name for name in CHOICES if name.startswith("on_")])
+def test_the_commit_mode_takes_its_choices_and_no_other():
+    for choice in get_args(policies.CommitMode):
+        assert parse(commit_mode=choice).policies.commit_mode == choice
+    [found] = problems(commit_mode="perhaps")
+    assert found == "commit_mode is 'perhaps'; use one of on-success, checkpoint-only."
+
+
+def test_one_table_has_every_situation_and_its_answers():
+    """The types that an editor completes, and the value that the engine reads, say the same."""
+    table = {name: ("fail", *row.answers) for name, row in SITUATIONS.items()}
+    of_editor, of_engine = get_type_hints(PolicyAnswers), get_type_hints(Policies)
+    assert {name: get_args(kind) for name, kind in of_editor.items()} == table
+    assert {name: get_args(of_engine[name]) for name in table} == table
+    others = {"auto_offset_reset", "commit_mode", "filter_restored_partitions"}
+    assert {field.name for field in fields(Policies)} == table.keys() | others
+    assert {word.partition("=")[0] for word in ANSWERS} == table.keys()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"data_loss": "advance", "topic_vanished": "drop"},
+        '{"data_loss": "advance", "topic_vanished": "drop"}',
+        "data_loss=advance, topic_vanished=drop",
+        ["data_loss=advance", "topic_vanished=drop"],
+    ],
+    ids=["a mapping", "rendered", "words", "a terminal's"],
+)
+def test_policies_are_read_in_each_form_that_they_are_written_in(written):
+    assert parse(policies=written).policies == Policies(data_loss="advance", topic_vanished="drop")
+
+
+@pytest.mark.parametrize("written", ["", "advance", 5, ["data_loss"], ("data_loss=advance",), True])
+def test_policies_in_another_form_are_refused_with_an_example(written):
+    [found] = problems(policies=written)
+    assert found == f'policies is {written!r}; expected {{"data_loss": "advance"}}, or data_loss=advance.'
+
+
+def test_every_wrong_answer_is_named():
+    found = problems(policies={"data_loss": ["advance"], "dataloss": "advance", "group_moved": None})
+    assert [problem.split(";")[0] for problem in found] == [
+        "policies has data_loss=['advance']",
+        "policies has 'dataloss'",
+        "policies has group_moved=None",
+    ]
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
 def test_what_nobody_has_decided_fails(name):
     """A choice that could lose records, or read them twice, is a person's."""
     assert getattr(Policies(), name) == getattr(parse().policies, name) == "fail"
@@ -167,12 +215,7 @@ def test_the_conf_may_say_what_a_run_does_and_never_what_it_reads():
         "auto_offset_reset",
         "commit_mode",
         "isolation_level",
-        "on_another_airflow",
-        "on_cluster_changed",
-        "on_data_loss",
-        "on_group_moved",
-        "on_recreated",
-        "on_topic_vanished",
+        "policies",
         "re_plan",
         "redo",
         "restart",
@@ -182,11 +225,20 @@ def test_the_conf_may_say_what_a_run_does_and_never_what_it_reads():
 
 
 def test_the_conf_replaces_what_the_dag_says_for_this_run():
-    given = RequestParameters(topics="orders", on_data_loss="fail", restart="x")
-    asked = with_conf(given, {"on_data_loss": "advance", "redo": True})
-    assert (asked.on_data_loss, asked.redo, asked.restart, asked.topics) == ("advance", True, "x", "orders")
+    given = RequestParameters(topics="orders", restart="x")
+    asked = with_conf(given, {"policies": {"data_loss": "advance"}, "redo": True})
+    assert (asked.redo, asked.restart, asked.topics) == (True, "x", "orders")
+    assert asked.policies == {"data_loss": "advance"}
     assert with_conf(given, None) is given
-    assert with_conf(given, {}) == given
+    assert with_conf(given, {"redo": False}) == replace(given, policies={})
+
+
+def test_of_the_policies_the_conf_replaces_those_that_it_names():
+    given = RequestParameters(topics="orders", policies='{"data_loss": "reset", "group_moved": "adopt-group"}')
+    asked = with_conf(given, {"policies": "data_loss=advance"})
+    assert asked.policies == {"data_loss": "advance", "group_moved": "adopt-group"}
+    with pytest.raises(InvalidRequest, match="policies is 5; expected"):
+        with_conf(given, {"policies": 5})
 
 
 @pytest.mark.parametrize("conf", ["redo", ["redo"], True, 1])
