@@ -197,7 +197,7 @@ def _window(order: Window, s: Situation) -> Decision:
     own = s.need(BatchTakenBy(me.run)) if batch is None and me.run else None
     if own is not None and own.folder == f"windows/{claim.name}":  # the records may be gone by now
         raise BatchGone(str(me.run), str(claim), "was cleaned away", own.output)
-    if request.policies.on_another_airflow == "fail":
+    if request.policies.another_airflow == "fail":
         refuse_another_airflows_log(me, batch, batch.log.last_instance if batch else None)
     if batch is None:
         return _create_window(order, s, claim, number)

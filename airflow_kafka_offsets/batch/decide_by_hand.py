@@ -32,6 +32,7 @@ from airflow_kafka_offsets.batch.situation import (
     WindowByKey,
 )
 from airflow_kafka_offsets.errors import (
+    ADDRESS,
     BatchClosed,
     ClusterChanged,
     DataLoss,
@@ -41,6 +42,7 @@ from airflow_kafka_offsets.errors import (
     ResetRefused,
     StoreBehindGroup,
     TopicRecreated,
+    named,
 )
 from airflow_kafka_offsets.offsets.batch.anew import skipped
 from airflow_kafka_offsets.offsets.batch.key import number_of
@@ -140,7 +142,7 @@ def _topics_of(position: Position, s: Situation) -> ClusterDescription:
     description = s.need(TopicsThatExist(topics))
     if description is None:
         raise NothingToDiscover(
-            [f"{topic} does not exist" for topic in topics], "Correct the connection, or the pipeline's name."
+            [f"{topic} does not exist" for topic in topics], f"Correct {named(ADDRESS)}, or the pipeline's name."
         )
     if description.cluster_id != position.cluster_id:
         raise ClusterChanged(s.pipeline, position.cluster_id, description.cluster_id)
@@ -150,7 +152,7 @@ def _topics_of(position: Position, s: Situation) -> ClusterDescription:
         raise TopicRecreated(
             lines_of_topics_made_anew(anew, position, ids),
             "The topic was deleted and created again: it is another log. Let one run with the conf "
-            '{"kafka_offsets": {"on_recreated": "earliest"}} take up the new one, then reset.',
+            '{"kafka_offsets": {"policies": {"topic_recreated": "earliest"}}} take up the new one, then reset.',
         )
     return description
 

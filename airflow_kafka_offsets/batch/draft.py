@@ -20,7 +20,7 @@ from airflow_kafka_offsets.batch.situation import (
     Situation,
     TopicsOf,
 )
-from airflow_kafka_offsets.errors import ClusterChanged, TopicRecreated, WindowIncomplete
+from airflow_kafka_offsets.errors import ClusterChanged, TopicRecreated, WindowIncomplete, named
 from airflow_kafka_offsets.offsets.batch.mark import Held
 from airflow_kafka_offsets.offsets.model import (
     Actor,
@@ -167,12 +167,13 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     counted = kept if kept is not None and kept.cluster_id == description.cluster_id else None
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     recreated = topics_made_anew(position or counted, topic_ids)
-    if position is not None and recreated and request.policies.on_recreated == "fail":
+    if position is not None and recreated and request.policies.topic_recreated == "fail":
         raise TopicRecreated(
             lines_of_topics_made_anew(recreated, position, topic_ids),
             "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
-            'Set on_recreated="earliest" to read the new one from its start (of one run, its conf: {"kafka_offsets": '
-            '{"on_recreated": "earliest"}}). What the old one still had is gone.',
+            'Set policies={"topic_recreated": "earliest"} to read the new one from its start (of one run, its conf: '
+            '{"kafka_offsets": '
+            '{"policies": {"topic_recreated": "earliest"}}}). What the old one still had is gone.',
         )
     positions = None
     if position is not None:
@@ -192,7 +193,7 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
 def _on_another_cluster(
     request: PlanRequest, position: Position, cluster_id: str, held: Held | None
 ) -> dict[TopicPartition, Known]:
-    match request.policies.on_cluster_changed:
+    match request.policies.cluster_changed:
         case "earliest":
             return {}  # every partition is new
         case "adopt-group":
@@ -272,7 +273,8 @@ def _judge_window(request: PlanRequest, stamped_by: Mapping[str, TimestampType],
         raise WindowIncomplete(
             [f"{tp}: {reason}" for tp, reason in judged.waiting.items()],
             f"Records of before {iso(bounded.timestamp_ms)} may still arrive. Run later (WindowCompleteSensor waits "
-            "for it), or set require_complete_window=False to read what is there: what arrives later is then not in "
+            f"for it), or set {named('require_complete_window=False')} to read what is there: what arrives later is "
+            "not in "
             "this window's output.",
         )
     return judged
@@ -305,7 +307,7 @@ def _startup_warning(request: PlanRequest, start: Start) -> list[str]:
         return []
     return [
         f"This pipeline began with {began} and goes on from its position: {request.startup_words} is not applied. To "
-        "apply it once, set restart to a new word (such as today's date).",
+        f"apply it once, set {named('restart')} to a new word (such as today's date).",
     ]
 
 

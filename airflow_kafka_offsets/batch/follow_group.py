@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from airflow_kafka_offsets.batch.look_ups import World, topics_that_exist
 from airflow_kafka_offsets.batch.ownership import refuse_foreign_offsets, refuse_live_group, signature_of
 from airflow_kafka_offsets.broker.protocol import Cluster, OffsetReader
-from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive
+from airflow_kafka_offsets.errors import ADDRESS, ClusterUnavailable, GroupActive, named
 from airflow_kafka_offsets.offsets.batch.log import Committed
 from airflow_kafka_offsets.offsets.batch.mark import Held, Signature
 from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition, is_another_log
@@ -134,7 +134,7 @@ def partitions_now(cluster: OffsetReader, plan: Draft) -> list[TopicPartition]:
             f"Cannot mirror the position to group {plan.asked.group_id!r}",
             f"{plan.batch if isinstance(plan, Plan) else 'the plan'} was read from cluster {was.cluster_id}, and this "
             f"connection leads to {description.cluster_id if description else 'a cluster without its topics'}",
-            "Use the connection that the batch was planned with.",
+            f"Use {named(ADDRESS)} that the batch was planned with.",
         )
     present = set(description.partitions())
     same = {

@@ -34,7 +34,7 @@ def plans_next(
             f"plans batch {number} under restart {restart!r}: {draft.asked.startup} decides once more where it starts"
         )
     if adopts:
-        return f"plans batch {number} from the group's offsets: somebody has moved them, and on_group_moved adopts them"
+        return f"plans batch {number} from the group's offsets: somebody has moved them, and the policy adopts them"
     if after is None:
         return f"plans batch {number}: it is the pipeline's first, so {draft.asked.startup} decides where it starts"
     where = f"from where batch {number_of(after)} ended"
@@ -96,8 +96,9 @@ def went(what: str, lines: Sequence[str]) -> str:
 def advance_or_stop(what: str, keep: str = "") -> str:
     """What can be done where an unfinished batch lacks records."""
     return (
-        f'{what} {keep}Set on_data_loss="advance" to read what is left, in the DAG or for one run in its conf: '
-        '{"kafka_offsets": {"on_data_loss": "advance"}}.'
+        f'{what} {keep}Set policies={{"data_loss": "advance"}} to read what is left, in the DAG or for one run in its '
+        "conf: "
+        '{"kafka_offsets": {"policies": {"data_loss": "advance"}}}.'
     )
 
 

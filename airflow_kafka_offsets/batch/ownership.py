@@ -100,8 +100,9 @@ def group_moved(
     keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= kept.keys() else ""
     return GroupMoved(
         lines,
-        f"Somebody else wrote to group {group_id!r}. {done}on_group_moved, for the next run in its conf "
-        '({"kafka_offsets": {"on_group_moved": "keep-checkpoint"}}) or in the DAG: "keep-checkpoint" goes on from the '
+        f"Somebody else wrote to group {group_id!r}. {done}Set the policy group_moved, for the next run in its conf "
+        '({"kafka_offsets": {"policies": {"group_moved": "keep-checkpoint"}}}) or in the DAG: "keep-checkpoint" goes '
+        "on from the "
         f'pipeline\'s own position and sets the group{keeping}; "adopt-group" goes on from the group'
         f"{', and ' * bool(adopting)}{' and '.join(adopting)}.",
     )
@@ -122,7 +123,7 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     had, wanted = plan.asked.output, asks.output
     if wanted in (None, had):
         return had, ""
-    accepts = request.policies.on_output_changed == "accept"
+    accepts = request.policies.output_changed == "accept"
     if not s.need(HasBegun(batch)):
         if had is not None and not accepts:
             refuse_copy(plan, asks, "the batch that is not committed writes")
@@ -142,7 +143,8 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
             (
                 f"The DAG's output is {wanted!r} now, and {plan.batch}, {plan.batch.key}, is written to {had!r}: put "
                 f"it back{until}. Where {had!r} cannot be written any more, one run with the conf "
-                '{"kafka_offsets": {"on_output_changed": "accept"}} plans the batch anew into the new output.',
+                '{"kafka_offsets": {"policies": {"output_changed": "accept"}}} plans the batch anew into the new '
+                "output.",
             )
         )
     return (
@@ -159,7 +161,7 @@ def output_after(request: PlanRequest, asks: Asked, before: Plan | None, what: s
     had = before.asked.output if before else None
     if before is None or had is None or asks.output in (None, had) or request.output_origin != "fixed":
         return ""
-    if request.policies.on_output_changed != "accept":
+    if request.policies.output_changed != "accept":
         refuse_copy(before, asks, what)
     return f"The output is {asks.output!r} from this batch on; the batch before it wrote {had!r}."
 
@@ -173,7 +175,7 @@ def refuse_copy(before: Plan, asks: Asked, what: str) -> None:
             f"Task {'.'.join(asks.task)} names the output {asks.output!r}, and {what} {before.asked.output!r} for task "
             f"{'.'.join(before.asked.task)}: one pipeline ({before.pipeline}) would have its records in two outputs. "
             "Give the copy a pipeline_id of its own, or the same output. Where the DAG was renamed and its output "
-            'moved: one run with the conf {"kafka_offsets": {"on_output_changed": "accept"}}.',
+            'moved: one run with the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.',
         )
     )
 

@@ -47,6 +47,7 @@ from airflow_kafka_offsets.offsets.request.parameters import (
     SplitBy,
     parameters_of,
 )
+from airflow_kafka_offsets.offsets.request.parse import OutputOrigin
 from airflow_kafka_offsets.offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 from airflow_kafka_offsets.offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.offsets.request.times import parse_wait_ms

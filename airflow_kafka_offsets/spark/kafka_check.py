@@ -49,7 +49,8 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
         raise DataLoss(
             lines,
             f"{batch.plan.batch} cannot be read any more. Nothing was written: its output stays as it is. If the batch "
-            'is not committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it out.',
+            'is not committed: policies={"data_loss": "advance"} reads what is left, and kafka-offsets skip leaves it '
+            "out.",
         )
 
 
@@ -66,7 +67,8 @@ def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str,
         raise DataLoss(
             lines,
             f"What Spark has read of {batch.plan.batch} may be of another log. It is not reported, so nothing is "
-            'committed, and the next plan overwrites it. on_recreated="earliest" goes on with the new topic.',
+            'committed, and the next plan overwrites it. policies={"topic_recreated": "earliest"} goes on with the new '
+            "topic.",
         )
 
 

@@ -138,7 +138,7 @@ def test_another_airflow_is_told_whose_pipeline_it_is_and_may_take_it_over(
     assert "this is Airflow staging" in text
     assert orders.committed == {0: 2}
 
-    assert orders.run({"on_another_airflow": "take-over"}).state == "success"
+    assert orders.run({"policies": {"another_airflow": "take-over"}}).state == "success"
     orders.produce(1)
     assert orders.run().state == "success", "once is enough"
     assert orders.is_exact()

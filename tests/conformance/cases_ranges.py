@@ -60,7 +60,7 @@ OUT_OF_RANGE = (
     *(Case("E4", f"an epoch of before the log was cut and grew again, {what}", cut_and_grown,
            {0: Start(10, 18, "the log is another one from 10 on → 10")}, {**RESET, **how},
            commits={0: EPOCH_0}, because=ONE_BROKER)
-      for what, how in (("reset", reset("latest")), ("advance", {"on_data_loss": "advance"}))),
+      for what, how in (("reset", reset("latest")), ("advance", {"data_loss": "advance"}))),
     *(Case("E4", f"an epoch of before the log was cut and grew again, {what}", cut_and_grown,
            Refused(DataLoss, {0: ("from offset 10 on, the log is another one", "read up to 15")}), how,
            commits={0: EPOCH_0}, because=ONE_BROKER)
@@ -76,7 +76,7 @@ OUT_OF_RANGE = (
          {**RESET, **reset("none")}, commits={0: EPOCH_0}),
     *(Case("E6", f"an epoch later than the leader's, {policy}", log_4_to_10,
            Refused(DataLoss, {0: ("leader epoch 5", "later than the leader's 0")}),
-           {"on_data_loss": policy, **reset("earliest")}, commits={0: EPOCH_5})
+           {"data_loss": policy, **reset("earliest")}, commits={0: EPOCH_5})
       for policy in ("fail", "reset", "advance")),
     Case("E7", "an epoch, below the log start: the reset", log_4_to_10,
          {0: Start(10, 10, "out of range → latest, 3 lost", lost=3, skipped=6)}, {**RESET, **reset("latest")},

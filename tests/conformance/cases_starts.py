@@ -32,7 +32,7 @@ from tests.conformance.situations import (
 
 KEPT = "committed"
 NO_MATCH = f"no record at or after {AT}:20Z → end"
-RESET = {"on_data_loss": "reset"}
+RESET = {"data_loss": "reset"}
 
 
 def reset(strategy: str) -> dict[str, str]:
@@ -159,7 +159,7 @@ SPECIFIC = (
     Case("C7 E1", "deleted", log_4_to_10,
          Refused(DataLoss, {0: ("start offset 1", "log start offset 4", "3 offsets are gone")}), specific(p0=1)),
     Case("C7", "deleted, advance", log_4_to_10, {0: Start(4, 10, "out of range → log start, 3 lost", lost=3)},
-         {**specific(p0=1), "on_data_loss": "advance"}),
+         {**specific(p0=1), "data_loss": "advance"}),
     Case("C7", "deleted, reset, earliest", log_4_to_10, {0: Start(4, 10, "out of range → earliest, 3 lost", lost=3)},
          {**specific(p0=1), **RESET, **reset("earliest")}),
     Case("C7 K11", "deleted, reset, latest: nothing is read, and all is counted", log_4_to_10,

@@ -171,7 +171,7 @@ def test_I11_what_somebody_else_wrote_meanwhile_is_not_overwritten_and_nothing_i
         commit(run)
     assert entries(run.batch) == ["plan"]
     assert pipeline.committed(tp(written, 0), tp(written, 1)) == {0: moved_to}
-    assert ranges(pipeline.next(on_group_moved="keep-checkpoint").plan) == {0: (0, 10), 1: (0, 0)}
+    assert ranges(pipeline.next(group_moved="keep-checkpoint").plan) == {0: (0, 10), 1: (0, 0)}
 
 
 def test_I11_of_two_runs_that_plan_at_one_time_both_have_one_batch_and_one_commit(
@@ -333,7 +333,7 @@ def test_K18_C6_a_log_that_was_cut_below_the_position_is_said(memory_site: Site,
     cluster.truncate(tp("orders"), 10)
     with pytest.raises(DataLoss, match=r"from offset 10 on, the log is another one .* read up to 15"):
         pipeline.next()
-    second = pipeline.ends_well(on_data_loss="advance").plan
+    second = pipeline.ends_well(data_loss="advance").plan
     assert ranges(second) == {0: (10, 10)}
     assert [p.continuity for p in second.partitions] == ["truncated"]
     assert pipeline.committed(tp("orders")) == {0: 10}, "the policy that the user named moves the group back"
@@ -387,7 +387,7 @@ def test_N2_topics_of_one_name_in_two_clusters_stay_apart(store: LocalStore, gro
     pipeline.cluster = other
     with pytest.raises(ClusterChanged, match="has read cluster one, and the connection leads to cluster other"):
         pipeline.next()
-    elsewhere = pipeline.next(max_records=4, on_cluster_changed="earliest")
+    elsewhere = pipeline.next(max_records=4, cluster_changed="earliest")
     assert ranges(elsewhere.plan) == {0: (0, 4)}, "the first cluster's position is not this one's"
     assert replace(first.plan, cluster_id="other").plan_id != first.plan.plan_id
     with pytest.raises(ClusterUnavailable, match="was read from cluster other, and this connection leads to"):

@@ -167,7 +167,7 @@ def test_F7_C7_what_was_deleted_below_the_position_is_lost_and_counted(
     with pytest.raises(DataLoss, match=r"start offset 2 .* is below log start offset 5 .3 offsets are gone") as refused:
         pipeline.next()
     assert len(refused.value.partitions) == 1
-    second = pipeline.next(on_data_loss="advance").plan
+    second = pipeline.next(data_loss="advance").plan
     assert ranges(second) == {0: (2, 10), 1: (5, 10)}
     assert [(p.lost, p.continuity) for p in second.partitions] == [(0, "contiguous"), (3, "gap")]
 
@@ -215,7 +215,7 @@ def test_D11_E6_a_topic_that_was_made_again(site: Site, pipeline: Pipeline, writ
     assert reasons(pipeline.first(**GROUP)) == ["no commit → earliest", "no commit → earliest"]
     with pytest.raises(TopicRecreated, match=written):
         pipeline.next()
-    second = pipeline.ends_well(on_recreated="earliest").plan
+    second = pipeline.ends_well(topic_recreated="earliest").plan
     assert ranges(second) == {0: (0, 4), 1: (0, 0)}
     assert reasons(second) == ["topic re-created → log start"] * 2
     assert [p.continuity for p in second.partitions] == ["re-created", "re-created"]
@@ -228,7 +228,7 @@ def test_E6_F3_what_a_topic_had_before_it_was_made_again_with_fewer_partitions_i
 ) -> None:
     pipeline.ends_well()
     site.hands.recreate_topic(written, 1)
-    pipeline.ends_well(on_recreated="earliest")
+    pipeline.ends_well(topic_recreated="earliest")
     assert pipeline.at() == {0: 0}
     site.hands.add_partitions(written, 1)
     site.hands.produce(tp(written, 1), [at(0)] * 20)
@@ -271,11 +271,11 @@ def test_G5_a_topic_that_a_pattern_does_not_see_any_more(site: Site, pipeline: P
     site.hands.produce(tp(written), [at(20)])
     with pytest.raises(TopicVanished, match=f"{written}-2"):
         pipeline.next()
-    second = pipeline.ends_well(on_topic_vanished="ignore").plan
+    second = pipeline.ends_well(topic_vanished="drop").plan
     assert second.vanished == (f"{written}-2",)
     assert pipeline.position.offsets[tp(f"{written}-2")].offset == 1, "its offsets are kept in either case"
     site.hands.produce(tp(written), [at(20)])
-    third = pipeline.next(on_topic_vanished="ignore", filter_restored_partitions=False).plan
+    third = pipeline.next(topic_vanished="drop", filter_restored_partitions=False).plan
     assert third.vanished == (f"{written}-2",), "what is ignored is not asked for as a restored partition either"
 
 

@@ -13,9 +13,9 @@ import pytest
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.request import request_for
+from tests.asked import request_parameters
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Site
 from tests.conformance.situations import NOW, Case, Refused, Start
@@ -46,7 +46,7 @@ def plan_of(case: Case, site: Site, group: str) -> tuple[str, Plan]:
     ask = {"group_id": group, **renamed(dict(case.ask), "orders", topic)}
     if not {"topics", "topic_pattern", "partitions"} & ask.keys():
         ask["topics"] = [topic]
-    request = request_for(case.connection, RequestParameters(**ask), Occasion(NOW))
+    request = request_for(case.connection, request_parameters(**ask), Occasion(NOW))
     return topic, preview(request, site.cluster, None)
 
 

@@ -298,7 +298,7 @@ def test_C7_a_bounded_read_of_deleted_offsets_does_not_hang(site: Site, pipeline
     asked: dict[str, Any] = {"startup_mode": "specific-offsets", "specific_offsets": {orders: {"0": 3}}}
     with pytest.raises(DataLoss, match="7 offsets are gone"):
         pipeline.first(**asked)
-    planned = pipeline.first(**asked, on_data_loss="advance")
+    planned = pipeline.first(**asked, data_loss="advance")
     assert ranges(planned) == {0: (10, 10)}
     assert [p.lost for p in planned.partitions] == [7]
 
@@ -359,7 +359,7 @@ def test_E4_a_truncated_position_goes_to_the_divergence_and_not_to_the_reset(
 ) -> None:
     """SubscriptionStateTest.testTruncationDetectionWithResetPolicy and …WithoutResetPolicy."""
     site.hands.commit_as_somebody_else(group, {tp(fifty, n): CommittedOffset(60, 0) for n in range(3)})
-    asked = {"startup_mode": "group-offsets", "on_data_loss": "reset"}
+    asked = {"startup_mode": "group-offsets", "data_loss": "reset"}
     assert ranges(pipeline.first(**asked, auto_offset_reset="earliest")) == dict.fromkeys(range(3), (50, 50))
     with pytest.raises(DataLoss, match="and auto_offset_reset is none") as refused:
         pipeline.first(**asked, auto_offset_reset="none")
@@ -371,7 +371,7 @@ def test_E3_E7_out_of_range_is_reset(site: Site, pipeline: Pipeline, fifty: str,
     for number in range(3):
         site.hands.delete_records(tp(fifty, number), 10)
     commit(site, group, fifty, p0=5, p1=60, p2=20)
-    asked = {"startup_mode": "group-offsets", "on_data_loss": "reset"}
+    asked = {"startup_mode": "group-offsets", "data_loss": "reset"}
     assert ranges(pipeline.first(**asked, auto_offset_reset="earliest")) == {0: (10, 50), 1: (10, 50), 2: (20, 50)}
     assert ranges(pipeline.first(**asked, auto_offset_reset="latest")) == {0: (50, 50), 1: (50, 50), 2: (20, 50)}
 

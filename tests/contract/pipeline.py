@@ -17,7 +17,6 @@ from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.reset import ToEarliest
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, OutputOrigin, PlanRequest
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.pipeline.clock import now_ms
@@ -25,6 +24,7 @@ from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.store import Store
+from tests.asked import request_parameters
 from tests.engine import (
     Asker,
     Assignment,
@@ -280,7 +280,7 @@ class Pipeline:
             **parameters,
         }
         occasion = Occasion(self.now_ms, run_type=run_type or self.run_type)
-        return replace(request_for({}, RequestParameters(**given), occasion), output_origin=output_origin)
+        return replace(request_for({}, request_parameters(**given), occasion), output_origin=output_origin)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)

@@ -12,10 +12,10 @@ from airflow_kafka_offsets.offsets.model import TopicPartition, TopicSettings
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import request_for
+from tests.asked import request_parameters
 from tests.contract.conftest import AnyCluster
 from tests.engine import last_sentence, preview
 
@@ -25,7 +25,7 @@ HOUR = 3_600_000
 def planned(reader: Any, topic: str, *, hourly: bool = True, **asked: Any) -> Plan:
     now = now_ms()
     occasion = Occasion(now, (now - HOUR, now) if hourly else None)
-    parameters = RequestParameters(topics=[topic], group_id="g", startup_mode="earliest-offset", **asked)
+    parameters = request_parameters(topics=[topic], group_id="g", startup_mode="earliest-offset", **asked)
     return preview(request_for({}, parameters, occasion), reader, None)
 
 

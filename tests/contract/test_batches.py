@@ -165,12 +165,12 @@ def adopted(cluster: AnyCluster, pipeline: Pipeline) -> dict[str, Any]:
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 1): 2})
     for partition in range(3):
         cluster.delete_records(pipeline.topic, 4, partition)
-    return {"on_group_moved": "adopt-group", "on_data_loss": "advance"}
+    return {"group_moved": "adopt-group", "data_loss": "advance"}
 
 
 def recreated(cluster: AnyCluster, pipeline: Pipeline) -> dict[str, Any]:
     cluster.recreate_topic(pipeline.topic)
-    return {"on_recreated": "earliest"}
+    return {"topic_recreated": "earliest"}
 
 
 def lost(cluster: AnyCluster, pipeline: Pipeline) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def lost(cluster: AnyCluster, pipeline: Pipeline) -> dict[str, Any]:
     produce(cluster, pipeline)
     for partition in range(3):
         cluster.delete_records(pipeline.topic, 6, partition)
-    return {"on_data_loss": "advance"}
+    return {"data_loss": "advance"}
 
 
 @pytest.mark.parametrize("there", [first_start, restart, adopted, recreated, lost], ids=lambda f: f.__name__)
@@ -204,7 +204,7 @@ def test_a_topic_that_was_made_anew_is_recorded_though_both_were_never_written(
     cluster.recreate_topic(orders)
     with pytest.raises(TopicRecreated):
         pipeline.resolve("two")
-    assert pipeline.run("two", on_recreated="earliest").number == 2
+    assert pipeline.run("two", topic_recreated="earliest").number == 2
     assert pipeline.resolve("three").assignment.batch is None
 
 
@@ -334,13 +334,13 @@ def test_redo_without_a_batch_of_its_own_is_what_the_run_would_do_anyway(
 # ── records that are gone ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("on_data_loss", ["fail", "advance"])
+@pytest.mark.parametrize("data_loss", ["fail", "advance"])
 def test_a_committed_batch_whose_records_are_gone_is_left_as_it_is(
-    cluster: AnyCluster, pipeline: Pipeline, on_data_loss: str
+    cluster: AnyCluster, pipeline: Pipeline, data_loss: str
 ) -> None:
     run = pipeline.run("one")
     cluster.delete_records(pipeline.topic, 3)
-    cleared = pipeline.resolve("one", on_data_loss=on_data_loss)
+    cleared = pipeline.resolve("one", data_loss=data_loss)
     assert (cleared.splits, cleared.plan) == ((), run.plan)
     assert cleared.said == "leaves batch 1 as it is: it is committed, and its records are gone from Kafka"
     cleared.commit()

@@ -106,7 +106,7 @@ def test_what_somebody_wrote_beside_the_marks_of_a_lost_log_is_not_overwritten(
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 1): 2})
     with pytest.raises(GroupMoved, match=r"\[1\].*the group is at 2"):
         pipeline.resolve("two")
-    assert pipeline.run("two", on_group_moved="adopt-group").ranges == [(4, 4), (2, 4), (4, 4)]
+    assert pipeline.run("two", group_moved="adopt-group").ranges == [(4, 4), (2, 4), (4, 4)]
 
 
 def test_keep_checkpoint_signs_no_place_that_the_pipeline_is_not_at(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -114,7 +114,7 @@ def test_keep_checkpoint_signs_no_place_that_the_pipeline_is_not_at(cluster: Any
     pipeline.run("one")
     produce(cluster, pipeline)
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 1): 6})
-    pipeline.resolve("two", on_group_moved="keep-checkpoint")
+    pipeline.resolve("two", group_moved="keep-checkpoint")
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
     lose(pipeline)
     assert pipeline.run("three").ranges == [(4, 6)] * 3
@@ -230,7 +230,7 @@ def test_a_work_store_that_was_restored_from_yesterday_is_refused_and_named(rest
 
 def test_adopt_group_then_reads_nothing_twice(cluster: AnyCluster, restored: Pipeline) -> None:
     produce(cluster, restored)
-    run = restored.run("three", on_group_moved="adopt-group")
+    run = restored.run("three", group_moved="adopt-group")
     assert (run.number, run.ranges) == (3, [(6, 8)] * 3)
     assert restored.lake.offsets() == ALL_EIGHT
     assert restored.run("four").assignment.batch is None
@@ -239,7 +239,7 @@ def test_adopt_group_then_reads_nothing_twice(cluster: AnyCluster, restored: Pip
 
 def test_adopt_group_is_written_down_though_nothing_is_new(cluster: AnyCluster, restored: Pipeline) -> None:
     """Else the commit would set the group back to the older log, and the next run read the rest once more."""
-    restored.run("three", on_group_moved="adopt-group")
+    restored.run("three", group_moved="adopt-group")
     assert restored.held() == restored.at() == {0: 6, 1: 6, 2: 6}
     produce(cluster, restored)
     restored.run("four")
@@ -257,13 +257,13 @@ def test_adopt_group_keeps_what_the_log_knows_of_topics_that_the_group_tells_not
     produce(cluster, pipeline)
     pipeline.run("two")
     backup.restore()
-    pipeline.run("three", on_group_moved="adopt-group")
+    pipeline.run("three", group_moved="adopt-group")
     assert pipeline.position.offsets[TopicPartition(other, 0)].offset == 3
     assert pipeline.at() == {0: 6, 1: 6, 2: 6}
 
 
 def test_keep_checkpoint_then_reads_again_what_the_lost_batches_read(restored: Pipeline) -> None:
-    run = restored.run("three", on_group_moved="keep-checkpoint")
+    run = restored.run("three", group_moved="keep-checkpoint")
     assert (run.number, run.ranges) == (3, [(4, 6)] * 3)
     assert len(restored.lake.keys) == 3, "the lost batch's rows lie beside: its key is named before Spark writes"
     assert restored.held() == {0: 6, 1: 6, 2: 6}
@@ -285,10 +285,10 @@ def test_a_batch_that_only_the_group_knows_as_committed_is_passed_by(
         produce(cluster, pipeline)
     with pytest.raises(StoreBehindGroup):
         pipeline.resolve("three")
-    run = pipeline.resolve("three", on_group_moved="adopt-group")
+    run = pipeline.resolve("three", group_moved="adopt-group")
     assert (run.number, run.plan.batch.after if run.plan.batch else "") == (3, failed.batch_key)
     with pytest.raises(BatchGone, match="passed by when the group was adopted"):
-        pipeline.resolve("two", on_group_moved="adopt-group")
+        pipeline.resolve("two", group_moved="adopt-group")
     run.done()
     assert pipeline.lake.offsets() == (ALL_SIX if nothing_new else ALL_EIGHT)
     assert pipeline.held() == pipeline.at()
@@ -304,7 +304,7 @@ def test_while_that_is_unfinished_the_group_is_left_where_it_is(cluster: AnyClus
     failed.done()
     backup.restore()
     produce(cluster, pipeline)
-    run = pipeline.resolve("three", on_group_moved="adopt-group")
+    run = pipeline.resolve("three", group_moved="adopt-group")
     empty.commit()
     assert pipeline.held() == {0: 6, 1: 6, 2: 6}
     run.done()
@@ -326,7 +326,7 @@ def test_a_log_and_a_group_that_somebody_moved(
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 2})
     with pytest.raises(GroupMoved):
         pipeline.resolve("two")
-    assert pipeline.run("two", on_group_moved=policy).ranges == ranges
+    assert pipeline.run("two", group_moved=policy).ranges == ranges
     assert pipeline.held() == {0: 6, 1: 6, 2: 6}
     assert pipeline.run("three").assignment.batch is None
 
@@ -379,7 +379,7 @@ def test_an_airflow_that_takes_over_says_so_once_and_the_old_one_is_stopped(
 ) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
-    run = staging.resolve("two", on_another_airflow="take-over")
+    run = staging.resolve("two", another_airflow="take-over")
     assert run.ranges == [(4, 6)] * 3
     assert {mark.instance if mark else None for mark in marks(pipeline)} == {"https://staging.example"}, "before Spark"
     run.done()
@@ -391,7 +391,7 @@ def test_an_airflow_that_takes_over_says_so_once_and_the_old_one_is_stopped(
 
 def test_a_take_over_is_written_down_though_nothing_is_new(pipeline: Pipeline, staging: Pipeline) -> None:
     pipeline.run("one")
-    staging.run("two", on_another_airflow="take-over")
+    staging.run("two", another_airflow="take-over")
     staging.run("three")
     with pytest.raises(AnotherAirflow):
         pipeline.resolve("four")
@@ -399,7 +399,7 @@ def test_a_take_over_is_written_down_though_nothing_is_new(pipeline: Pipeline, s
 
 def test_an_unfinished_batch_is_taken_over_too(pipeline: Pipeline, staging: Pipeline) -> None:
     failed = pipeline.resolve("one").spark()
-    run = staging.run("two", on_another_airflow="take-over")
+    run = staging.run("two", another_airflow="take-over")
     assert run.batch_key == failed.batch_key
     assert staging.resolve("two").said == "does batch 1 once more: it committed it before, and was started again"
     with pytest.raises(AnotherAirflow):
@@ -409,7 +409,7 @@ def test_an_unfinished_batch_is_taken_over_too(pipeline: Pipeline, staging: Pipe
 def test_a_take_over_is_written_down_though_the_run_leaves_its_batch(pipeline: Pipeline, staging: Pipeline) -> None:
     failed = pipeline.resolve("one").spark()
     pipeline.run("two")
-    left = staging.resolve("one", on_another_airflow="take-over")
+    left = staging.resolve("one", another_airflow="take-over")
     assert left.splits == ()
     assert not left.commit().by_this
     with pytest.raises(AnotherAirflow):
@@ -421,7 +421,7 @@ def test_the_airflow_that_a_batch_was_taken_from_does_not_commit_it_late(
 ) -> None:
     """Its reads are verified; but what the other Airflow is at by now is not its to say."""
     late = pipeline.resolve("one").spark()
-    taken = staging.resolve("two", on_another_airflow="take-over")
+    taken = staging.resolve("two", another_airflow="take-over")
     for dry_run in (True, False):
         with pytest.raises(AnotherAirflow) as refused:
             late.commit(dry_run=dry_run)
@@ -453,7 +453,7 @@ def test_another_cluster_is_not_taken_for_a_first_run(moved: Pipeline) -> None:
 
 
 def test_earliest_reads_the_new_cluster_from_its_log_starts(moved: Pipeline) -> None:
-    run = moved.run("two", startup_mode="latest-offset", on_cluster_changed="earliest")
+    run = moved.run("two", startup_mode="latest-offset", cluster_changed="earliest")
     assert run.ranges == [(0, 6)] * 3
     assert (moved.position.cluster_id, moved.held()) == ("another", {0: 6, 1: 6, 2: 6})
     assert moved.run("three").assignment.batch is None, "and from then on it is the cluster"
@@ -464,7 +464,7 @@ def test_offsets_of_the_old_cluster_are_no_position_in_the_new_one(in_memory: Pi
     memory.produce("other", 5)
     in_memory.run("one", topics=["orders", "other"])
     in_memory.cluster = another_cluster(1)
-    in_memory.run("two", on_cluster_changed="earliest")
+    in_memory.run("two", cluster_changed="earliest")
     assert {tp.topic for tp in in_memory.position.offsets} == {"orders"}
     in_memory.cluster.create_topic("other")
     in_memory.cluster.produce(TopicPartition("other", 0), [1] * 9)
@@ -475,7 +475,7 @@ def test_adopt_group_goes_on_from_the_offsets_that_a_mirroring_tool_has_translat
     moved.cluster.commit_as_somebody_else(
         moved.group, {TopicPartition("orders", number): CommittedOffset(number) for number in range(2)}
     )
-    run = moved.run("two", on_cluster_changed="adopt-group")
+    run = moved.run("two", cluster_changed="adopt-group")
     assert run.ranges == [(0, 6), (1, 6), (0, 6)]
     assert [p.start_reason for p in run.plan.partitions] == [
         "cluster changed → group adopted", "cluster changed → group adopted", "new partition → log start",
@@ -489,7 +489,7 @@ def test_another_cluster_that_ends_where_the_first_one_did_is_recorded(in_memory
     in_memory.cluster = another_cluster(4)
     offsets = {TopicPartition("orders", number): CommittedOffset(4) for number in range(3)}
     in_memory.cluster.commit_as_somebody_else(in_memory.group, offsets)
-    assert in_memory.run("two", on_cluster_changed="adopt-group").ranges == [(4, 4)] * 3
+    assert in_memory.run("two", cluster_changed="adopt-group").ranges == [(4, 4)] * 3
     assert in_memory.run("three").assignment.batch is None
 
 
@@ -511,7 +511,7 @@ def test_an_unfinished_batch_of_the_other_cluster_is_planned_anew_on_this_one(
     in_memory.cluster = another_cluster(3)
     with pytest.raises(ClusterChanged):
         in_memory.resolve("two")
-    run = in_memory.resolve("two", on_cluster_changed="earliest")
+    run = in_memory.resolve("two", cluster_changed="earliest")
     assert (run.batch_key, run.ranges) == (failed.batch_key, [(0, 3)] * 3)
     run.done()
     assert in_memory.held() == in_memory.at() == {0: 3, 1: 3, 2: 3}
@@ -523,12 +523,12 @@ def test_one_that_is_verified_is_finished_in_the_log(in_memory: Pipeline, memory
     produce(memory, in_memory)
     in_memory.resolve("failed").spark()
     in_memory.cluster = another_cluster(3)
-    run = in_memory.resolve("two", on_cluster_changed="earliest")
+    run = in_memory.resolve("two", cluster_changed="earliest")
     assert run.splits == ()
     with pytest.raises(ClusterUnavailable, match="Use the connection that the batch was planned with"):
         run.commit()
     assert entries(run.batch) == ["plan", "taken", "commit"]
-    assert in_memory.run("three", on_cluster_changed="earliest").ranges == [(0, 3)] * 3
+    assert in_memory.run("three", cluster_changed="earliest").ranges == [(0, 3)] * 3
 
 
 def without_topic_ids(cluster: Any) -> InMemoryCluster:
@@ -552,7 +552,7 @@ def test_without_topic_ids_an_unfinished_batch_is_not_read_from_another_cluster(
     with pytest.raises(ClusterChanged):
         in_memory.resolve("two")
     assert entries(failed.batch) == ["plan"]
-    run = in_memory.resolve("two", on_cluster_changed="earliest")
+    run = in_memory.resolve("two", cluster_changed="earliest")
     assert (run.batch_key, run.ranges) == (failed.batch_key, [(0, 8)] * 3)
 
 
@@ -561,7 +561,7 @@ def test_without_topic_ids_a_committed_batch_is_not_done_again_on_another_cluste
     without_topic_ids(in_memory.cluster)
     run = in_memory.run("one")
     in_memory.cluster = without_topic_ids(another_cluster(8))
-    again = in_memory.resolve("one", on_cluster_changed="earliest")
+    again = in_memory.resolve("one", cluster_changed="earliest")
     assert (again.batch_key, again.splits) == (run.batch_key, ())
     assert "its records are gone from Kafka" in again.said
     assert entries(run.batch) == ["plan", "commit"]
@@ -573,7 +573,7 @@ def test_without_topic_ids_another_cluster_that_ends_where_the_first_one_did_is_
     in_memory.cluster = without_topic_ids(another_cluster(4))
     offsets = {TopicPartition("orders", number): CommittedOffset(4) for number in range(3)}
     in_memory.cluster.commit_as_somebody_else(in_memory.group, offsets)
-    assert in_memory.run("two", on_cluster_changed="adopt-group").ranges == [(4, 4)] * 3
+    assert in_memory.run("two", cluster_changed="adopt-group").ranges == [(4, 4)] * 3
     assert in_memory.position.cluster_id == "another"
     assert in_memory.run("three").assignment.batch is None
 

@@ -55,10 +55,10 @@ def test_a_window_that_would_end_there_is_refused_and_nothing_is_written(pipelin
         pipeline.resolve("one", **window(8, 6))
     where = f"(the newest time in this partition is {MICROSECONDS} ms). The window would end there"
     said = f"orders[2]: the record at offset 2 has a time in the future {where}"
-    for words in (said, "by position", '"on_data_loss": "advance"'):
+    for words in (said, "by position", '"policies": {"data_loss": "advance"}'):
         assert words in str(refused.value)
     assert pipeline.log.windows() == []
-    run = pipeline.run("two", **window(8, 6, on_data_loss="advance"))
+    run = pipeline.run("two", **window(8, 6, data_loss="advance"))
     assert run.ranges == [(1, 2)] * 3
     assert "This window ends there, and so does every later one" in run.plan.warnings[0]
     assert pipeline.run("three", **window(9, 8)).ranges == [(0, 1)] * 3

@@ -131,7 +131,7 @@ def test_a_persons_reset_stands_and_is_named_or_came_before_the_write(
     with pytest.raises(GroupMoved, match="the position is 4, and the group is at 2"):
         pipeline.resolve("next")
     assert pipeline.held() == {**AT_FOUR, 0: 2}, "what the person wrote stands"
-    assert pipeline.run("next", on_group_moved="adopt-group").ranges == [(2, 4), (4, 4), (4, 4)]
+    assert pipeline.run("next", group_moved="adopt-group").ranges == [(2, 4), (4, 4), (4, 4)]
     assert pipeline.held() == AT_FOUR
 
 

@@ -213,7 +213,7 @@ def test_adopt_group_goes_on_from_the_group_and_counts_what_it_passes_over(
     pipeline.run("one")
     produce(cluster, pipeline)
     somebody(cluster, pipeline, p0=2, p1=5)
-    run = pipeline.resolve("two", on_group_moved="adopt-group")
+    run = pipeline.resolve("two", group_moved="adopt-group")
     assert run.ranges == [(2, 6), (5, 6), (4, 6)]
     assert [p.start_reason for p in run.plan.partitions] == ["group moved → adopted"] * 2 + ["position"]
     assert [(p.skipped, p.continuity) for p in run.plan.partitions] == [
@@ -230,7 +230,7 @@ def test_keep_checkpoint_goes_on_from_the_position_and_may_set_the_group_back(
     pipeline.run("one")
     produce(cluster, pipeline)
     somebody(cluster, pipeline, p0=6, p1=0)
-    run = pipeline.resolve("two", on_group_moved="keep-checkpoint", max_records_per_partition=1)
+    run = pipeline.resolve("two", group_moved="keep-checkpoint", max_records_per_partition=1)
     assert run.ranges == [(4, 5)] * 3
     run.done()
     assert pipeline.held() == {0: 5, 1: 5, 2: 5}
@@ -241,7 +241,7 @@ def test_keep_checkpoint_goes_on_from_the_position_and_may_set_the_group_back(
 def test_keep_checkpoint_sets_the_group_back_also_where_nothing_is_new(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     somebody(cluster, pipeline, p0=1)
-    pipeline.run("two", on_group_moved="keep-checkpoint")
+    pipeline.run("two", group_moved="keep-checkpoint")
     assert pipeline.held() == pipeline.at() == {0: 4, 1: 4, 2: 4}
 
 
@@ -258,7 +258,7 @@ def test_a_run_whose_group_is_reset_meanwhile_commits_nothing(cluster: AnyCluste
     assert "reads up to 1 records again, which are in the output twice then" in str(refused.value)
     assert entries(run.batch) == ["plan"]
     assert pipeline.held() == {0: 4, 1: 3, 2: 4}
-    pipeline.run("two", on_group_moved="keep-checkpoint")
+    pipeline.run("two", group_moved="keep-checkpoint")
     assert pipeline.held() == {0: 6, 1: 6, 2: 6}
     assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
 
@@ -288,7 +288,7 @@ def test_a_group_that_is_reset_between_the_commit_and_the_write_is_left_and_said
         run.commit()
     with pytest.raises(GroupMoved):
         pipeline.resolve("two")
-    assert pipeline.run("two", on_group_moved=policy).ranges[0] == (at, 4)
+    assert pipeline.run("two", group_moved=policy).ranges[0] == (at, 4)
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
 
 

@@ -98,7 +98,7 @@ def test_a_run_that_is_refused_may_take_another_output(in_memory: Pipeline, othe
 # ── the output belongs to the batch ───────────────────────────────────────────────────────────────────────────────────
 
 NEW = "lake/new"
-ACCEPT = {"output_name": NEW, "on_output_changed": "accept"}
+ACCEPT = {"output_name": NEW, "output_changed": "accept"}
 
 
 @pytest.mark.parametrize("more", [{}, {"re_plan": True}, {"restart": "w"}], ids=str)

@@ -54,7 +54,7 @@ def test_records_that_are_gone_stop_the_batch_before_spark_starts(cluster: AnyCl
         assert refused.value.partitions == [
             f"{pipeline.topic}[{n}]: start offset 0 is below log start offset 3 (3 offsets are gone)" for n in range(3)
         ]
-        assert 'on_data_loss="advance"' in str(refused.value)
+        assert 'policies={"data_loss": "advance"}' in str(refused.value)
     assert entries(run.batch) == ["plan"]
 
 
@@ -65,7 +65,7 @@ def test_advance_plans_what_is_left_into_the_same_place_and_counts_what_is_lost(
     old = pipeline.resolve("one").spark()
     old.job().begin()  # so that it is not verified any more
     delete(cluster, pipeline, 3)
-    run = pipeline.resolve(name, on_data_loss="advance")
+    run = pipeline.resolve(name, data_loss="advance")
     assert (run.batch_key, run.number) == (old.batch_key, 1)
     assert run.ranges == [(3, 4)] * 3
     assert counted(run) == [(3, 0)] * 3
@@ -82,7 +82,7 @@ def test_a_batch_whose_records_are_gone_and_that_is_verified_is_finished_without
     failed = pipeline.resolve("failed").spark()
     delete(cluster, pipeline, 4)
     for name, policy in (("failed", "advance"), ("next", "fail")):
-        run = pipeline.resolve(name, on_data_loss=policy)
+        run = pipeline.resolve(name, data_loss=policy)
         assert (run.plan, run.splits) == (failed.plan, ())
         assert run.said == "finishes batch 1: all of it is written, and verified"
     run.commit()
@@ -104,7 +104,7 @@ def test_a_log_that_was_cut_below_the_end_stops_the_batch(in_memory: Pipeline) -
     in_memory.cluster.truncate(TopicPartition("orders", 0), 2)
     with pytest.raises(DataLoss, match=r"orders\[0\]: end offset 4 is beyond the end of the log, 2"):
         in_memory.resolve("one")
-    assert in_memory.run("one", on_data_loss="advance").ranges == [(0, 2), (0, 4), (0, 4)]
+    assert in_memory.run("one", data_loss="advance").ranges == [(0, 2), (0, 4), (0, 4)]
 
 
 def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
@@ -116,7 +116,7 @@ def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
     cluster.produce(tp, [NOW_MS] * 5)
     with pytest.raises(DataLoss, match=r"orders\[0\]: from offset 2 on, the log is another one"):
         in_memory.resolve("one")
-    one = in_memory.run("one", on_data_loss="advance")
+    one = in_memory.run("one", data_loss="advance")
     assert one.ranges == [(0, 7), (0, 4), (0, 4)]
     in_memory.run("two")
     cluster.truncate(tp, 3)
@@ -149,8 +149,8 @@ def test_a_topic_that_was_made_anew_is_another_log(cluster: AnyCluster, pipeline
     cluster.recreate_topic(pipeline.topic)
     cluster.produce(pipeline.topic, 9)
     with pytest.raises(TopicRecreated, match=pipeline.topic):
-        pipeline.resolve("one", on_data_loss="advance")
-    run = pipeline.resolve("one", on_recreated="earliest")
+        pipeline.resolve("one", data_loss="advance")
+    run = pipeline.resolve("one", topic_recreated="earliest")
     assert (run.batch_key, run.ranges) == (old.batch_key, [(0, 9), (0, 0), (0, 0)])
     assert [p.continuity for p in run.plan.partitions] == ["re-created"] * 3
     run.done()
@@ -171,7 +171,7 @@ def _splits_of_three(pipeline: Pipeline, cluster: AnyCluster) -> Run:
 def test_only_splits_that_are_not_verified_need_their_records(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = _splits_of_three(pipeline, cluster)
     for policy in ("fail", "advance"):
-        second = pipeline.resolve("two", splits=3, on_data_loss=policy)
+        second = pipeline.resolve("two", splits=3, data_loss=policy)
         assert (second.plan, second.splits) == (first.plan, (1, 2))
     second.done()
     assert pipeline.lake.offsets() == ALL_FOUR
@@ -185,7 +185,7 @@ def test_advance_keeps_what_is_verified_and_shortens_the_rest_in_place(cluster: 
     with pytest.raises(DataLoss) as refused:
         pipeline.resolve("two", splits=3)
     assert [line.partition(":")[0] for line in refused.value.partitions] == [str(lost)]
-    run = pipeline.resolve("two", splits=3, on_data_loss="advance")
+    run = pipeline.resolve("two", splits=3, data_loss="advance")
     assert (run.batch_key, run.splits, list(run.plan.kept)) == (first.batch_key, (1, 2), [0])
     assert run.plan.kept[0] == KeptSplit(first.plan.plan_id, 1)
     assert {p.topic_partition: (p.start_offset, p.lost) for p in run.plan.partitions}[lost] == (3, 3)
@@ -199,7 +199,7 @@ def test_a_split_that_is_kept_and_written_once_more_is_not_verified(cluster: Any
     first = _splits_of_three(pipeline, cluster)
     (lost,) = {p.topic_partition for p in first.plan.splits[1]}
     cluster.delete_records(lost.topic, 3, lost.partition)
-    run = pipeline.resolve("two", splits=3, on_data_loss="advance").spark()
+    run = pipeline.resolve("two", splits=3, data_loss="advance").spark()
     begin(pipeline.store, run.batch.plan_object, run.plan, 0, None)  # a late driver that may have written
     with pytest.raises(ReadNotVerified, match="split 0: attempt 2 began and has not reported"):
         run.commit()
@@ -212,7 +212,7 @@ def test_a_partition_of_which_one_split_is_kept_has_a_gap(in_memory: Pipeline, m
     (low,) = [n for n, split in enumerate(first.plan.splits) if split[0].end_offset == middle]
     first.spark([low])
     memory.delete_records("orders", middle + 10)
-    run = in_memory.resolve("two", on_data_loss="advance", topics=None, partitions={"orders": [0]})
+    run = in_memory.resolve("two", data_loss="advance", topics=None, partitions={"orders": [0]})
     (p,) = run.plan.partitions
     assert (run.ranges, p.gap, p.lost, p.size) == (first.ranges, 10, 10, 40_004 - 10)
     run.done()
@@ -236,7 +236,7 @@ def test_a_batch_with_a_kept_split_that_is_cleared_after_its_commit_stays_as_it_
     first = _splits_of_three(pipeline, cluster)
     (lost,) = {p.topic_partition for p in first.plan.splits[1]}
     cluster.delete_records(lost.topic, 3, lost.partition)
-    pipeline.resolve("two", splits=3, on_data_loss="advance").done()
+    pipeline.resolve("two", splits=3, data_loss="advance").done()
     again = pipeline.resolve("two", splits=3)
     assert (again.splits, again.said) == (
         (),
@@ -256,7 +256,7 @@ def test_there_are_never_fewer_splits_and_each_that_may_hold_rows_is_overwritten
         old.job(split).begin()  # so that none is verified any more
     cluster.delete_records(pipeline.topic, 4, 1)
     cluster.delete_records(pipeline.topic, 4, 2)
-    run = pipeline.resolve("one", splits=1, on_data_loss="advance")
+    run = pipeline.resolve("one", splits=1, data_loss="advance")
     assert (run.plan.split_count, run.splits) == (3, (0, 1, 2))
     run.spark([0])
     with pytest.raises(ReadNotVerified, match="split 1: attempt 2 began"):
@@ -548,7 +548,7 @@ def test_what_was_skipped_stays_skipped_when_other_records_are_gone(cluster: Any
     failed = pipeline.resolve("failed")
     ordered_by_conf(pipeline, failed, {"past": f"{pipeline.topic}-0:5"})
     cluster.delete_records(pipeline.topic, 7, partition=1)
-    run = pipeline.resolve("third", on_data_loss="advance")
+    run = pipeline.resolve("third", data_loss="advance")
     assert run.ranges == [(6, 8), (7, 8), (4, 8)]
     assert counted(run) == [(0, 2), (3, 0), (0, 0)]
 
@@ -563,7 +563,7 @@ def test_a_moved_group_is_adopted_by_the_unfinished_batch(cluster: AnyCluster, p
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 1})
     with pytest.raises(GroupMoved):
         pipeline.resolve("next")
-    run = pipeline.resolve("next", on_group_moved="adopt-group")
+    run = pipeline.resolve("next", group_moved="adopt-group")
     assert (run.batch_key, run.ranges) == (old.batch_key, [(1, 6), (4, 6), (4, 6)])
     assert run.plan.reason == "the group is adopted"
     run.done()

@@ -63,7 +63,7 @@ def test_a_moved_group_is_refused_as_a_run_would_be(cluster: AnyCluster, pipelin
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 2})
     with pytest.raises(GroupMoved):
         next_plan(pipeline)
-    assert ranges(next_plan(pipeline, on_group_moved="adopt-group"))[0] == (2, 4)
+    assert ranges(next_plan(pipeline, group_moved="adopt-group"))[0] == (2, 4)
 
 
 def test_a_lost_log_is_gone_on_from_by_the_marks(cluster: AnyCluster, pipeline: Pipeline) -> None:

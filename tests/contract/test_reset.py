@@ -345,7 +345,7 @@ def test_a_group_that_is_moved_between_plan_and_commit_keeps_the_reset_from_bein
         reset(pipeline, ToEarliest())
     pipeline.store = store
     assert (pipeline.at(), pipeline.held()) == ({0: 4, 1: 4, 2: 4}, {0: 4, 1: 2, 2: 4})
-    assert pipeline.run("two", on_group_moved="adopt-group").ranges == [(0, 4), (2, 4), (0, 4)]
+    assert pipeline.run("two", group_moved="adopt-group").ranges == [(0, 4), (2, 4), (0, 4)]
 
 
 def test_a_group_with_live_members_is_refused_before_anything_is_written(
@@ -382,7 +382,7 @@ def test_a_log_that_is_an_older_copy_is_refused(cluster: AnyCluster, pipeline: P
 def test_another_log_under_the_same_name_is_refused(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     cluster.recreate_topic(pipeline.topic)
-    with pytest.raises(TopicRecreated, match="on_recreated"):
+    with pytest.raises(TopicRecreated, match="topic_recreated"):
         reset(pipeline, ToLatest())
 
 

@@ -54,7 +54,7 @@ def test_the_tasks_of_another_airflows_run_are_not_asked_for(in_memory: Pipeline
     in_memory.resolve("left")
     in_memory.airflow.failed = {"left": ["of another run with that name"]}
     in_memory.airflow.instance = "staging"
-    assert in_memory.resolve("next", on_another_airflow="take-over").said.endswith(", did not commit it")
+    assert in_memory.resolve("next", another_airflow="take-over").said.endswith(", did not commit it")
 
 
 def test_a_restart_and_an_adopted_group_are_the_reason_that_is_given(memory: Any, in_memory: Pipeline) -> None:
@@ -63,8 +63,8 @@ def test_a_restart_and_an_adopted_group_are_the_reason_that_is_given(memory: Any
         "plans batch 2 under restart 'today': earliest-offset decides once more where it starts"
     )
     memory.commit_as_somebody(in_memory.group, {TopicPartition(in_memory.topic, 0): 1})
-    assert in_memory.run("three", on_group_moved="adopt-group").said == (
-        "plans batch 3 from the group's offsets: somebody has moved them, and on_group_moved adopts them"
+    assert in_memory.run("three", group_moved="adopt-group").said == (
+        "plans batch 3 from the group's offsets: somebody has moved them, and the policy adopts them"
     )
 
 

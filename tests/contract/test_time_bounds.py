@@ -10,9 +10,9 @@ import pytest
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
 from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
 from airflow_kafka_offsets.pipeline.request import request_for
+from tests.asked import request_parameters
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.engine import preview
 
@@ -31,7 +31,7 @@ def topics(cluster: AnyCluster) -> tuple[str, str]:
 
 
 def asked(topics: tuple[str, ...], **parameters: Any) -> PlanRequest:
-    return request_for({}, RequestParameters(topics=list(topics), **parameters), Occasion(NOW_MS))
+    return request_for({}, request_parameters(topics=list(topics), **parameters), Occasion(NOW_MS))
 
 
 def plan(cluster: AnyCluster, topics: tuple[str, ...], **parameters: Any) -> Plan:

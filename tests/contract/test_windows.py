@@ -157,11 +157,11 @@ def test_a_window_is_not_planned_anew_over_rows_whose_records_are_gone(in_memory
         first.commit()
     in_memory.cluster.delete_records(TopicPartition("orders", 0), 3)
     before = entries(first.batch)
-    with pytest.raises(DataLoss, match=r"orders\[0\]: start offset 0 is below log start offset 3 .*\n.*on_data_loss"):
+    with pytest.raises(DataLoss, match=r"orders\[0\]: start offset 0 is below log start offset 3 .*\n.*data_loss"):
         in_memory.resolve("two", re_plan=True, **hours(0, 2))
     assert entries(first.batch) == before
     assert in_memory.lake.offsets() == {0: [0, 1, 2, 3], 1: [0]}
-    again = in_memory.resolve("two", re_plan=True, on_data_loss="advance", **hours(0, 2))
+    again = in_memory.resolve("two", re_plan=True, data_loss="advance", **hours(0, 2))
     assert again.plan.reason is not None
     assert again.plan.reason.startswith("re_plan; records are gone: orders[0]: start offset 0 ")
     assert again.plan.reason.endswith("(3 offsets are gone)")
@@ -228,7 +228,7 @@ def test_another_airflow_does_no_window_of_this_one(in_memory: Pipeline) -> None
     other = replace(in_memory, airflow=Airflow("https://staging.example"))
     with pytest.raises(AnotherAirflow):
         other.resolve("two", **hours(0, 1))
-    assert other.run("two", **hours(0, 1), on_another_airflow="take-over").plan.batch is not None
+    assert other.run("two", **hours(0, 1), another_airflow="take-over").plan.batch is not None
 
 
 # ── apart from the log ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -496,20 +496,20 @@ WINDOWS: list[Any] = [
 
 
 @pytest.mark.parametrize("of", WINDOWS)
-@pytest.mark.parametrize("on_data_loss", ["fail", "advance"])
+@pytest.mark.parametrize("data_loss", ["fail", "advance"])
 def test_a_committed_window_whose_records_are_gone_is_left_as_it_is(
-    cluster: AnyCluster, pipeline: Pipeline, of: Any, on_data_loss: str
+    cluster: AnyCluster, pipeline: Pipeline, of: Any, data_loss: str
 ) -> None:
     first = pipeline.run("one", **of(pipeline.topic))
     rows = pipeline.lake.offsets()
     cluster.delete_records(pipeline.topic, 3)
-    run = pipeline.resolve("one", on_data_loss=on_data_loss, **of(pipeline.topic))
+    run = pipeline.resolve("one", data_loss=data_loss, **of(pipeline.topic))
     assert (run.splits, run.plan) == ((), first.plan)
     assert run.said.endswith("it is committed, and its records are gone from Kafka")
     run.commit()
     assert pipeline.lake.offsets() == rows
     with pytest.raises(DataLoss, match=r"is committed, and its output stays as it is\. Leave out redo"):
-        pipeline.resolve("one", redo=True, on_data_loss=on_data_loss, **of(pipeline.topic))
+        pipeline.resolve("one", redo=True, data_loss=data_loss, **of(pipeline.topic))
 
 
 @pytest.mark.parametrize("of", WINDOWS)
@@ -518,7 +518,7 @@ def test_an_unfinished_window_whose_records_are_gone(cluster: AnyCluster, pipeli
     cluster.delete_records(pipeline.topic, 3)
     with pytest.raises(DataLoss, match=r"start offset 0 .*is below log start offset 3"):
         pipeline.resolve("one", **of(pipeline.topic))
-    run = pipeline.resolve("one", on_data_loss="advance", **of(pipeline.topic))
+    run = pipeline.resolve("one", data_loss="advance", **of(pipeline.topic))
     assert (run.batch_key, run.ranges[0]) == (first.batch_key, (3, 4))
     run.done()
     assert pipeline.lake.offsets()[0] == [3]
@@ -530,7 +530,7 @@ def test_an_unfinished_window_whose_records_are_gone_and_that_is_verified_is_fin
 ) -> None:
     pipeline.resolve("one", **of(pipeline.topic)).spark()
     cluster.delete_records(pipeline.topic, 8)
-    run = pipeline.resolve("one", on_data_loss="advance", **of(pipeline.topic))
+    run = pipeline.resolve("one", data_loss="advance", **of(pipeline.topic))
     assert run.splits == ()
     assert run.commit().by_this
     assert pipeline.lake.offsets()[0] == [0, 1, 2, 3]

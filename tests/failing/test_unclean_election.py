@@ -93,7 +93,7 @@ def test_a_log_that_was_cut_and_has_grown_past_the_position_is_data_loss(
     assert [line.split(": ")[0] for line in refused.value.partitions] == [f"{topic}[0]"]
     assert "from offset 100 on, the log is another one than the one that was read up to 150" in str(refused.value)
     assert pipeline.cluster.longest["ends_of_epochs"] < 5.0
-    assert pipeline.run("third", on_data_loss="advance").ranges == [(100, 200), (100, 100), (105, 105)]
+    assert pipeline.run("third", data_loss="advance").ranges == [(100, 200), (100, 100), (105, 105)]
     assert pipeline.at() == pipeline.held() == {0: 200, 1: 100, 2: 105}
     asked = pipeline.cluster.asked["ends_of_epochs"]
     produce(kafka, topic, 0, 1)
@@ -116,5 +116,5 @@ def test_so_it_is_where_the_batch_was_planned_and_not_read_yet(
 
     with pytest.raises(DataLoss, match=r"\[0\]: from offset 100 on, the log is another one"):
         pipeline.resolve("first")
-    again = pipeline.run("first", on_data_loss="advance")
+    again = pipeline.run("first", data_loss="advance")
     assert (again.batch_key, again.ranges) == (planned.batch_key, [(0, 200), (0, 0), (0, 0)])

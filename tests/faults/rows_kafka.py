@@ -138,7 +138,7 @@ def look_up_answers_minus_1001(s: Scene) -> str:
     ends="refused",
     made="DeleteRecords of a partition's first 30 offsets when the plan is stored; Spark fails, the run is cleared",
     cause="DataLoss",
-    remedy='a run with on_data_loss="advance" in its conf: it plans the batch anew, and counts 30 lost',
+    remedy='a run with policies={"data_loss": "advance"} in its conf: it plans the batch anew, and counts 30 lost',
 )
 def records_deleted(s: Scene) -> str:
     s.produce()
@@ -149,9 +149,9 @@ def records_deleted(s: Scene) -> str:
     if s.numbers():
         raise PromiseBroken("half a read became output")
     run.clear("resolve")
-    s.refused(run, "resolve", "DataLoss", "30 offsets are gone", 'on_data_loss="advance"')
+    s.refused(run, "resolve", "DataLoss", "30 offsets are gone", 'policies={"data_loss": "advance"}')
     s.gone = set(range(0, 60, 2))  # partition 0 has the even ones
-    after = s.run(orders={"on_data_loss": "advance"})
+    after = s.run(orders={"policies": {"data_loss": "advance"}})
     if after.batch != run.batch or ", lost 30" not in after.log("orders.resolve", 1):
         raise PromiseBroken(f"{after.batch} was done, not {run.batch}: {after.log('orders.resolve', 1)[-2000:]}")
     return f"{seen.proof()}, the log of partition 0 started at {start}"
@@ -164,7 +164,7 @@ def records_deleted(s: Scene) -> str:
     made="the topic is deleted and created, with other records, when the commit task sends its first request: the "
     "batch is committed in the log, the group is left alone, and the next run is refused",
     cause="TopicRecreated",
-    remedy='a run with on_recreated="earliest" in its conf',
+    remedy='a run with policies={"topic_recreated": "earliest"} in its conf',
     scene={"logs_replaced": True},
 )
 def topic_recreated(s: Scene) -> str:
@@ -189,8 +189,8 @@ def topic_recreated(s: Scene) -> str:
     if len(set(ids)) != 2 or s.committed():
         raise NotFired(f"topic ids {ids}, the group is at {s.committed()}")
     run = s.start("fault_batch_once")
-    s.refused(run, "resolve", "TopicRecreated", 'on_recreated="earliest"')
-    s.run(orders={"on_recreated": "earliest"})
+    s.refused(run, "resolve", "TopicRecreated", 'policies={"topic_recreated": "earliest"}')
+    s.run(orders={"policies": {"topic_recreated": "earliest"}})
     return rule.proof()
 
 
@@ -297,7 +297,7 @@ def _set_by_hand(s: Scene, offsets: dict[int, int]) -> None:
     ends="refused",
     made="a partition is set back to 10 by an admin client when the commit task sends its first request",
     cause="GroupMoved",
-    remedy='the next run, with on_group_moved="keep-checkpoint" in its conf: it does the batch again',
+    remedy='the next run, with policies={"group_moved": "keep-checkpoint"} in its conf: it does the batch again',
 )
 def reset_before_the_commit(s: Scene) -> str:
     s.produce()
@@ -306,10 +306,10 @@ def reset_before_the_commit(s: Scene) -> str:
     rule = s.arm("the group was reset", moments.COMMIT_FIRST, kafka_proxy.before(lambda: _set_by_hand(s, {0: 10})))
     run = s.start("fault_batch_once")
     rule.wait(DEADLINE_S)
-    s.refused(run, "commit", "GroupMoved", "the group is at 10", "on_group_moved")
+    s.refused(run, "commit", "GroupMoved", "the group is at 10", "group_moved")
     if len(s.objects(f"{BATCHES}/2.json")) != 1:
         raise PromiseBroken("the batch was committed in the log")
-    s.run(orders={"on_group_moved": "keep-checkpoint"})
+    s.run(orders={"policies": {"group_moved": "keep-checkpoint"}})
     return rule.proof()
 
 
@@ -319,7 +319,7 @@ def reset_before_the_commit(s: Scene) -> str:
     ends="refused",
     made="a partition is set back to 10 by an admin client when the log has the commit, and the group is looked at",
     cause="GroupMoved",
-    remedy='the next run, with on_group_moved="keep-checkpoint" in its conf',
+    remedy='the next run, with policies={"group_moved": "keep-checkpoint"} in its conf',
 )
 def reset_between_commit_and_mirror(s: Scene) -> str:
     s.produce()
@@ -331,7 +331,7 @@ def reset_between_commit_and_mirror(s: Scene) -> str:
     s.produce(30)
     stays = s.start("fault_batch_once")
     s.refused(stays, "resolve", "GroupMoved")
-    s.run(orders={"on_group_moved": "keep-checkpoint"})
+    s.run(orders={"policies": {"group_moved": "keep-checkpoint"}})
     return f"{rule.proof()}; the group stayed at 10 until a run was told what counts"
 
 
@@ -358,7 +358,7 @@ def reset_between_look_and_write(s: Scene) -> str:
     made="the broker is killed, its data removed, and another cluster formatted at the same address; a topic of the "
     "same name gets other records",
     cause="ClusterChanged",
-    remedy='a run with on_cluster_changed="earliest" in its conf',
+    remedy='a run with policies={"cluster_changed": "earliest"} in its conf',
     scene={"logs_replaced": True},
 )
 def cluster_replaced(s: Scene) -> str:
@@ -372,8 +372,8 @@ def cluster_replaced(s: Scene) -> str:
     s.broker.create_topic(s.topic, s.partitions)
     s.produce(60)
     run = s.start("fault_batch_once")
-    s.refused(run, "resolve", "ClusterChanged", was, 'on_cluster_changed="earliest"')
-    s.run(orders={"on_cluster_changed": "earliest"})
+    s.refused(run, "resolve", "ClusterChanged", was, 'policies={"cluster_changed": "earliest"}')
+    s.run(orders={"policies": {"cluster_changed": "earliest"}})
     return "a group without offsets, and a topic with 60 records where there had been 200"
 
 

@@ -197,13 +197,13 @@ def older_copy(s: Scene) -> str:
     ends="refused",
     made="as before",
     cause="StoreBehindGroup",
-    remedy='a run with on_group_moved="adopt-group" in its conf',
+    remedy='a run with policies={"group_moved": "adopt-group"} in its conf',
 )
 def older_copy_for_good(s: Scene) -> str:
     _older_copy(s)
     run = s.start("fault_batch_once")
-    s.refused(run, "resolve", "StoreBehindGroup", 'on_group_moved="adopt-group"')
-    after = s.run(orders={"on_group_moved": "adopt-group"})
+    s.refused(run, "resolve", "StoreBehindGroup", 'policies={"group_moved": "adopt-group"}')
+    after = s.run(orders={"policies": {"group_moved": "adopt-group"}})
     if not after.batch.startswith("0000000003-"):
         raise PromiseBroken(f"the batch after the loss is {after.batch}")
     return f"the log ended with batch 1, the group's marks named batch 2, and the next one was {after.batch[:10]}"
@@ -255,7 +255,8 @@ def lost_with_unfinished(s: Scene) -> str:
     ends="refused",
     made="a second Airflow, with a metadata database of its own, runs the same DAG on the same work store and group",
     cause="AnotherAirflow",
-    remedy='a work store and group of its own; or, in the place of the other, on_another_airflow="take-over" once',
+    remedy="a work store and group of its own; or, in the place of the other, "
+    'policies={"another_airflow": "take-over"} once',
 )
 def two_airflows(s: Scene) -> str:
     s.produce()
@@ -264,6 +265,6 @@ def two_airflows(s: Scene) -> str:
     with another_airflow(s.folder / "airflow", s.ground.postgres, s.ground.environment) as other:
         run = s.start("fault_batch_once", airflow=other)
         s.refused(run, "resolve", "AnotherAirflow", "a work store and a group_id of its own", "take-over")
-        s.run("fault_batch_once", airflow=other, orders={"on_another_airflow": "take-over"})
+        s.run("fault_batch_once", airflow=other, orders={"policies": {"another_airflow": "take-over"}})
     s.refused(s.start("fault_batch_once"), "resolve", "AnotherAirflow")
     return "the second one was refused, and when it had taken over the first"

@@ -8,12 +8,12 @@ from typing import Any
 from airflow_kafka_offsets.offsets.model import Actor, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.stores.attempts import begin
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.store import Store
+from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
 from tests.model.store import MemoryStore
@@ -67,7 +67,7 @@ class Pipeline:
     def asker(
         self, run: RunKey, *, store: Store | None = None, occasion: dict[str, Any] | None = None, **more: Any
     ) -> Asker:
-        asked = RequestParameters(**{"group_id": GROUP, "pipeline_id": CHECKPOINT, **self.ask, **more})
+        asked = request_parameters(**{"group_id": GROUP, "pipeline_id": CHECKPOINT, **self.ask, **more})
         moment = Occasion(**{"now_ms": NOW, "run_type": "scheduled", **(occasion or {})})
         return Asker(
             request_for({}, asked, moment), run, PipelineLog(store or self.store, CHECKPOINT), self.cluster, NoAirflow()

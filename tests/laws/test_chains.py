@@ -136,9 +136,9 @@ START = st.sampled_from(
 )
 LOSS = st.sampled_from(
     [
-        {"on_data_loss": "advance"},
-        {"on_data_loss": "reset", "auto_offset_reset": "earliest"},
-        {"on_data_loss": "reset", "auto_offset_reset": "latest"},
+        {"data_loss": "advance"},
+        {"data_loss": "reset", "auto_offset_reset": "earliest"},
+        {"data_loss": "reset", "auto_offset_reset": "latest"},
     ]
 )
 ISOLATION = st.sampled_from(["read_uncommitted", "read_committed"])
@@ -172,7 +172,7 @@ EVENTS = st.lists(
 
 # Three offsets are gone, and three that are there are jumped over: rarely drawn.
 LOST_AND_SKIPPED = example(
-    {"startup_mode": "earliest-offset"}, {"on_data_loss": "reset", "auto_offset_reset": "latest"}, "read_uncommitted",
+    {"startup_mode": "earliest-offset"}, {"data_loss": "reset", "auto_offset_reset": "latest"}, "read_uncommitted",
     False, [("produce", 0, [1, 2, 3, 4, 5, 6]), ("delete", 0, 8), ("run", "ok", None)],
 )  # fmt: skip
 
@@ -223,7 +223,7 @@ def test_each_batch_goes_on_from_the_position_that_the_commit_before_it_left(
 
 
 def resets_to_latest(world: World) -> bool:
-    return world.ask["on_data_loss"] == "reset" and world.ask["auto_offset_reset"] == "latest"
+    return world.ask["data_loss"] == "reset" and world.ask["auto_offset_reset"] == "latest"
 
 
 @law
@@ -258,7 +258,7 @@ def test_each_offset_is_read_by_one_batch_or_lost_or_skipped_and_each_is_counted
 
 @law
 @given(START, LOSS, ISOLATION, st.booleans(), EVENTS)
-@example({"startup_mode": "earliest-offset"}, {"on_data_loss": "advance"}, "read_uncommitted", False,
+@example({"startup_mode": "earliest-offset"}, {"data_loss": "advance"}, "read_uncommitted", False,
          [("produce", 0, [1, 2]), ("run", "fails after Spark", None), ("produce", 0, [3]), ("run", "ok", None),
           ("clear", 1, "ok")])  # fmt: skip
 def test_a_reader_of_the_whole_output_finds_each_read_record_once(mode, loss, isolation, fails_first, events):

@@ -81,7 +81,7 @@ def situations(
         draw(st.one_of(ends)),
         isolation_level=isolation,
         auto_offset_reset=draw(st.sampled_from(resets)),
-        on_data_loss=draw(st.sampled_from(policies)),
+        data_loss=draw(st.sampled_from(policies)),
         run_type=draw(st.sampled_from(["manual", "scheduled"])),
     )
     positions = draw(st.none() | some(st.builds(Known, BEYOND, st.just("position"), epochs)))

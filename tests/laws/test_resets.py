@@ -49,7 +49,7 @@ class World:
         self.store = MemoryStore()
         self.pipeline = Pipeline(
             self.cluster,
-            {"topics": ["orders"], "startup_mode": "earliest-offset", "on_data_loss": "advance"},
+            {"topics": ["orders"], "startup_mode": "earliest-offset", "data_loss": "advance"},
             self.store,
         )
         self.runs = 0

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
 from airflow_kafka_offsets.offsets.request.widths import Width
+from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import preview
 from tests.laws import pipelines
@@ -56,7 +56,7 @@ def cluster_of(logs, deleted=(0, 0, 0), control=False) -> InMemoryCluster:
 
 
 def window(cluster: InMemoryCluster, start: object, end: object, **more: object) -> Plan:
-    asked = RequestParameters(
+    asked = request_parameters(
         topics="orders,payments",
         startup_mode="timestamp",
         startup_timestamp=start,  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ def test_a_window_that_would_end_at_a_record_of_the_future_is_refused_and_others
     firsts = {tp: min(at, len(minutes)) for tp, minutes, at in zip(PLACES, logs, where, strict=True)}
     parts = []
     for a, b in pairwise(cuts):
-        parts.append(ranges(window(cluster, minute(a), minute(b), on_data_loss="advance")))
+        parts.append(ranges(window(cluster, minute(a), minute(b), data_loss="advance")))
         poisoned = {tp for tp in PLACES if parts[-1][tp][1] == firsts[tp]}
         if not poisoned:
             assert ranges(window(cluster, minute(a), minute(b))) == parts[-1]

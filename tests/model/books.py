@@ -254,7 +254,7 @@ class Books:
         plan, orders = planned.plan, step.ask
         assert plan.batch == earlier.plan.batch
         assert planned.position == earlier.position, f"{plan.batch} goes on from another position"
-        ordered = orders.get("restart") or orders.get("skip") or orders.get("on_group_moved") == "adopt-group"
+        ordered = orders.get("restart") or orders.get("skip") or orders.get("group_moved") == "adopt-group"
         begun = {log_of(earlier.plan, p.topic_partition): p.position for p in earlier.plan.partitions}
         for p in plan.partitions:
             before = begun.get(log_of(plan, p.topic_partition))
@@ -267,7 +267,7 @@ class Books:
     def _require_join(self, plan: Plan, p: PlannedPartition, before: Position | None, orders: set[str]) -> None:
         tp, log = p.topic_partition, log_of(plan, p.topic_partition)
         kept = kept_offset(before, plan, tp)
-        moved = orders & {"restart", "on_group_moved", "on_cluster_changed"}
+        moved = orders & {"restart", "group_moved", "cluster_changed"}
         if before is None:
             return  # the startup mode decides
         if kept is None:
@@ -279,14 +279,14 @@ class Books:
             f"{plan.batch}: {tp} goes on from {p.position}, not {kept}"
         )
         if p.start_offset < kept:
-            cut = "on_data_loss" in orders and self.world.was_cut(log)
+            cut = "data_loss" in orders and self.world.was_cut(log)
             assert moved or cut, f"{plan.batch} reads {tp} again from {p.start_offset}, unasked; it was at {kept}"
         elif not self.world.cut_at(log, kept):
             counted = p.lost + p.skipped
             assert counted == p.start_offset - kept or (moved and counted > p.start_offset - kept), (
                 f"{plan.batch} jumps from {kept} and counts {counted}: {p}"
             )
-            assert not p.skipped or moved or orders & {"skip", "on_data_loss"}, f"{plan.batch} skips, unasked: {p}"
+            assert not p.skipped or moved or orders & {"skip", "data_loss"}, f"{plan.batch} skips, unasked: {p}"
             assert not p.lost or kept + p.lost <= self.world.log_start(log), (
                 f"{plan.batch} counts as lost what is there: {p}"
             )
@@ -655,7 +655,7 @@ class Books:
         kept = kept_offset(batch.position, batch.plan, tp)
         if step.kind == "commit":
             assert kept == commit.offset, f"the group is set to {commit.offset} of {tp}; {mark.batch} ends at {kept}"
-        elif step.ask.get("on_group_moved") != "adopt-group" and "on_cluster_changed" not in step.ask:
+        elif step.ask.get("group_moved") != "adopt-group" and "cluster_changed" not in step.ask:
             assert kept is not None, f"{tp} is signed with {mark.batch}, which does not know it"
             assert commit.offset <= kept, (
                 f"{tp} is signed at {commit.offset}, ahead of {mark.batch}, which ends at {kept}"
@@ -678,8 +678,8 @@ class Books:
         if step.kind == "resolve":
             if (newest is None and mark is None) or step.ask.keys() & {
                 "restart",
-                "on_group_moved",
-                "on_cluster_changed",
+                "group_moved",
+                "cluster_changed",
             }:
                 return
             for _, folder in self.batches(pipeline):

@@ -56,7 +56,7 @@ BROKEN = (
     _broken("what is done again is newer", (COMMIT, "require_read(batch, again.attempts if again and again.by.run == me.run else None)", "require_read(batch)")),
     _broken("the splits of earlier plans are started", ("offsets/plan/splits.py", "sorted({*splits_with_records(plan), *plan.overwrites})", "sorted(splits_with_records(plan))")),
     _broken("a batch never has fewer splits", (ANEW, "splits=max(before.splits, fresh.splits)", "splits=fresh.splits"), (ANEW, "set(before.splits_to_start()) - splits_with_records(widened)", "{n for n in before.splits_to_start() if n < fresh.splits} - splits_with_records(widened)")),
-    _broken("GroupMoved at resolve", (PLAN, 'if foreign and request.policies.on_group_moved == "fail" and', "if False and")),
+    _broken("GroupMoved at resolve", (PLAN, 'if foreign and request.policies.group_moved == "fail" and', "if False and")),
     _broken("GroupMoved before the commit", (COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "")),
     _broken("GroupMoved before the group is written", (GROUP, "    if foreign:\n        raise group_moved(newest.log.plan.asked.group_id", "    if False:\n        raise group_moved(newest.log.plan.asked.group_id"), (COMMIT, "        _refuse_foreign(batch, cluster, me)\n", "")),
     _broken("the first plan signs", (PLAN, "        sign(asker.cluster, asker.request, asker.signature, seen.held, _kept_now(asker, seen), seen.after)\n", "        pass\n")),

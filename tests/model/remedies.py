@@ -17,17 +17,17 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
     chosen = world.choices[run.pipeline]
     match error:
         case errors.GroupMoved() | errors.StoreBehindGroup():
-            word, value = "on_group_moved", chosen["on_group_moved"]
+            word, value = "group_moved", chosen["group_moved"]
         case errors.ClusterChanged():
-            word, value = "on_cluster_changed", chosen["on_cluster_changed"]
+            word, value = "cluster_changed", chosen["cluster_changed"]
         case errors.DataLoss():
-            word, value = "on_data_loss", "advance"
+            word, value = "data_loss", "advance"
         case errors.TopicRecreated():
-            word, value = "on_recreated", "earliest"
+            word, value = "topic_recreated", "earliest"
         case errors.TopicVanished():
-            word, value = "on_topic_vanished", "ignore"
+            word, value = "topic_vanished", "drop"
         case errors.AnotherAirflow():
-            word, value = "on_another_airflow", "take-over"
+            word, value = "another_airflow", "take-over"
         case errors.WorkStoreLost():
             world.restarts += 1
             assert '"restart": true' in str(error)

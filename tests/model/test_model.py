@@ -37,6 +37,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan import splits as splits_module
+from airflow_kafka_offsets.offsets.request.policies import SITUATIONS
 from tests.model import remedies
 from tests.model.steps import Fate, Step
 from tests.model.store import ReadOnce
@@ -63,9 +64,9 @@ ASK = st.one_of(
         {},
         optional={
             "max_records": st.integers(1, 4),
-            "on_group_moved": st.just("chosen"),
-            "on_data_loss": st.sampled_from(["advance", "reset"]),
-            "on_recreated": st.just("earliest"),
+            "group_moved": st.just("chosen"),
+            "data_loss": st.sampled_from(["advance", "reset"]),
+            "topic_recreated": st.just("earliest"),
             "restart": st.sampled_from(["once", "twice"]),
             "splits": st.integers(1, 3),
             "split_by": st.just("flink"),
@@ -74,7 +75,7 @@ ASK = st.one_of(
         },
     ),
 )
-MORE = st.sampled_from([{}, {}, {"re_plan": True}, {"redo": True}, {"on_data_loss": "advance"}])
+MORE = st.sampled_from([{}, {}, {"re_plan": True}, {"redo": True}, {"data_loss": "advance"}])
 Records = list[tuple[TopicPartition, int, int]]
 RECORDS = st.lists(st.tuples(PLACE, st.integers(1, 4), st.sampled_from((0, 0, 0, 3))), max_size=2)
 OFFSET = st.integers(0, 12)
@@ -181,7 +182,7 @@ class Model(RuleBasedStateMachine):
         }
         self.world = World(modes, looks=looks)
         for pipeline in PIPELINES:
-            self.world.choices[pipeline] = {"on_group_moved": chosen, "on_cluster_changed": cluster}
+            self.world.choices[pipeline] = {"group_moved": chosen, "cluster_changed": cluster}
         self.ways: dict[str, dict[str, Any]] = {pipeline: {} for pipeline in PIPELINES}
         if records:
             self.world.produce(PLACES[0], records)
@@ -655,7 +656,7 @@ class Model(RuleBasedStateMachine):
         for _ in range(4):
             before = self.world.books.newest_commit(pipeline)
             self._produce([(place, 2, 0) for place in PLACES])
-            run = self._new_run(pipeline, {"on_topic_vanished": "ignore"})
+            run = self._new_run(pipeline, {"topic_vanished": "drop"})
             error = self._with_retries(run)
             if error is None:
                 break
@@ -708,8 +709,8 @@ class Model(RuleBasedStateMachine):
 
     def _new_run(self, pipeline: str, ask: dict[str, Any]) -> Run:
         pipeline = PIPELINES[0] if self.one else pipeline
-        if ask.get("on_group_moved") == "chosen":
-            ask = {**ask, "on_group_moved": self.world.choices[pipeline]["on_group_moved"]}
+        if ask.get("group_moved") == "chosen":
+            ask = {**ask, "group_moved": self.world.choices[pipeline]["group_moved"]}
         return self.world.new_run(pipeline, ask)
 
     def _run(self, which: int) -> Run:
@@ -724,7 +725,7 @@ class Model(RuleBasedStateMachine):
 
 def _bounds_of(run: Run) -> dict[str, Any]:
     return {
-        name: value for name, value in run.ask.items() if "_mode" in name or "_timestamp" in name or name[:3] == "on_"
+        name: value for name, value in run.ask.items() if "_mode" in name or "_timestamp" in name or name in SITUATIONS
     }
 
 

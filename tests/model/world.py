@@ -14,12 +14,12 @@ from typing import Any
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.policies import Skip
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from tests import engine
+from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import Asker, Assignment, find_old, plan_batch, plan_window, remove, skip_batch, skip_window
 from tests.model.books import Books
@@ -139,7 +139,7 @@ class World:
             given |= {"pipeline_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
             if run.window:
                 given |= {"output_name": self.windows_output_of(run.pipeline)}
-            request = request_for({}, RequestParameters(**given), Occasion(NOW, run_type="scheduled"))
+            request = request_for({}, request_parameters(**given), Occasion(NOW, run_type="scheduled"))
             asker = Asker(request, run.key, self._log(run.pipeline), self.stepped, self)
             return plan_window(asker) if request.window else plan_batch(asker)
 

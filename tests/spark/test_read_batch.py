@@ -223,7 +223,7 @@ def test_records_deleted_since_the_plan_are_said_in_a_sentence_and_nothing_begin
         f"{topic}[0]: start offset 0 is below log start offset 5 (5 offsets are gone)",
         f"{topic}[1]: start offset 0 is below log start offset 10 (10 offsets are gone)",
         "batch 1 cannot be read any more. Nothing was written: its output stays as it is. If the batch is not "
-        'committed: on_data_loss="advance" reads what is left, and kafka-offsets skip leaves it out.',
+        'committed: policies={"data_loss": "advance"} reads what is left, and kafka-offsets skip leaves it out.',
     ]
     assert attempts(batch) == []
 

@@ -42,8 +42,9 @@ from airflow_kafka_offsets.offsets.plan.plan import (
     Plan,
     PlannedPartition,
 )
-from airflow_kafka_offsets.offsets.request.parse import MOST_SPLITS, SplitBy
-from airflow_kafka_offsets.offsets.request.scope import one_of
+from airflow_kafka_offsets.offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.offsets.request.parse import MOST_SPLITS
+from airflow_kafka_offsets.offsets.request.plain_values import one_of
 
 VERSION = 1
 _COLUMNS = (

@@ -51,7 +51,7 @@ def compare_topics(
 
     A topic without the right to describe it is absent from the cluster's list like one that was deleted.
 
-    :raises TopicVanished: there is one, and ``on_topic_vanished`` is ``fail``.
+    :raises TopicVanished: there is one, and the policy ``topic_vanished`` is ``fail``.
     """
     if position is None:
         return (), []
@@ -59,11 +59,12 @@ def compare_topics(
     subscription = request.scope.subscription
     pattern = subscription if isinstance(subscription, TopicPattern) else None
     vanished = tuple(topic for topic in missing if pattern and pattern.matches(topic))
-    if vanished and request.policies.on_topic_vanished == "fail":
+    if vanished and request.policies.topic_vanished == "fail":
         raise TopicVanished(
             [f"{topic}: the pipeline has read it, and the pattern finds it no more" for topic in vanished],
             "It was deleted, or this client may no longer describe it (ACL Describe on the topic): the two look the "
-            'same. Give the right back, or set on_topic_vanished="ignore"; its offsets are kept in either case.',
+            'same. Give the right back, or set policies={"topic_vanished": "drop"}; its offsets are kept in either '
+            "case.",
         )
     warnings = [f"Topics {', '.join(vanished)} are not matched any more; their offsets are kept."] if vanished else []
     unsubscribed = [topic for topic in missing if topic not in vanished]

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 from airflow_kafka_offsets.offsets.model import Actor, IsolationLevel, OffsetRange, TimestampType, TopicPartition
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.offsets.request.parse import SplitBy
+from airflow_kafka_offsets.offsets.request.parameters import SplitBy
 
 Continuity = Literal["contiguous", "gap", "overlap", "re-created", "truncated", "new"]
 

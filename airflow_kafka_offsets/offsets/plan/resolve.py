@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
-from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset
+from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, named
 from airflow_kafka_offsets.offsets.model import (
     CommittedOffset,
     OffsetRange,
@@ -298,17 +298,16 @@ def _after_cut(
 ) -> Resolved:
     """A log that lost its end in an unclean leader election: a consumer goes on at the cut, and never resets (E5)."""
     policies = request.policies
-    if policies.on_data_loss == "fail" or (
-        policies.on_data_loss == "reset" and policies.auto_offset_reset in ("none", None)
-    ):
+    if policies.data_loss == "fail" or (policies.data_loss == "reset" and policies.auto_offset_reset in ("none", None)):
         raise Refusal(
             DataLoss,
             f"{tp}: from offset {cut} on, the log is another one than the one that was read up to {known.offset} "
             f"({known.reason})",
             "A leader was elected that lacked the log's end (an unclean election): records that were read are not in "
             "Kafka any more, and other records get their offsets. Their rows stay in the output. Set "
-            'on_data_loss="advance" to go on at the first offset that differs. Of one run, its conf: {"kafka_offsets": '
-            '{"on_data_loss": "advance"}}.',
+            'policies={"data_loss": "advance"} to go on at the first offset that differs. Of one run, its conf: '
+            '{"kafka_offsets": '
+            '{"policies": {"data_loss": "advance"}}}.',
         )
     start = max(cut, snapshot.log_start_offset)
     return Resolved(start, f"the log is another one from {cut} on → {start}", start - cut)
@@ -317,19 +316,20 @@ def _after_cut(
 def _after_loss(
     request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known, lost: int, line: str
 ) -> Resolved:
-    """An offset outside of the log, under ``on_data_loss`` (C6, C7, E1-E5, E7)."""
+    """An offset outside of the log, under the policy ``data_loss`` (C6, C7, E1-E5, E7)."""
     log_start, end = snapshot.log_start_offset, snapshot.end_offset
     truncated = known.offset > end
     what = f"beyond the end ({known.offset} > {end})" if truncated else "out of range"
     counted = f", {lost} lost" if lost else ""
     reset = request.policies.auto_offset_reset
-    match request.policies.on_data_loss:
+    match request.policies.data_loss:
         case "fail":
             raise Refusal(
                 DataLoss,
                 line,
-                'Set on_data_loss="advance" to start at the log start, "reset" to do as auto_offset_reset says, '
-                'or restore the records first. Of one run, its conf: {"kafka_offsets": {"on_data_loss": "advance"}}.',
+                'Set policies={"data_loss": "advance"} to start at the log start, "reset" to do as auto_offset_reset '
+                'says, or restore the records first. Of one run, its conf: {"kafka_offsets": {"policies": '
+                '{"data_loss": "advance"}}}.',
             )
         case "advance":
             return Resolved(log_start, f"{what} → log start{counted}", lost)
@@ -337,7 +337,8 @@ def _after_loss(
             raise Refusal(
                 DataLoss,
                 f"{line}, and auto_offset_reset is {'not set' if reset is None else 'none'}",
-                'Set auto_offset_reset to earliest or latest, or on_data_loss="advance" to start at the log start.',
+                'Set auto_offset_reset to earliest or latest, or policies={"data_loss": "advance"} to start at the log '
+                "start.",
             )
         case "reset" if truncated and known.leader_epoch is not None:
             # KIP-320: the epoch shows that the log was cut; the consumer goes on at the cut and never resets.
@@ -369,8 +370,8 @@ def _reset(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot
                 NoCommittedOffset,
                 f"{tp}: group {group_id!r} has no commit here. From earliest, up to {waiting} records are read; from "
                 "latest, they are skipped",
-                'Say which: startup_mode="earliest-offset" or "latest-offset", or auto_offset_reset "earliest" or '
-                '"latest" for partitions without a commit.',
+                f'Say which: {named("startup_mode")}="earliest-offset" or "latest-offset", or '
+                f'{named("auto_offset_reset")} "earliest" or "latest" for partitions without a commit.',
             )
         case _ as never:
             assert_never(never)
@@ -440,14 +441,15 @@ def _end_at_future(
     found = facts.end_times[tp]
     if not request.window:
         return snapshot.end_offset, f"the record at {found} has a time in the future → end"
-    if request.policies.on_data_loss == "fail":
+    if request.policies.data_loss == "fail":
         raise Refusal(
             DataLoss,
             f"{future_in_words(facts, tp)}. The window would end there",
             "Every later window would end there, too, and what comes behind that record would be in none of them. "
             'Mend the producer. Read by position: startup_mode="group-offsets" with bounded_mode="timestamp" reads '
-            'each record once, whatever its time. Or set on_data_loss="advance" to let the window end there, in the '
-            'DAG or for one run in its conf: {"kafka_offsets": {"on_data_loss": "advance"}}.',
+            'each record once, whatever its time. Or set policies={"data_loss": "advance"} to let the window end '
+            "there, in the "
+            'DAG or for one run in its conf: {"kafka_offsets": {"policies": {"data_loss": "advance"}}}.',
         )
     return found, f"the record at {found} has a time in the future"
 

@@ -15,7 +15,7 @@ from typing import assert_never
 
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition, Splits
-from airflow_kafka_offsets.offsets.request.parse import SplitBy
+from airflow_kafka_offsets.offsets.request.parameters import SplitBy
 
 LEAST_CUT = 10_000  # records; to start one more Spark job takes longer than to read them
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from airflow_kafka_offsets.errors import ReadNotVerified
+from airflow_kafka_offsets.errors import ReadNotVerified, named
 from airflow_kafka_offsets.offsets.columns import (
     flag,
     from_columns,
@@ -32,7 +32,7 @@ from airflow_kafka_offsets.offsets.columns import (
 )
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import KeptSplit, Plan, PlannedPartition
-from airflow_kafka_offsets.offsets.request.scope import one_of
+from airflow_kafka_offsets.offsets.request.plain_values import one_of
 
 VERSION = 1
 Proof = Literal["scan", "compared", "rows"]  # the weakest first
@@ -173,7 +173,7 @@ def require_verified(
             f"The reports do not show that {plan.batch or 'the plan'} was read, so this task commits nothing.{output} "
             "Clear the run from its Spark task on: Spark writes the output anew and reports again. "
             'A run that has started no Spark job does the batch again with the conf {"kafka_offsets": {"redo": true}}. '
-            "(require_report=False is for jobs that make no report.)",
+            f"({named('require_report=False')} is for jobs that make no report.)",
         )
     return min(proofs.values(), key=get_args(Proof).index, default=None)
 

@@ -72,12 +72,12 @@ def test_G5_a_topic_that_a_pattern_matched_and_finds_no_more_is_refused():
     """Deleted, or the right to describe it was taken away: the two look the same."""
     with pytest.raises(TopicVanished, match=r"orders-eu: the pipeline has read it") as refused:
         compare(PATTERN, position({0: 5, tp(0, "orders-eu"): 3}))
-    assert 'on_topic_vanished="ignore"' in refused.value.remedy
+    assert 'policies={"topic_vanished": "drop"}' in refused.value.remedy
 
 
 def test_G5_a_person_may_let_it_go_and_its_offsets_are_kept():
     held = position({0: 5, tp(0, "orders-eu"): 3})
-    vanished, [warning] = compare(PATTERN, held, on_topic_vanished="ignore")
+    vanished, [warning] = compare(PATTERN, held, topic_vanished="drop")
     assert vanished == ("orders-eu",)
     assert "orders-eu are not matched any more; their offsets are kept" in warning
 

@@ -191,28 +191,28 @@ def test_a_partition_starts_where_the_rule_says(asked, cluster, expected):
 OUT_OF_RANGE = [
     # The columns: the request's policies, the known offset, and start, reason, lost, skipped.
     pytest.param(
-        {"on_data_loss": "advance"}, 1, (4, "out of range → log start, 3 lost", 3, 0),
+        {"data_loss": "advance"}, 1, (4, "out of range → log start, 3 lost", 3, 0),
         id="C7 E7 F7 below the log start, advance",
     ),
     pytest.param(
-        {"on_data_loss": "reset", "auto_offset_reset": "earliest"}, 1,
+        {"data_loss": "reset", "auto_offset_reset": "earliest"}, 1,
         (4, "out of range → earliest, 3 lost", 3, 0), id="C7 below the log start, reset, earliest",
     ),
     pytest.param(
-        {"on_data_loss": "reset", "auto_offset_reset": "latest"}, 1,
+        {"data_loss": "reset", "auto_offset_reset": "latest"}, 1,
         (10, "out of range → latest, 3 lost", 3, LATEST_RESET_SKIPS_ALL),
         id="C7 below the log start, reset, latest: skips all that is left, and says how much",
     ),
     pytest.param(
-        {"on_data_loss": "advance"}, 15, (4, "beyond the end (15 > 10) → log start", 0, 0),
+        {"data_loss": "advance"}, 15, (4, "beyond the end (15 > 10) → log start", 0, 0),
         id="C6 E3 beyond the end, advance",
     ),
     pytest.param(
-        {"on_data_loss": "reset", "auto_offset_reset": "earliest"}, 15,
+        {"data_loss": "reset", "auto_offset_reset": "earliest"}, 15,
         (4, "beyond the end (15 > 10) → earliest", 0, 0), id="C6 E3 beyond the end, reset, earliest",
     ),
     pytest.param(
-        {"on_data_loss": "reset", "auto_offset_reset": "latest"}, 15,
+        {"data_loss": "reset", "auto_offset_reset": "latest"}, 15,
         (10, "beyond the end (15 > 10) → latest", 0, LATEST_RESET_SKIPS_ALL),
         id="C6 E3 beyond the end, reset, latest",
     ),
@@ -248,7 +248,7 @@ def test_an_offset_outside_of_the_log_fails_by_default(known_as, offset, words):
     [line] = refused.value.partitions
     assert line.startswith("orders[0]: ")
     assert all(word in line for word in words), line
-    assert "on_data_loss" in refused.value.remedy
+    assert "data_loss" in refused.value.remedy
 
 
 # What a commit's epoch shows (KIP-320); a position has the epoch of the commit that it was read from.
@@ -262,7 +262,7 @@ WITH_EPOCH = {
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_E4_E5_an_offset_past_the_end_that_carries_an_epoch_goes_to_the_end_and_not_to_the_reset(known_as, reset):
     cluster = facts(snap(4, 10, epoch=3), **WITH_EPOCH[known_as](15, 2))
-    [p] = resolve(request(on_data_loss="reset", auto_offset_reset=reset), cluster)
+    [p] = resolve(request(data_loss="reset", auto_offset_reset=reset), cluster)
     assert (p.start_offset, p.start_reason) == (10, "beyond the end (15 > 10), leader epoch known → end")
     assert (p.lost, p.skipped) == (0, 0)
     assert (p.position, p.position_epoch) == (15, 2)
@@ -273,7 +273,7 @@ def test_E4_with_reset_none_a_truncated_log_is_an_error_even_with_an_epoch(known
     """Kafka's LogTruncationException: without a reset policy the consumer does not move by itself."""
     cluster = facts(snap(4, 10, epoch=3), **WITH_EPOCH[known_as](15, 2))
     with pytest.raises(DataLoss) as refused:
-        resolve(request(on_data_loss="reset", auto_offset_reset="none"), cluster)
+        resolve(request(data_loss="reset", auto_offset_reset="none"), cluster)
     [line] = refused.value.partitions
     assert line.startswith("orders[0]: start offset 15 ")
     assert "beyond the end of the log, 10" in line
@@ -284,18 +284,18 @@ def test_E4_with_reset_none_a_truncated_log_is_an_error_even_with_an_epoch(known
 @pytest.mark.parametrize("known_as", WITH_EPOCH)
 def test_E7_an_epoch_does_not_save_an_offset_below_the_log_start_from_the_reset(known_as):
     cluster = facts(snap(4, 10, epoch=3), **WITH_EPOCH[known_as](1, 2))
-    [p] = resolve(request(on_data_loss="reset", auto_offset_reset="latest"), cluster)
+    [p] = resolve(request(data_loss="reset", auto_offset_reset="latest"), cluster)
     assert (p.start_offset, p.lost, p.skipped) == (10, 3, 6)
 
 
 @pytest.mark.parametrize("known_as", WITH_EPOCH)
-@pytest.mark.parametrize("on_data_loss", ["fail", "reset", "advance"])
+@pytest.mark.parametrize("data_loss", ["fail", "reset", "advance"])
 @pytest.mark.parametrize("offset", [7, 15])
-def test_E6_an_epoch_later_than_the_leaders_is_an_error_of_its_own_under_every_policy(known_as, on_data_loss, offset):
+def test_E6_an_epoch_later_than_the_leaders_is_an_error_of_its_own_under_every_policy(known_as, data_loss, offset):
     """A consumer would wait for ever for such a leader; nothing says that the offset is this log's."""
     cluster = facts(snap(4, 10, epoch=3), **WITH_EPOCH[known_as](offset, 4))
     with pytest.raises(DataLoss, match=r"orders\[0\].*leader epoch 4, later than the leader's 3"):
-        resolve(request(on_data_loss=on_data_loss, auto_offset_reset="latest"), cluster)
+        resolve(request(data_loss=data_loss, auto_offset_reset="latest"), cluster)
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ REFUSALS = [
         {0: ("no commit",), 3: ("no commit",)}, id="A1 C3 not named, no commit and nobody has said",
     ),
     pytest.param(
-        request(on_data_loss="reset", auto_offset_reset=None), facts(*FOUR, committed={0: 1, 1: 7, 2: 15, 3: 10}),
+        request(data_loss="reset", auto_offset_reset=None), facts(*FOUR, committed={0: 1, 1: 7, 2: 15, 3: 10}),
         DataLoss, {0: ("start offset 1", "is not set"), 2: ("start offset 15", "is not set")},
         id="A1 C7 out of range, reset, and nobody has said to where",
     ),
@@ -415,7 +415,7 @@ REFUSALS = [
         {0: ("no group_id",), 2: ("no group_id",), 3: ("no group_id",)}, id="C5 not named and no group",
     ),
     pytest.param(
-        request(on_data_loss="reset", auto_offset_reset="none"), facts(*FOUR, committed={0: 1, 1: 7, 2: 15, 3: 10}),
+        request(data_loss="reset", auto_offset_reset="none"), facts(*FOUR, committed={0: 1, 1: 7, 2: 15, 3: 10}),
         DataLoss, {0: ("start offset 1", "4"), 2: ("start offset 15", "10")},
         id="E2 C6 C7 out of range and reset none: partition, offset and range",
     ),
@@ -544,14 +544,14 @@ JOINED = [
     # The columns: the request's policies, the position's offset, then start, lost, skipped and continuity.
     pytest.param({}, 6, (6, 0, 0, "contiguous"), id="F1 where the run before ended"),
     pytest.param({}, 10, (10, 0, 0, "contiguous"), id="at the end of the log"),
-    pytest.param({"on_data_loss": "advance"}, 1, (4, 3, 0, "gap"), id="E1 F7 records are gone"),
+    pytest.param({"data_loss": "advance"}, 1, (4, 3, 0, "gap"), id="E1 F7 records are gone"),
     pytest.param(
-        {"on_data_loss": "reset", "auto_offset_reset": "latest"}, 1, (10, 3, 6, "gap"),
+        {"data_loss": "reset", "auto_offset_reset": "latest"}, 1, (10, 3, 6, "gap"),
         id="C7 records are gone, and a reset jumps over the rest",
     ),
-    pytest.param({"on_data_loss": "advance"}, 15, (4, 0, 0, "truncated"), id="E3 the log was cut, and is read again"),
+    pytest.param({"data_loss": "advance"}, 15, (4, 0, 0, "truncated"), id="E3 the log was cut, and is read again"),
     pytest.param(
-        {"on_data_loss": "reset", "auto_offset_reset": "latest"}, 15, (10, 0, 6, "truncated"),
+        {"data_loss": "reset", "auto_offset_reset": "latest"}, 15, (10, 0, 6, "truncated"),
         id="E3 the log was cut, and the reset is latest",
     ),
 ]  # fmt: skip
