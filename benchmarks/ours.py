@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.offsets.request.scope import TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import TopicPattern
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog

@@ -60,7 +60,7 @@ from airflow_kafka_offsets.offsets.model import (
 )
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicPattern
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.reads import deciding_attempts, has_begun, highest_attempts

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.reads.verify import Attempt
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.scope import Subscription
+from airflow_kafka_offsets.offsets.request.subscription import Subscription
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim
 from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, StoredBatch
 

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.offsets.model import (
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.request.scope import Subscription
+from airflow_kafka_offsets.offsets.request.subscription import Subscription
 
 
 class KafkaCluster(LookUps):

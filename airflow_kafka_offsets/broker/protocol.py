@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.model import (
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.request.scope import Subscription
+from airflow_kafka_offsets.offsets.request.subscription import Subscription
 
 
 class EndOffset(NamedTuple):

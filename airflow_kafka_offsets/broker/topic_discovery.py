@@ -17,7 +17,7 @@ from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.partition_errors import Refusals
 from airflow_kafka_offsets.errors import NotAuthorized, NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.progress import Progress
 
 DESCRIBE_CHUNK = 500  # partitions

@@ -14,7 +14,8 @@ from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommi
 from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.subscription import Scope
 from airflow_kafka_offsets.pipeline.request import scope_for
 from airflow_kafka_offsets.pipeline.status import PartitionState, partition_states, position_of
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command, Options
+from airflow_kafka_offsets.cli.option_names import as_typed
 from airflow_kafka_offsets.cli.options import add_option
 from airflow_kafka_offsets.cli.printing import Answer, say, show
-from airflow_kafka_offsets.cli.typed import as_typed
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, names
 
 

@@ -27,8 +27,9 @@ from airflow_kafka_offsets.offsets.plan.reset import (
     ToTime,
 )
 from airflow_kafka_offsets.offsets.request.offset_maps import parse_partition_offsets
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.offsets.request.policies import NO_REASON
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, ScopeParameters, TopicList, parse_scope
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, parse_scope
 from airflow_kafka_offsets.offsets.request.times import parse_duration_ms, parse_timestamp_ms
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.request.bounds import Partition
 from airflow_kafka_offsets.offsets.request.parse import Occasion
 from airflow_kafka_offsets.offsets.request.run_conf import refuse_misplaced
 from airflow_kafka_offsets.offsets.request.times import parse_timestamp_ms
-from airflow_kafka_offsets.offsets.request.widths import parse_zone
+from airflow_kafka_offsets.offsets.request.window_width import parse_zone
 from airflow_kafka_offsets.pipeline.clock import now_ms
 
 PIPELINE_XCOM = "pipeline"

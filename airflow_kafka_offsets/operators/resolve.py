@@ -39,7 +39,7 @@ from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.offsets.reads.contract import batch_arguments, word_problems
 from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
-from airflow_kafka_offsets.offsets.request.early import as_far_as_decided, problems_before_a_run
+from airflow_kafka_offsets.offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
 from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
 from airflow_kafka_offsets.offsets.request.parameters import (
     RequestParameters,

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.model import (
 )
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.request.scope import Scope
+from airflow_kafka_offsets.offsets.request.subscription import Scope
 from airflow_kafka_offsets.pipeline.clock import now_ms as clock_ms
 from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from airflow_kafka_offsets.broker.config import client_defaults, refuse_name
 from airflow_kafka_offsets.errors import CONNECTION, named
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest, parse_request
-from airflow_kafka_offsets.offsets.request.scope import Scope, ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.subscription import Scope, parse_scope
 
 T = TypeVar("T", bound=ScopeParameters)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from airflow_kafka_offsets.hooks.settled import unsettled
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.stores.location import location_of
 
 

@@ -9,8 +9,7 @@ from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.travelling import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.plan.discovery import new_since
-from airflow_kafka_offsets.offsets.request.parameters import parameters_of
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.pipeline.status import position_of
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id

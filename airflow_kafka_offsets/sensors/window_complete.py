@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_offsets.hooks.surroundings import occasion_of
-from airflow_kafka_offsets.offsets.request.early import BEST_OCCASION
-from airflow_kafka_offsets.offsets.request.parameters import parameters_of
+from airflow_kafka_offsets.offsets.request.dag_checks import BEST_OCCASION
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.offsets.request.parse import parse_window_end
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
-from airflow_kafka_offsets.offsets.request.widths import parse_width
+from airflow_kafka_offsets.offsets.request.window_width import parse_width
 from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S
 from airflow_kafka_offsets.sensors.early import Settled
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor

@@ -18,8 +18,8 @@ from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Announced, Lag, is_new_backlog, parse_age_ms, parse_limits
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.parameters import parameters_of
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.lag import LagQuestion, lag_question, look_at_lag

@@ -8,7 +8,8 @@ from typing import Any
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.offsets.model import ClusterDescription, by_topic
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, Subscription, parse_scope
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.subscription import Subscription, parse_scope
 from airflow_kafka_offsets.triggers.polled import PolledTrigger
 from airflow_kafka_offsets.triggers.poller import Asked
 from airflow_kafka_offsets.triggers.waiting import NotYet

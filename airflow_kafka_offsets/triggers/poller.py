@@ -29,7 +29,7 @@ from airflow_kafka_offsets.errors import UnavailableError
 from airflow_kafka_offsets.hooks.kafka_hook import open_cluster
 from airflow_kafka_offsets.offsets.lag import Lag
 from airflow_kafka_offsets.offsets.model import ClusterDescription
-from airflow_kafka_offsets.offsets.request.scope import Subscription
+from airflow_kafka_offsets.offsets.request.subscription import Subscription
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.lag import LagQuestion, look_at_lags
 from airflow_kafka_offsets.triggers.threads import in_thread

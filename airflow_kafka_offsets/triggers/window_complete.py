@@ -11,8 +11,9 @@ from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_window_end
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.offsets.window.complete import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
 from airflow_kafka_offsets.pipeline.clock import now_ms

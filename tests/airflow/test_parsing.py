@@ -25,7 +25,7 @@ from airflow_kafka_offsets import (
 )
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.request.parameters import MOST_DAGS, ScopeParameters
-from airflow_kafka_offsets.operators.batch_parameters import BatchParameters, GroupParameters, TaskParameters
+from airflow_kafka_offsets.operators.task_group_types import BatchParameters, GroupParameters, TaskParameters
 from tests.parameters.made import MADE, of_a_dag
 
 OPERATORS = [

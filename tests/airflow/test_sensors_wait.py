@@ -17,7 +17,7 @@ import pytest
 
 from airflow_kafka_offsets import OffsetLagSensor, PartitionDiscoverySensor, WindowCompleteSensor
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, KafkaOffsetsError, NotAuthorized
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger

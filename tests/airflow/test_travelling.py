@@ -25,7 +25,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.travelling import LARGEST, fits, partitions_or_counts, shortened
 from airflow_kafka_offsets.offsets.lag import Lag, LagLimits, PartitionLag
 from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.triggers.offset_lag import _told
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 from tests.airflow.fixtures import plan_in_store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import WindowCompleteSensor
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
 from testbed.broker import KafkaBroker

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.offsets.request.scope import TopicList
+from airflow_kafka_offsets.offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster

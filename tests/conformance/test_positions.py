@@ -12,7 +12,7 @@ from airflow_kafka_offsets.offsets.batch.log import Committed, Planned
 from airflow_kafka_offsets.offsets.batch.mark import Mark
 from airflow_kafka_offsets.offsets.model import Actor, ClusterDescription, TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.request.scope import Subscription
+from airflow_kafka_offsets.offsets.request.subscription import Subscription
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.conformance.conftest import Site
 from tests.conformance.pipeline import Pipeline, Wrapped, of, ranges, reasons

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.plan.discovery import new_since
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
 from airflow_kafka_offsets.offsets.plan.splits import flink_owner
-from airflow_kafka_offsets.offsets.request.scope import Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.conformance.conftest import Site
 from tests.conformance.pipeline import Pipeline, Wrapped, of, ranges

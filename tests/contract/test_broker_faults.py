@@ -25,7 +25,7 @@ from airflow_kafka_offsets.errors import (
     NotAuthorized,
 )
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.java import Java

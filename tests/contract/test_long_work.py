@@ -13,7 +13,7 @@ from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
 from airflow_kafka_offsets.broker.topic_discovery import DESCRIBE_CHUNK
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import TopicList
+from airflow_kafka_offsets.offsets.request.subscription import TopicList
 from testbed.broker import KafkaBroker
 from tests.contract.pipeline import Pipeline
 

@@ -12,7 +12,8 @@ from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, KafkaOffsetsError, NotAuthorized
 from airflow_kafka_offsets.offsets.lag import Lag, parse_limits
 from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.pipeline.lag import LagQuestion, lag_question, look_at_lag, look_at_lags
 from tests.cluster.memory import InMemoryCluster
 

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
 from airflow_kafka_offsets.listener import addresses, misfit
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.scope import TopicList
+from airflow_kafka_offsets.offsets.request.subscription import TopicList
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.certificates import Authority

@@ -11,9 +11,8 @@ from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.cli.options import OF_FIELD
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.lag import parse_limits
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, ScopeParameters, names_of
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_window_end
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
 from airflow_kafka_offsets.pipeline.request import request_for, scope_for
 from airflow_kafka_offsets.stores.location import location_of
 from tests.offsets.builders import NOW

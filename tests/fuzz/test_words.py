@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.request.times import (
     parse_timestamp_ms,
     parse_wait_ms,
 )
-from airflow_kafka_offsets.offsets.request.widths import parse_width, parse_zone
+from airflow_kafka_offsets.offsets.request.window_width import parse_width, parse_zone
 from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name, window_of_key
 from airflow_kafka_offsets.pipeline.request import request_for
 from airflow_kafka_offsets.spark.job_batch import planned_batch

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
-from airflow_kafka_offsets.offsets.request.widths import Width
+from airflow_kafka_offsets.offsets.request.window_width import Width
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import preview

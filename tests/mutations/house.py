@@ -23,7 +23,11 @@ POLICIES, PARSE, MAPS, TIMES = (
     "offsets/request/offset_maps.py",
     "offsets/request/times.py",
 )
-BOUNDS, SCOPE, PLAIN_VALUES = "offsets/request/bounds.py", "offsets/request/scope.py", "offsets/request/plain_values.py"
+BOUNDS, SCOPE, PLAIN_VALUES = (
+    "offsets/request/bounds.py",
+    "offsets/request/subscription.py",
+    "offsets/request/plain_values.py",
+)
 LOCAL, OBJECTS, OPEN, OUTPUTS = "stores/local.py", "stores/objects.py", "stores/open.py", "stores/outputs.py"
 ATTEMPTS, READS, PIPELINE_LOG = "stores/attempts.py", "stores/reads.py", "stores/pipeline_log.py"
 PLANNING, DRAFT, WINDOW, COMMIT = "pipeline/plan.py", "pipeline/draft.py", "pipeline/window.py", "pipeline/commit.py"
@@ -551,7 +555,7 @@ HOUSE = (
     Mutation("failing: static member", OFFSETS, 'if member.group_instance_id else ""', 'if False else ""', "tests/failing/test_members_gone.py"),
     # what is said
     Mutation("formats: schema", CODEC, '        "mirrors": plan.asked.mirrors,\n', '        "mirrors": plan.asked.mirrors,\n        "more": 1,\n', "tests/docs/test_schemas.py"),
-    Mutation("docs: parameters", "operators/batch.py", "    :param submit: ", "    :param submits: ", "tests/docs/test_api.py"),
+    Mutation("docs: parameters", "operators/task_group.py", "    :param submit: ", "    :param submits: ", "tests/docs/test_api.py"),
     Mutation("docs: command line", "cli/commands.py", '        "clean --keep 90d",\n', '        "clean --keep 30d",\n', "tests/docs/test_pages.py"),
     Mutation("error: what it costs", "errors/AKO-203.md", "Cost: that consumer", "That consumer", "tests/errors/test_pages.py"),
     Mutation("error: code", ERRORS, "        if not self.code:\n", "        if True:\n", "tests/errors/test_pages.py"),
@@ -566,8 +570,8 @@ HOUSE = (
     Mutation("task: wrong values", RESOLVE_TASK, "        self._refuse_what_is_wrong()\n", "", "tests/airflow/test_parsing.py"),
     Mutation("task: templates", "offsets/problems.py", "not set(p.parameters) & set(undecided)", "True", "tests/airflow/test_parsing.py"),
     Mutation("task: templates and words", "offsets/problems.py", "not set(p.parameters) & set(undecided)", "not any(name in p for name in undecided)", "tests/airflow/test_sensors_parsed.py"),
-    Mutation("task: no interval", "offsets/request/early.py", "    if missing:\n", "    if False:\n", "tests/airflow/test_parsing.py"),
-    Mutation("task: said once", "operators/batch.py", "        if not unknown:\n            continue\n", "        if True:\n            continue\n", "tests/airflow/test_parsing.py"),
+    Mutation("task: no interval", "offsets/request/dag_checks.py", "    if missing:\n", "    if False:\n", "tests/airflow/test_parsing.py"),
+    Mutation("task: said once", "operators/task_group.py", "        if not unknown:\n            continue\n", "        if True:\n            continue\n", "tests/airflow/test_parsing.py"),
     Mutation("spark: java", "hooks/spark_installation.py", "    if not _has_java(environ):\n", "    if False:\n", "tests/airflow/test_spark_installation.py"),
     Mutation("spark: configured", "hooks/spark_installation.py", "if name not in there}", "if True}", "tests/airflow/test_spark_installation.py"),
     Mutation("spark: not known", "hooks/spark_installation.py", "for name, coordinate in missing.items() if not coordinate)", "for name in ())", "tests/airflow/test_spark_installation.py"),

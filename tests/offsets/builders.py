@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.offsets.request.modes import GroupOffsets, UntilLatest
 from airflow_kafka_offsets.offsets.request.parse import Limits, Occasion, PlanRequest
 from airflow_kafka_offsets.offsets.request.policies import Policies, Words
-from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList
+from airflow_kafka_offsets.offsets.request.subscription import Scope, TopicList
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
 PIPELINE = "g/billing/resolve"

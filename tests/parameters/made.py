@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.request.policies import ANSWERS, SITUATIONS
 
 ROOT = Path(__file__).parents[2]
 RESOLVE = ROOT / "airflow_kafka_offsets" / "operators" / "resolve.py"
-TASK_GROUP = ROOT / "airflow_kafka_offsets" / "operators" / "batch_parameters.py"
+TASK_GROUP = ROOT / "airflow_kafka_offsets" / "operators" / "task_group_types.py"
 PAGE = ROOT / "docs" / "parameters.md"
 
 TYPES = {
@@ -91,7 +91,7 @@ def _literal(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-# ── operators/batch_parameters.py ─────────────────────────────────────────────────────────────────────────────────────
+# ── operators/task_group_types.py ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def task_group(source: str) -> str:

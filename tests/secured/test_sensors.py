@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_offsets import OffsetLagSensor, PartitionDiscoverySensor, WindowCompleteSensor
 from airflow_kafka_offsets.errors import NotAuthorized
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 from tests.secured.conftest import Pipeline

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.errors import TopicVanished
 from airflow_kafka_offsets.offsets.model import TopicDescription, TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 
 
 def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescription], min_partitions: int) -> list[str]:

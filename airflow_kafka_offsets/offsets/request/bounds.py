@@ -32,9 +32,9 @@ from airflow_kafka_offsets.offsets.request.modes import (
 )
 from airflow_kafka_offsets.offsets.request.offset_maps import EXAMPLE, mapping
 from airflow_kafka_offsets.offsets.request.plain_values import one_of
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, Subscription, TopicList
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Subscription, TopicList
 from airflow_kafka_offsets.offsets.request.times import is_relative, iso, looks_like_seconds, parse_timestamp_ms
-from airflow_kafka_offsets.offsets.request.widths import Width
+from airflow_kafka_offsets.offsets.request.window_width import Width
 
 Time = int | str | datetime
 Times = Time | Mapping[str, Time]

@@ -30,14 +30,14 @@ from airflow_kafka_offsets.offsets.request.offset_maps import natural, parse_par
 from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
 from airflow_kafka_offsets.offsets.request.plain_values import one_of, parse_flag, plain_text
 from airflow_kafka_offsets.offsets.request.policies import Policies, Words, take_policies, take_words
-from airflow_kafka_offsets.offsets.request.scope import Scope, TopicList, take_scope
+from airflow_kafka_offsets.offsets.request.subscription import Scope, TopicList, take_scope
 from airflow_kafka_offsets.offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
     iso,
     parse_wait_ms,
 )
-from airflow_kafka_offsets.offsets.request.widths import Width, parse_width
+from airflow_kafka_offsets.offsets.request.window_width import Width, parse_width
 
 OutputOrigin = Literal["fixed", "templated output", "templated sink"]
 MOST_SPLITS = 10_000

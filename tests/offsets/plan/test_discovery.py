@@ -5,7 +5,7 @@ import pytest
 from airflow_kafka_offsets.errors import TopicVanished
 from airflow_kafka_offsets.offsets.model import TopicDescription
 from airflow_kafka_offsets.offsets.plan.discovery import compare_topics, missing_for, new_since
-from airflow_kafka_offsets.offsets.request.scope import PartitionSet, TopicList, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from tests.offsets.builders import position, request, tp
 
 

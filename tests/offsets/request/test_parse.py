@@ -21,17 +21,10 @@ from airflow_kafka_offsets.offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.request.offset_maps import parse_partition_offsets
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of, parameters_of
+from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, ScopeParameters, names_of, parameters_of
 from airflow_kafka_offsets.offsets.request.parse import Limits, Occasion, parse_window_end
 from airflow_kafka_offsets.offsets.request.policies import Policies
-from airflow_kafka_offsets.offsets.request.scope import (
-    PartitionSet,
-    Scope,
-    ScopeParameters,
-    TopicList,
-    TopicPattern,
-    parse_scope,
-)
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Scope, TopicList, TopicPattern, parse_scope
 from tests.offsets.builders import NOW, tp
 from tests.offsets.request.asking import HOUR, INTERVAL, WINDOW, parse, problems
 

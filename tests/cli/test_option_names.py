@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS, Command
-from airflow_kafka_offsets.cli.typed import as_typed
+from airflow_kafka_offsets.cli.option_names import as_typed
 from airflow_kafka_offsets.errors import (
     ADDRESS,
     CLIENT_SETTINGS,
@@ -16,7 +16,8 @@ from airflow_kafka_offsets.errors import (
     named,
     names,
 )
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.stores.location import location_of
 
 

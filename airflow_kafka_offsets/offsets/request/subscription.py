@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters as ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 
 
