@@ -80,7 +80,6 @@ _HELP: Mapping[str, tuple[str, str]] = {
     "topics": ("A,B", "topics, separated by commas"),
     "topic_pattern": ("REGEX", "a regular expression for whole topic names"),
     "partitions": ("JSON", 'partitions, such as {"orders": [0, 2]}'),
-    "include_internal_topics": ("", "let the pattern match internal topics too"),
     "group_id": ("GROUP", "the consumer group; default: the client configuration's group.id"),
     "isolation_level": ("LEVEL", "read_uncommitted or read_committed; default: the client configuration's"),
     "pipeline_id": ("PIPELINE", "go on from this pipeline's position; without it the startup mode decides"),
@@ -165,7 +164,7 @@ def _option_of(name: str, default: object) -> Option:
     return Option(name, words + shown, {"metavar": metavar}, group, _WORDS.get(name, ()))
 
 
-SUBSCRIPTION = ("topics", "topic_pattern", "partitions", "include_internal_topics")
+SUBSCRIPTION = ("topics", "topic_pattern", "partitions")
 """The fields of a request that say which topics."""
 
 OF_FIELD: Mapping[str, Option] = {f.name: _option_of(f.name, f.default) for f in fields(RequestParameters)}

@@ -34,7 +34,6 @@ class BatchParameters(TypedDict, total=False):
     topics: Sequence[str] | str | None
     topic_pattern: str | None
     partitions: Mapping[str, Sequence[int]] | str | None
-    include_internal_topics: bool
     group_id: str | None
     pipeline_id: str | None
     isolation_level: IsolationLevel | str | None

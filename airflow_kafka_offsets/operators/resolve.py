@@ -96,7 +96,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: list of topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
     :param topic_pattern: regular expression, matched against the whole name.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: the consumer group; default: the connection's ``group.id``.
     :param startup_mode: ``earliest-offset``, ``latest-offset``, ``timestamp``, ``group-offsets`` (default) or
@@ -210,7 +209,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         topics: Sequence[str] | str | None = None,
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
-        include_internal_topics: bool = False,
         group_id: str | None = None,
         pipeline_id: str | None = None,
         isolation_level: IsolationLevel | str | None = None,

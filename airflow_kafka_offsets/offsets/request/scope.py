@@ -12,23 +12,28 @@ from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
 
+_INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
+
 
 @dataclass(frozen=True, slots=True)
 class TopicList:
-    """These topics, all of their partitions."""
+    """These topics, all of their partitions.
+
+    :ivar all_exist: whether one that does not exist is an error; else those count that do.
+    """
 
     topics: tuple[str, ...]
+    all_exist: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPattern:
-    """Every topic whose *whole* name matches (G2), internal ones only if asked for (G4)."""
+    """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
 
     pattern: str
-    include_internal: bool = False
 
     def matches(self, topic: str) -> bool:
-        return re.fullmatch(self.pattern, topic) is not None
+        return topic not in _INTERNAL_TOPICS and re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,6 @@ class ScopeParameters:
     topics: Sequence[str] | str | None = None
     topic_pattern: str | None = None
     partitions: Mapping[str, Sequence[int]] | str | None = None
-    include_internal_topics: bool = False
     group_id: str | None = None
     isolation_level: str | None = None
     pipeline_id: str | None = None
@@ -174,8 +178,7 @@ def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | 
     if asked.topics is not None:
         return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
     if asked.topic_pattern is not None:
-        internal = problems.take("include_internal_topics", lambda: parse_flag(asked.include_internal_topics), False)
-        return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern), internal), None)
+        return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern)), None)
     return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
 
 
