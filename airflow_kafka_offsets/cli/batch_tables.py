@@ -34,7 +34,7 @@ def facts_of(batch: StoredBatch) -> dict[str, object]:
     """The facts of the whole batch, for JSON."""
     log, plan = batch.log, batch.log.plan
     return {
-        "key": plan.batch.key if plan.batch else None,
+        "key": plan.batch.key,
         "number": plan.batch.number if plan.batch else None,
         "after": plan.batch.after if plan.batch else None,
         "window": plan.asked.window_bounds,

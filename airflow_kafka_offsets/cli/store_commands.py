@@ -88,7 +88,7 @@ def _row(pipeline: PipelineLog, batch: StoredBatch, all_of_them: Iterable[Stored
         "at": since_when(log),
         "unfinished": [plan.batch.key for plan in unfinished if plan.batch],
         "unfinished_names": [name_of(plan) for plan in unfinished],
-        "key": plan.batch.key if plan.batch else None,
+        "key": plan.batch.key,
         "number": plan.batch.number if plan.batch else None,
         "group_id": plan.asked.group_id,
     }

@@ -2,7 +2,7 @@
 
 ``sync_to_async`` by itself takes the event loop's pool, which has six threads on two processors and is everybody's; and
 it waits for the thread when it is cancelled, so that a wait could not end while a broker hangs. So it is given a pool,
-and shielded. It is there because it tells a thread its event loop: before Airflow 3.2.2, a thread that knows none and
+and shielded. It is there because it gives a thread its event loop: before Airflow 3.2.2, a thread that knows none and
 asks Airflow for a connection takes the answers of others, and the triggerer ends (apache/airflow#64620).
 """
 
@@ -22,7 +22,7 @@ _THREADS = 32  # of one cluster; a thread that is not needed is not started
 
 
 @cache
-def _pool_of(cluster: str) -> ThreadPoolExecutor:
+def pool_of(cluster: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, thread_name_prefix=f"kafka-offsets {cluster}")
 
 
@@ -31,7 +31,7 @@ async def in_thread(cluster: str, look: Callable[[], T]) -> T:
 
     :param cluster: the connection whose brokers, or the place whose store, ``look`` may have to wait for.
     """
-    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=_pool_of(cluster))())
+    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=pool_of(cluster))())
     looking.add_done_callback(_heard)
     return await asyncio.shield(looking)
 

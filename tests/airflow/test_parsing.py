@@ -85,7 +85,7 @@ def test_what_a_sensor_has_in_common_with_a_request_has_its_name_and_default(sen
     own = defaults_of(sensor.__init__)  # type: ignore[misc]
     scope = fields_of(ScopeParameters)
     shared = own.keys() & scope.keys()
-    assert {"topics", "topic_pattern", "partitions", "include_internal_topics"} <= shared
+    assert {"topics", "topic_pattern", "partitions"} <= shared
     assert {name: own[name] for name in shared} == {name: scope[name] for name in shared}
     assert own["kafka_config_id"] == defaults_of(ResolveStartupOffsetsOperator.__init__)["kafka_config_id"]
 
@@ -101,7 +101,7 @@ def test_every_template_field_is_an_attribute(kind: Any, arguments: dict[str, An
 def test_every_parameter_is_kept_under_its_name(kind: Any, arguments: dict[str, Any]) -> None:
     """Where ``setattr`` by a list of names does it, one that is missing in the list would be lost without a word."""
     if kind is CommitOffsetsOperator:
-        defaults: dict[str, Any] = {"plan": {}, "require_report": True, "asset": None, "catch_up": False}
+        defaults: dict[str, Any] = {"plan": {}, "require_report": True, "asset": None}
     else:
         defaults = {**defaults_of(kind.__init__), **arguments}
     operator = kind(task_id="t", **arguments)

@@ -1,0 +1,258 @@
+"""What a run does with a batch that is there, of the log or a window: do it, plan it anew in place, do it once more.
+
+A window is a batch that has its name from its bounds, moves no position, and may be planned anew after its commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from airflow_kafka_offsets.batch import messages
+from airflow_kafka_offsets.batch.decisions import (
+    Decision,
+    DoAgain,
+    Leave,
+    Replace,
+    Take,
+)
+from airflow_kafka_offsets.batch.draft import Start, draft
+from airflow_kafka_offsets.batch.goes_on import GoesOn, adopted
+from airflow_kafka_offsets.batch.orders import NextBatch, Window
+from airflow_kafka_offsets.batch.ownership import (
+    group_moved,
+    output_of_batch,
+    refuse_records_left_behind,
+)
+from airflow_kafka_offsets.batch.records_now import RecordsNow, hulls
+from airflow_kafka_offsets.batch.situation import (
+    FailedTasks,
+    HighestAttempts,
+    RecordsOf,
+    Reports,
+    Situation,
+    WindowBefore,
+)
+from airflow_kafka_offsets.errors import (
+    DataLoss,
+    RefusedError,
+)
+from airflow_kafka_offsets.offsets.batch.anew import planned_anew, shortened, skipped
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.offsets.plan.position import position_within
+from airflow_kafka_offsets.offsets.reads.verify import unverified, verified_splits
+from airflow_kafka_offsets.offsets.window.claims import TimeClaim, claim_of
+from airflow_kafka_offsets.offsets.window.late import count_late, missed_by_window, offsets_beside
+from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAtHand:
+    """A batch that is there, and who is to do it.
+
+    :ivar on: where the pipeline goes on; ``None`` for a window, which goes on from nowhere.
+    """
+
+    order: NextBatch | Window
+    s: Situation
+    batch: StoredBatch
+    on: GoesOn | None
+
+    @property
+    def plan(self) -> Plan:
+        return self.batch.log.plan
+
+    @property
+    def what(self) -> str:
+        return str(self.plan.batch) if self.on else f"the {claim_of(self.plan)}"
+
+    def replaced(self, plan: Plan, *, moves_output: bool = False) -> Replace:
+        return Replace(self.batch, plan, f"plans {self.what} anew: {plan.reason}", moves_output)
+
+    def fresh(self) -> Draft:
+        """What the batch would be, planned now from where it goes on, into the output that it has."""
+        request, me, old = self.order.request, self.order.me, self.plan
+        if self.on is None:
+            drafted = window_draft(self.order, self.s)
+        else:
+            kept = self.batch.log.planned.position
+            if self.on.restart is not None:
+                start = Start(None, kept=kept, applied=old.restarts, restart=self.on.restart)
+            else:
+                start = Start(position_within(old, kept), kept, adopted(self.order, self.on), old.restarts)
+            drafted = draft(request, me, self.s, start).with_warnings(self.on.warnings)
+            if self.on.restart is None:  # what the startup mode has decided once stays decided
+                asked = replace(drafted.asked, startup=old.asked.startup)
+                drafted = replace(drafted, restarted=old.restarted, asked=asked)
+        output, left = output_of_batch(request, drafted.asked, self.batch, self.s)
+        drafted = drafted.with_warnings([left] if left else [])
+        return replace(drafted, asked=replace(drafted.asked, output=output))
+
+
+def do(at_hand: BatchAtHand) -> Decision:
+    """The unfinished batch: as it is, or planned anew in place where that cannot be."""
+    order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
+    request, me, skip = order.request, order.me, order.request.words.skip
+    if skip is not None and plan.reason != skip.words:
+        verified = verified_splits(plan, s.need(Reports(batch))) if skip.past else {}
+        return at_hand.replaced(skipped(plan, me, skip, verified))
+    reason = why_anew(at_hand)
+    if reason is not None:
+        return plan_anew(at_hand, reason)
+    moved = _moved_output(at_hand)
+    if moved is not None:
+        return moved
+    records = s.need(RecordsOf(plan))
+    group_id = request.scope.group_id
+    if at_hand.on and not missing(plan, records) and plan.asked.mirrors and group_id != plan.asked.group_id:
+        asked = replace(plan.asked, group_id=group_id, mirrors=request.mirrors)  # who uses the old one must not stop it
+        return at_hand.replaced(planned_anew(plan, replace(plan, asked=asked), me, f"its group is {group_id!r}"))
+    return _take_what_is_there(at_hand, records)
+
+
+def why_anew(at_hand: BatchAtHand) -> str | None:
+    order, on, words = at_hand.order, at_hand.on, at_hand.order.request.words
+    if words.re_plan:
+        return "re_plan"
+    if at_hand.plan.withdrawn:
+        return "it was withdrawn"
+    if on is not None and on.restart is not None:
+        return f"restart {on.restart}"
+    if on is not None and adopted(order, on):
+        return "the group is adopted"
+    return None
+
+
+def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
+    """By a new look-up. What a window has written may be all that is left of its records.
+
+    :raises DataLoss: a window's records are gone, and no policy gives them up.
+    """
+    order, plan, fresh = at_hand.order, at_hand.plan, at_hand.fresh
+    if at_hand.on is None:
+        gone = missing(plan, at_hand.s.need(RecordsOf(plan)))
+        if gone and order.request.policies.data_loss == "fail":
+            keep = "Leave out re_plan to keep the rows that are written. " if order.request.words.re_plan else ""
+            raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
+        reason = "; ".join([reason, *messages.gone(gone)])
+    return at_hand.replaced(planned_anew(plan, fresh(), order.me, reason))
+
+
+def _moved_output(at_hand: BatchAtHand) -> Replace | None:
+    """The batch planned anew into the output that the DAG names now; ``None`` where it stays."""
+    order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
+    task = (order.me.run.dag_id, order.me.run.task_id) if order.me.run else None
+    asks = replace(plan.asked, output=order.request.output, task=task)
+    output, left = output_of_batch(order.request, asks, batch, s)
+    if output == plan.asked.output:
+        return None
+    if left:
+        refuse_records_left_behind(missing(plan, s.need(RecordsOf(plan))), str(plan.asked.output))
+    moved = replace(plan.with_warnings([left] if left else []), asked=replace(asks, output=output))
+    anew = planned_anew(plan, moved, order.me, f"its output is {output}")
+    return at_hand.replaced(anew, moves_output=not left)
+
+
+def missing(plan: Plan, records: RecordsNow) -> list[str]:
+    """A line for each topic and range of the whole plan that is not there as it was planned."""
+    needed = hulls(plan.splits)
+    return [*records.another_log, *records.deleted(needed), *records.replaced(needed)]
+
+
+def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
+    """As it is where all records are there. Where some are gone, only splits that are not verified need theirs.
+
+    :raises DataLoss: they need what is gone, and no policy gives it up.
+    """
+    order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
+    gone = missing(plan, records)
+    splits = tuple(plan.splits_to_start())
+    if gone:
+        attempts = s.need(Reports(batch))
+        verified = verified_splits(plan, attempts)
+        needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
+        deleted, replaced = records.deleted(needed), records.replaced(hulls(plan.splits))
+        lost = [*records.another_log, *deleted, *replaced]
+        if not unverified(plan, attempts):
+            splits = ()
+        elif not lost:
+            splits = tuple(number for number in splits if number not in verified)
+        elif order.request.policies.data_loss == "fail" and not records.another_log:
+            first = f"The records went after {at_hand.what} was planned, and before it was read."
+            raise DataLoss(lost, messages.advance_or_stop(first))
+        elif records.another_log or replaced:  # what is written of it is not in the log any more
+            return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
+        else:
+            shorter = shortened(plan, order.me, verified, records.log_starts, messages.gone(lost)[0])
+            return at_hand.replaced(shorter)
+    unread, warnings = _unread(at_hand)
+    holder = batch.log.holder
+    failed = s.need(FailedTasks(holder.run)) if _may_tell(at_hand) and holder.run else []
+    said = (
+        messages.does(at_hand.what, batch.log, order.me, failed)
+        if splits or not gone
+        else f"finishes {at_hand.what}: all of it is written, and verified"
+    )
+    return Take(
+        batch, splits, batch.log.holder != order.me, said, unread, records.waiting(plan) if at_hand.on else 0, warnings
+    )
+
+
+def _may_tell(at_hand: BatchAtHand) -> bool:
+    """Whether Airflow may know how another run's tasks ended: it is one of this Airflow, and not this very run."""
+    me, holder = at_hand.order.me, at_hand.batch.log.holder
+    if holder == me or holder.run is None or holder.instance != me.instance:
+        return False
+    return me.run is None or not holder.run.is_same_dag_run(me.run)
+
+
+def _unread(at_hand: BatchAtHand) -> tuple[int, tuple[str, ...]]:
+    """How many offsets the same look-up would find now and a window's plan lacks, and a warning if there are some."""
+    if at_hand.on is not None:
+        return 0, ()
+    try:
+        now = window_draft(at_hand.order, at_hand.s)
+    except RefusedError:  # a replay is not refused for what it does not read
+        return 0, ()
+    missed = offsets_beside(at_hand.plan, now)
+    unread = sum(missed.values())
+    return unread, (missed_by_window(missed),) if unread else ()
+
+
+def do_again(at_hand: BatchAtHand) -> Decision:
+    """Once more; where its records are gone, what is written stays."""
+    order, s, batch, on = at_hand.order, at_hand.s, at_hand.batch, at_hand.on
+    plan, what = batch.log.plan, at_hand.what
+    if on is not None and adopted(order, on):
+        raise group_moved(order.request.scope.group_id, on.foreign, on.position)
+    records = s.need(RecordsOf(plan))
+    gone = missing(plan, records)
+    unread, warnings = _unread(at_hand)
+    if gone:
+        if order.request.words.redo:
+            raise DataLoss(
+                gone, f"{plan.batch if on else what} is committed, and its output stays as it is. Leave out redo."
+            )
+        return leave(at_hand, messages.leaves_for_good(what), (*warnings, messages.went(what, gone)))
+    splits = tuple(plan.splits_to_start())
+    attempts = s.need(HighestAttempts(batch, splits))
+    because = "redo asks for it" if on else "each run of a window writes it anew"
+    said = messages.does_once_more(what, batch.log, order.me, because)
+    return DoAgain(batch, splits, attempts, said, unread, records.waiting(plan) if on else 0, warnings)
+
+
+def leave(at_hand: BatchAtHand, said: str, warnings: tuple[str, ...] = ()) -> Leave:
+    """``taken`` is appended if the log says that somebody has it, or does it again."""
+    order, batch = at_hand.order, at_hand.batch
+    again = batch.log.redone
+    mine_again = again is not None and bool(again.attempts) and again.by.run == order.me.run
+    return Leave(batch, mine_again or batch.log.last_instance != order.me.instance, said, warnings)
+
+
+def window_draft(order: NextBatch | Window, s: Situation) -> Draft:
+    """The window as it would be planned now, with what came too late for the one before."""
+    fresh = draft(order.request, order.me, s, Start())
+    claim = claim_of(fresh)
+    if not isinstance(claim, TimeClaim) or claim.by_topic:
+        return fresh
+    before = s.need(WindowBefore(claim))
+    return fresh if before is None else count_late(before.log.plan, fresh)
