@@ -58,6 +58,7 @@ def outlook(cluster: AnyCluster, topic: str, *moments: int, now: int = NOW_MS) -
 # ── whose clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_a_plan_by_time_tells_whose_clock_stamped_each_topic(cluster: AnyCluster, topics: tuple[str, str]) -> None:
     orders, payments = topics
     made = plan(cluster, topics, **by_time(START, NOW_MS))
@@ -86,6 +87,7 @@ class Forbidding:
         raise NotAuthorized("Not allowed to describe the configuration", "TOPIC_AUTHORIZATION_FAILED", "Ask.")
 
 
+@pytest.mark.also_on_a_broker
 def test_a_missing_right_leaves_the_clock_unknown_and_the_plan_as_it_is(
     cluster: AnyCluster, topics: tuple[str, str]
 ) -> None:

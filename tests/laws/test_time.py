@@ -12,7 +12,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import DataLoss
@@ -26,9 +26,10 @@ from airflow_kafka_offsets.pipeline.estimate import estimate_windows
 from airflow_kafka_offsets.pipeline.preview import preview
 from tests.cluster.memory import InMemoryCluster
 from tests.laws import pipelines
+from tests.laws.examples import of_examples
 from tests.laws.pipelines import NOW, ranges, run_key
 
-law = settings(deadline=None, max_examples=100)
+law = of_examples(100)
 
 T = 1_704_103_200_000
 FUTURE = 10**9  # minutes: a producer that takes microseconds for milliseconds
