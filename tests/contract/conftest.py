@@ -1,4 +1,8 @@
-"""The two clusters that every contract test runs on, behind one vocabulary."""
+"""The cluster of a test, behind one vocabulary: in memory, and with the mark ``also_on_a_broker`` on a broker as well.
+
+``test_cluster_contract`` shows that the two answer alike, so a use case is tried in memory. The mark is for what a
+broker has to show itself: each thing that it does for the use cases is done there once.
+"""
 
 from __future__ import annotations
 
@@ -68,9 +72,15 @@ class AnyCluster:
         self.hands.commit_as_somebody_else(group_id, commits)
 
 
-@pytest.fixture(params=["memory", "broker"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "cluster" in metafunc.fixturenames:
+        is_marked = metafunc.definition.get_closest_marker("also_on_a_broker")
+        metafunc.parametrize("cluster", ["memory", "broker"] if is_marked else ["memory"], indirect=True)
+
+
+@pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
-    """A cluster in memory and the session's real broker, by the same names."""
+    """A cluster in memory or the session's real broker, by the same names."""
     if request.param == "memory":
         yield request.getfixturevalue("memory")
         return

@@ -48,6 +48,7 @@ def test_runs_that_are_faster_than_retention_lose_nothing(cluster: AnyCluster, a
     assert backlog == Backlog(20, 5, 0, "by retention.ms, with 60 minutes between two runs")
 
 
+@pytest.mark.also_on_a_broker
 def test_runs_that_are_slower_than_retention_lose_what_it_overtakes(cluster: AnyCluster, aged: str) -> None:
     """One record an hour is read. Twelve hours from now two an hour become too old; the last of them in 24 hours, when
     22 of the 23 are read."""

@@ -24,6 +24,7 @@ ALL_SIX = {number: [0, 1, 2, 3, 4, 5] for number in range(3)}
 # ── one after the other ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_runs_read_every_record_once_and_the_group_follows_each(
     cluster: AnyCluster, store: LocalStore, orders: str, group: str
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_batch_without_records_is_made_where_there_is_something_to_record(
     assert pipeline.resolve("three", **parameters).assignment.batch is None, "and it is recorded once"
 
 
+@pytest.mark.also_on_a_broker
 def test_a_topic_that_was_made_anew_is_recorded_though_both_were_never_written(
     cluster: AnyCluster, store: LocalStore, orders: str, group: str
 ) -> None:

@@ -16,6 +16,8 @@ from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel,
 from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from tests.contract.conftest import NOW_MS, AnyCluster
 
+pytestmark = pytest.mark.also_on_a_broker
+
 BOTH: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
 
 

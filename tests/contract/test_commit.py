@@ -135,6 +135,7 @@ def test_without_reports_the_plan_is_compared_all_the_same(in_memory: Pipeline, 
 # ── what the commit is ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_a_commit_holds_the_whole_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
     """Also of partitions that the batch did not have; topic ids, epochs, the startup request, the cluster."""
     first = pipeline.run("one")

@@ -143,6 +143,7 @@ def test_where_the_broker_stamps_the_records_the_clock_completes_a_window(
     assert (plan.found.window_complete, plan.found.low_watermark_ms) == (True, end)
 
 
+@pytest.mark.also_on_a_broker
 def test_an_open_transaction_makes_a_window_incomplete_for_a_committed_reader(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:

@@ -62,6 +62,7 @@ def marks(pipeline: Pipeline) -> set[Mark | None]:
 # ── the log is lost ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_a_lost_log_is_gone_on_from_by_the_marks(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = pipeline.run("one")
     produce(cluster, pipeline)

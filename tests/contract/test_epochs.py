@@ -83,7 +83,7 @@ def started_again(broker: KafkaBroker) -> Iterator[tuple[AnyCluster, dict[TopicP
         yield cluster, led_twice(cluster, start_again)
 
 
-@pytest.fixture(params=["in_memory", "started_again"])
+@pytest.fixture(params=["in_memory", pytest.param("started_again", marks=pytest.mark.starts_processes)])
 def led(request: pytest.FixtureRequest) -> tuple[AnyCluster, dict[TopicPartition, EndOffset]]:
     found: tuple[AnyCluster, dict[TopicPartition, EndOffset]] = request.getfixturevalue(request.param)
     return found

@@ -73,6 +73,7 @@ def test_a_time_an_hour_ahead_is_none_of_the_future(pipeline: Pipeline) -> None:
     assert pipeline.resolve("one", topics="ahead", **window(2, 0)).ranges == [(0, 1)]
 
 
+@pytest.mark.also_on_a_broker
 def test_also_where_a_newer_one_lies_in_an_open_transaction(pipeline: Pipeline) -> None:
     """Then a committed reader is told no newest timestamp."""
     memory: Any = pipeline.cluster

@@ -27,6 +27,8 @@ from tests.contract.pipeline import Lake, Pipeline, Run, entries
 from tests.contract.troubles import Killed, die, produce
 from tests.engine import CommitOutcome
 
+pytestmark = pytest.mark.also_on_a_broker
+
 MOMENTS = ["before_commit", "after_commit"]
 AT_FOUR = {0: 4, 1: 4, 2: 4}
 AT_SIX = {0: 6, 1: 6, 2: 6}

@@ -109,6 +109,7 @@ def test_what_was_written_between_the_plan_and_its_signature_is_somebodys(
 
 
 @pytest.mark.parametrize("holds", ["something", "nothing"])
+@pytest.mark.also_on_a_broker
 def test_live_members_are_found_before_spark_works(cluster: AnyCluster, pipeline: Pipeline, holds: str) -> None:
     if holds == "something":
         somebody(cluster, pipeline, p0=2)
@@ -304,6 +305,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("metadata", HOSTILE, ids=lambda text: text[:24])
+@pytest.mark.also_on_a_broker
 def test_metadata_that_is_not_exactly_a_mark_is_somebodys(
     cluster: AnyCluster, pipeline: Pipeline, metadata: str
 ) -> None:
@@ -409,6 +411,7 @@ def test_a_cleared_old_run_does_not_set_the_group_back(cluster: AnyCluster, pipe
     assert pipeline.held() == {0: 6, 1: 6, 2: 6}
 
 
+@pytest.mark.also_on_a_broker
 def test_under_live_members_the_log_has_the_commit_and_the_group_follows_later(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
@@ -439,6 +442,7 @@ class FirstOnly:
 
 
 @pytest.mark.parametrize("then", ["the retry", "the next run"])
+@pytest.mark.also_on_a_broker
 def test_a_commit_that_arrived_in_part_is_completed(cluster: AnyCluster, pipeline: Pipeline, then: str) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)
@@ -457,6 +461,7 @@ def test_a_commit_that_arrived_in_part_is_completed(cluster: AnyCluster, pipelin
 
 
 @pytest.mark.parametrize("what", ["deleted", "made anew"])
+@pytest.mark.also_on_a_broker
 def test_a_topic_that_goes_after_it_was_read_is_committed_in_the_log_and_left_out_of_the_group(
     cluster: AnyCluster, pipeline: Pipeline, what: str
 ) -> None:
@@ -512,6 +517,7 @@ def test_a_pipeline_without_a_position_mirrors_nothing(in_memory: Pipeline) -> N
     assert (found.written, found.left_alone) == ({}, "the pipeline has no position yet")
 
 
+@pytest.mark.also_on_a_broker
 def test_a_group_whose_name_is_not_ascii_is_committed_to(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.group = f"{pipeline.group}-grüße-日本"
     pipeline.run("one")

@@ -59,6 +59,7 @@ def test_records_that_are_gone_stop_the_batch_before_spark_starts(cluster: AnyCl
 
 
 @pytest.mark.parametrize("name", ["one", "two"], ids=["its own run", "the next run"])
+@pytest.mark.also_on_a_broker
 def test_advance_plans_what_is_left_into_the_same_place_and_counts_what_is_lost(
     cluster: AnyCluster, pipeline: Pipeline, name: str
 ) -> None:
@@ -144,6 +145,7 @@ def test_leaders_are_compared_only_where_another_one_has_led(in_memory: Pipeline
     assert timed.asked["ends_of_epochs"] == 1
 
 
+@pytest.mark.also_on_a_broker
 def test_a_topic_that_was_made_anew_is_another_log(cluster: AnyCluster, pipeline: Pipeline) -> None:
     old = pipeline.resolve("one")
     cluster.recreate_topic(pipeline.topic)

@@ -30,6 +30,7 @@ def test_without_a_log_it_is_what_the_first_run_reads(cluster: AnyCluster, pipel
     assert pipeline.run("one").ranges == ranges(plan)
 
 
+@pytest.mark.also_on_a_broker
 def test_with_one_it_goes_on_from_its_position(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     produce(cluster, pipeline)

@@ -54,6 +54,7 @@ def counts(done: ResetOutcome) -> list[tuple[int, int, int]]:
 # ── the scenarios ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_to_latest_leaves_out_what_is_there_and_the_group_follows(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = pipeline.run("one")
     produce(cluster, pipeline)

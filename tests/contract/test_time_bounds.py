@@ -50,6 +50,7 @@ def by_time(start: object, end: object) -> dict[str, Any]:
 # ── whose clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_a_plan_by_time_tells_whose_clock_stamped_each_topic(cluster: AnyCluster, topics: tuple[str, str]) -> None:
     orders, payments = topics
     made = plan(cluster, topics, **by_time(START, NOW_MS))
@@ -77,6 +78,7 @@ class Forbidding:
         raise NotAuthorized("Not allowed to describe the configuration", "TOPIC_AUTHORIZATION_FAILED", "Ask.")
 
 
+@pytest.mark.also_on_a_broker
 def test_a_missing_right_leaves_the_clock_unknown_and_the_plan_as_it_is(
     cluster: AnyCluster, topics: tuple[str, str]
 ) -> None:

@@ -80,6 +80,7 @@ def test_the_month_ends_within_the_hours() -> None:
 # ── the same window ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.also_on_a_broker
 def test_hourly_windows_read_each_record_once_in_any_order(cluster: AnyCluster, pipeline: Pipeline) -> None:
     found = [pipeline.run(f"hour-{n}", **hours(n, n + 1)).ranges[0] for n in (2, 0, 3, 1)]
     assert sorted(found) == [(0, 2), (2, 4), (4, 6), (6, 8)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.plan.backlog import more_runs
 from airflow_kafka_offsets.offsets.plan.caps import cap, fair_shares
+from tests.laws.examples import of_examples
 from tests.offsets.builders import planned
 
-law = settings(deadline=None, max_examples=200)
+law = of_examples(200)
 
 WANTED = st.lists(st.one_of(st.just(0), st.integers(0, 9), st.integers(0, 10_000)), max_size=12)
 TOTAL = st.one_of(st.integers(1, 30), st.integers(1, 100_000))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ReadNotVerified
@@ -18,9 +18,10 @@ from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from tests.cluster.memory import MemoryTransaction
+from tests.laws.examples import of_examples
 from tests.laws.pipelines import Died, Pipeline, cluster, run_key
 
-law = settings(deadline=None, max_examples=120)
+law = of_examples(120)
 
 T = 1_704_103_200_000
 TOPIC = "orders"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import PartitionsRefused
@@ -32,9 +32,10 @@ from airflow_kafka_offsets.offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from tests.laws.examples import of_examples
 from tests.offsets.builders import plan, planned, request
 
-law = settings(deadline=None, max_examples=100)  # a slow machine breaks no law
+law = of_examples(100)
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("clicks", "orders") for number in range(3)]
 ISOLATION = st.sampled_from(["read_uncommitted", "read_committed"])

@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResetRefused
@@ -19,6 +19,7 @@ from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
 from airflow_kafka_offsets.offsets.plan.position import Position
 from airflow_kafka_offsets.offsets.plan.reset import ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
 from tests.engine import NO_AIRFLOW, Reset, reset_position
+from tests.laws.examples import of_examples
 from tests.laws.pipelines import NOW, Died, Dying, Pipeline, cluster, run_key
 from tests.model.store import MemoryStore
 
@@ -91,7 +92,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@of_examples(150)
 @example([("produce", 0, 4), ("delete", 0, 7), ("reset", ToLatest(), None)])
 @example([("reset", ToEarliest(), "before its commit"), ("run", True), ("reset", ShiftBy(-2), "before the group")])
 @given(st.lists(EVENTS, min_size=6, max_size=20))

@@ -12,7 +12,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import DataLoss
@@ -24,9 +24,10 @@ from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import preview
 from tests.laws import pipelines
+from tests.laws.examples import of_examples
 from tests.laws.pipelines import NOW, ranges, run_key
 
-law = settings(deadline=None, max_examples=100)
+law = of_examples(100)
 
 T = 1_704_103_200_000
 FUTURE = 10**9  # minutes: a producer that takes microseconds for milliseconds

@@ -9,17 +9,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import WindowOverlaps
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim
 from tests.engine import Assignment, plan_window
+from tests.laws.examples import of_examples
 from tests.laws.pipelines import Pipeline, cluster, run_key
 from tests.stores.watched import Process
 
-law = settings(deadline=None, max_examples=150)
+law = of_examples(150)
 
 DAY = 86_400_000
 T = int(datetime(2024, 1, 29, tzinfo=UTC).timestamp()) * 1000  # near the end of a month, so that windows lie in two

@@ -1,19 +1,18 @@
-"""``python -m tests.mutations``: each patch in a copy of the code, and the tests that must notice it.
+"""``python -m tests.mutations``: code is broken in a copy of the project, and the tests must notice it.
 
-First the listed mutations, one for each rule; then random changes of the core. What all of its tests pass has survived:
-a rule is broken and nobody says so, and the run fails. Of the random ones those are excepted that ``survivors`` gives
-a reason for.
+First the patches of ``rules`` and ``outside``, one or more for each rule; then a sample of the core's mutants, which
+mutmut makes. A rule that is broken while all of its tests pass is a failure, and so is a mutant that no test notices,
+if ``survivors`` gives no reason for it.
 
-``RANDOM`` says how many random changes are tried (20), ``SEED`` which (else others in each run; the seed is printed),
-``WORKERS`` how many at a time (2). Words after the command choose rules, such as ``B6``; then ``RANDOM`` is 0 by
-default. ``list`` and ``random`` after the command do one of the two parts.
+Words after the command choose rules, such as ``B6``, and no mutants are tried then; ``patches`` and ``core`` do one of
+the two parts. ``SAMPLE`` says how many mutants (300; ``all``), ``SEED`` which (1), ``WORKERS`` how many at a time (2).
+Patches whose tests need a broker, Java or Airflow's database are left out, unless ``FULL=1``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import secrets
 import sys
 import tempfile
 import time
@@ -21,83 +20,87 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.document import rules_in
-from tests.mutations.mutations import MUTATIONS
-from tests.mutations.patch import PACKAGE, Mutation, apply
-from tests.mutations.random_lines import Change, draw
+from tests.mutations import core
+from tests.mutations.outside import OUTSIDE
+from tests.mutations.patch import Mutation, apply
+from tests.mutations.rules import RULES
 from tests.mutations.running import (
     FAST,
     MEMORY,
     Outcome,
     broken,
+    collected,
     copy_project,
     each_in_a_copy,
-    fast_tests,
     notices,
     run,
 )
-from tests.mutations.running import ROOT as PROJECT
 from tests.mutations.survivors import reason_for
 
-__all__ = ["copy_project"]  # for tests/model/broken.py
-
-FOLDERS = ("tests/offsets", "tests/stores", "tests/laws", "tests/conformance", "tests/contract")
-TERMINAL = "tests/cli"
-# Whose tests come first; the others follow where these pass.
-_NEAREST = {
-    "offsets/request": ("tests/offsets/request",),
-    "offsets/plan": ("tests/offsets/plan",),
-    "offsets/batch": ("tests/offsets/batch",),
-    "offsets/reads": ("tests/offsets/reads",),
-    "offsets/window": ("tests/offsets/window",),
-    "offsets": ("tests/offsets",),
-    "stores": ("tests/stores",),
-    "pipeline": ("tests/contract",),
-}
+FOLDERS = ("tests/offsets", "tests/stores", "tests/laws", "tests/conformance", "tests/contract", "tests/cli")
+PARTS = {"patches", "core"}
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     begun = time.monotonic()
-    rules = set(arguments) - {"list", "random"}
-    chosen = [mutation for mutation in MUTATIONS if not rules or mutation.rule in rules]
-    if "random" in arguments:
-        chosen = []
-    by_default = "0" if rules or "list" in arguments else "20"
-    seed = int(os.environ.get("SEED") or secrets.randbelow(10**6))
-    changes = draw(PROJECT / PACKAGE, int(os.environ.get("RANDOM") or by_default), seed)
-    print(f"{len(chosen)} listed patches, {len(changes)} random ones: SEED={seed} RANDOM={len(changes)}", flush=True)
-    test_ids = fast_tests((*FOLDERS, TERMINAL))
+    rules = set(words) - PARTS
+    parts = set(words) & PARTS or ({"patches"} if rules else PARTS)
     with tempfile.TemporaryDirectory(prefix="mutations-", dir=MEMORY) as folder:
-        if not _pass_unbroken(Path(folder) / "unbroken", chosen, bool(changes), test_ids):
-            return 1
-        outcomes = each_in_a_copy(_made(folder, "listed"), chosen, lambda copy, m: _try_listed(copy, m, test_ids))
-        of_random = each_in_a_copy(_made(folder, "random"), changes, _try_random)
-    bad = _report_listed(dict(zip(chosen, outcomes, strict=True)))
-    bad += _report_random(dict(zip(changes, of_random, strict=True)))
+        bad = 0
+        if "patches" in parts:
+            chosen = [patch for patch in (*RULES, *OUTSIDE) if not rules or patch.rule in rules]
+            bad += try_patches(Path(folder), chosen)
+        if "core" in parts:
+            bad += try_core(Path(folder) / "core")
     print(f"\n{time.monotonic() - begun:.0f} s")
     return 1 if bad else 0
 
 
-def tests_of(mutation: Mutation, test_ids: Sequence[str]) -> list[str]:
-    """What pytest is given: the tests that the mutation names, or the fast ones that claim the broken rule."""
-    if mutation.tests.startswith("tests/"):
-        return mutation.tests.split()
-    if mutation.tests:
-        return [test_id for test_id in test_ids if re.search(mutation.tests, test_id)]
-    return [test_id for test_id in test_ids if mutation.rule in rules_in(test_id.partition("::")[2])]
+# ── patches ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _made(folder: str, name: str) -> Path:
-    path = Path(folder) / name
-    path.mkdir()
-    return path
+def try_patches(folder: Path, chosen: Sequence[Mutation]) -> int:
+    """How many of them are not noticed."""
+    in_memory = collected([*FAST, *FOLDERS])
+    if "FULL" not in os.environ:
+        named = sorted({place for patch in chosen if patch.tests.startswith("tests/") for place in patch.tests.split()})
+        all_of_them = set(collected(named)) if named else set()
+        fast = set(collected([*FAST, *named])) if named else set()
+        slow = {test_id.partition("::")[0] for test_id in all_of_them - fast}
+        left_out = [patch for patch in chosen if any(place.partition("::")[0] in slow for place in patch.tests.split())]
+        chosen = [patch for patch in chosen if patch not in left_out]
+        print(f"{len(chosen)} patches; {len(left_out)} need a broker, Java or Airflow's database: FULL=1", flush=True)
+    if not _pass_unbroken(folder / "unbroken", chosen, in_memory):
+        return 1
+    (folder / "patches").mkdir()
+    outcomes = each_in_a_copy(folder / "patches", chosen, lambda copy, patch: _try(copy, patch, in_memory))
+    bad = [(patch, outcome) for patch, outcome in zip(chosen, outcomes, strict=True) if not outcome.noticed]
+    print(f"\n{len(chosen) - len(bad)} of {len(chosen)} patches were noticed")
+    for patch, outcome in bad:
+        print(f"\n{patch.rule}: {outcome}\n{patch.where}: {patch.change}")
+    return len(bad)
 
 
-def _pass_unbroken(copy: Path, chosen: Sequence[Mutation], all_of_them: bool, test_ids: Sequence[str]) -> bool:
+def tests_of(patch: Mutation, in_memory: Sequence[str]) -> list[str]:
+    """What pytest is given: the tests that the patch names, or those in memory that claim the broken rule."""
+    if patch.tests.startswith("tests/"):
+        return patch.tests.split()
+    if patch.tests:
+        return [test_id for test_id in in_memory if re.search(patch.tests, test_id)]
+    return [test_id for test_id in in_memory if patch.rule in rules_in(test_id.partition("::")[2])]
+
+
+def _arguments(patch: Mutation, in_memory: Sequence[str]) -> list[str]:
+    tests = tests_of(patch, in_memory)
+    return tests if patch.tests.startswith("tests/") else [*FAST, *tests]
+
+
+def _pass_unbroken(copy: Path, chosen: Sequence[Mutation], in_memory: Sequence[str]) -> bool:
     """A test that fails anyway shows nothing."""
     copy_project(copy)
-    named = sorted({test for mutation in chosen for test in tests_of(mutation, test_ids)})
-    by_name = [test for test in named if test not in set(test_ids)]
-    fast = list(FOLDERS) if all_of_them else [test for test in named if test in set(test_ids)]
+    named = sorted({test for patch in chosen for test in tests_of(patch, in_memory)})
+    by_name = [test for test in named if test not in set(in_memory)]
+    fast = [test for test in named if test in set(in_memory)]
     for arguments in ([*FAST, *fast] if fast else [], by_name):
         result = run(copy, arguments) if arguments else None
         if result is not None and result.returncode:
@@ -106,51 +109,34 @@ def _pass_unbroken(copy: Path, chosen: Sequence[Mutation], all_of_them: bool, te
     return True
 
 
-def _try_listed(copy: Path, mutation: Mutation, test_ids: Sequence[str]) -> Outcome:
-    tests = tests_of(mutation, test_ids)
-    is_fast = not mutation.tests.startswith("tests/")
-    text = (copy / PACKAGE / mutation.file).read_text()
+def _try(copy: Path, patch: Mutation, in_memory: Sequence[str]) -> Outcome:
     try:
-        with broken(copy, mutation.file, apply(mutation, text)):
-            outcome = notices(copy, [*FAST, *tests] if is_fast else tests) if tests else Outcome(False, "no test")
-    except ValueError as error:
-        outcome = Outcome(False, str(error))
-    print(f"{mutation.rule:28} {mutation.file:28} {outcome}", flush=True)
+        patched = apply(patch)
+    except LookupError as error:
+        outcome = Outcome(False, f"no longer applies: {error.args[0]}")
+    else:
+        with broken(copy, patched.file, patched.text):
+            arguments = _arguments(patch, in_memory)
+            outcome = notices(copy, arguments) if arguments != [*FAST] else Outcome(False, "no test")
+    print(f"{patch.rule:40} {patch.where:40} {outcome}", flush=True)
     return outcome
 
 
-def _try_random(copy: Path, change: Change) -> Outcome:
-    rooms = [room for room in _NEAREST if change.file.startswith(f"{room}/")]
-    nearest = _NEAREST[max(rooms, key=len)]
-    outcome = Outcome(False, "")
-    with broken(copy, change.file, change.after):
-        for tests in (nearest, tuple(folder for folder in FOLDERS if folder not in nearest)):
-            outcome = notices(copy, [*FAST, *tests])
-            if outcome.noticed:
-                break
-    reason = reason_for(change)
-    said = outcome.said if outcome.noticed or reason is None else f"{outcome.said}; {reason}"
-    print(f"{f'{change.file}:{change.line}':40} {change.kind:11} {said}", flush=True)
-    return outcome
+# ── the core ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report_listed(outcomes: dict[Mutation, Outcome]) -> int:
-    bad = [mutation for mutation, outcome in outcomes.items() if not outcome.noticed]
-    print(f"\n{len(outcomes) - len(bad)} of {len(outcomes)} listed patches were noticed")
-    for mutation in bad:
-        print(f"\n{mutation.rule} in {mutation.file}: {outcomes[mutation]}\n- {mutation.old}\n+ {mutation.new}")
-    return len(bad)
-
-
-def _report_random(outcomes: dict[Change, Outcome]) -> int:
-    survived = [change for change, outcome in outcomes.items() if not outcome.noticed]
-    bad = [change for change in survived if reason_for(change) is None]
+def try_core(copy: Path) -> int:
+    """How many mutants of a sample live on without a reason."""
+    wanted, seed = os.environ.get("SAMPLE") or "300", int(os.environ.get("SEED") or "1")
+    mutants = core.sample(copy, None if wanted == "all" else int(wanted), seed)
+    print(f"\n{len(mutants)} mutants of the core: SAMPLE={wanted} SEED={seed}", flush=True)
+    alive = core.survivors(copy, mutants)
+    bad = [mutant for mutant in alive if reason_for(mutant) is None]
     print(
-        f"\n{len(outcomes) - len(survived)} of {len(outcomes)} random changes were noticed; of the others "
-        f"{len(survived) - len(bad)} are in tests/mutations/survivors.py"
+        f"{len(mutants) - len(alive)} were noticed; of the others {len(alive) - len(bad)} have a reason (survivors.py)"
     )
-    for change in bad:
-        print(f"\n{change.diff}")
+    for mutant in bad:
+        print(f"\n{mutant}")
     return len(bad)
 
 

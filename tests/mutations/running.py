@@ -32,7 +32,7 @@ COPIED = (
     "SECURITY.md",
     "mkdocs.yml",
 )
-FAST = ("-p", "tests.mutations.fast", "--hypothesis-seed=1")
+FAST = ("-p", "tests.in_memory", "--hypothesis-seed=1")
 # The store syncs what it writes: in memory the tests take a tenth of the time.
 MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)
 # A patch may leave a loop without an end, that computes, fills a list or waits.
@@ -60,7 +60,8 @@ def copy_project(target: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", ".hypothesis"))
+            left_out = shutil.ignore_patterns("__pycache__", ".hypothesis")
+            shutil.copytree(source, target / name, ignore=left_out, ignore_dangling_symlinks=True)
         elif source.exists():
             shutil.copy(source, target / name)
     return target
@@ -151,9 +152,12 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
-def fast_tests(folders: Iterable[str]) -> list[str]:
-    """The ids of the tests in these folders that need neither a broker nor Java."""
-    found = run(ROOT, ["--collect-only", *FAST, *folders])
+def collected(arguments: Iterable[str]) -> list[str]:
+    """The ids of the tests that pytest finds.
+
+    :raises RuntimeError: it cannot collect them.
+    """
+    found = run(ROOT, ["--collect-only", *arguments])
     if found.returncode:
         raise RuntimeError(f"the tests cannot be collected:\n{found.stdout[-3000:]}")
     return [line for line in found.stdout.splitlines() if "::" in line]

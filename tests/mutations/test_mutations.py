@@ -1,99 +1,120 @@
-"""The patches still apply, each rule has one, and random changes are what they say. (`make mutate` runs them.)"""
+"""The patches still apply, each rule has one, and the changes are what they say. (`make mutate` runs them.)"""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.conformance.document import read_rules
-from tests.mutations.mutations import MUTATIONS, NO_MUTATION
+from tests.model.broken import BROKEN
+from tests.mutations.changes import (
+    Always,
+    Change,
+    In,
+    Instead,
+    Less,
+    Matched,
+    Never,
+    Rather,
+    Reworded,
+    Swapped,
+    Without,
+)
+from tests.mutations.core import Mutant, mutants_in
+from tests.mutations.outside import OUTSIDE
 from tests.mutations.patch import ROOT, Mutation, apply
-from tests.mutations.random_lines import CORE, Change, changes_of, draw
-from tests.mutations.survivors import KINDS, SURVIVORS, reason_for
+from tests.mutations.rules import NO_PATCH, RULES
+from tests.mutations.survivors import KINDS, SURVIVORS, Survivor
+
+TWINS = [patch for broken in BROKEN for patch in broken.patches]
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"{mutation.rule} {mutation.new.strip()[:40]}")
-def test_a_patch_applies_and_leaves_another_program(mutation: Mutation) -> None:
-    before = (ROOT / mutation.file).read_text()
-    after = apply(mutation, before)
-    assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
+@pytest.mark.parametrize(
+    "mutation", [*RULES, *OUTSIDE, *TWINS], ids=lambda mutation: f"{mutation.rule} {mutation.where}"
+)
+def test_a_patch_finds_its_place_and_leaves_another_program(mutation: Mutation) -> None:
+    patched = apply(mutation)
+    assert ast.dump(ast.parse(patched.text)) != ast.dump(ast.parse((ROOT / patched.file).read_text()))
 
 
-@pytest.mark.parametrize(("text", "times"), [("nothing of it", 0), ("old and old", 2)])
-def test_a_patch_whose_text_is_not_there_once_does_not_apply(text: str, times: int) -> None:
-    with pytest.raises(ValueError, match=f"{times} times"):
-        apply(Mutation("A1", "x.py", "old", "new"), text)
+def test_a_patch_finds_its_place_after_files_were_renamed_and_lines_laid_out_anew(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text(
+        "class A:\n    def f(self):\n        if (self.x or\n            self.y): return 1\n"
+    )
+    found = apply(Mutation("rule", "A.f", Never("y")), tmp_path)
+    assert found.file == "elsewhere.py"
+    assert "if self.x or False:" in found.text
+
+
+def test_a_patch_whose_place_is_gone_or_there_twice_does_not_apply(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(x):\n    if x: return 1\n    if x: return 2\n")
+    with pytest.raises(LookupError, match=r"a\.py: 'x' is there 2 times"):
+        apply(Mutation("rule", "f", Never("x")), tmp_path)
+    with pytest.raises(LookupError, match="the package has no g"):
+        apply(Mutation("rule", "g", Never("x")), tmp_path)
 
 
 def test_every_rule_that_has_code_has_a_patch() -> None:
     """The errors (L) and the options (M) are those of other rules, or of the cluster's client."""
     ruled = [rule.id for rule in read_rules() if rule.id[0] in "ABCDEFGHIJKN" and not rule.outside]
-    patched = {mutation.rule for mutation in MUTATIONS}
-    assert [rule for rule in ruled if rule not in patched | NO_MUTATION.keys()] == []
-    assert sorted(patched & NO_MUTATION.keys()) == []
-
-
-# ── random changes ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def kinds(code: str) -> dict[str, set[str]]:
-    """Of each kind of change the lines that it makes."""
-    found: dict[str, set[str]] = {}
-    for change in changes_of("x.py", code):
-        found.setdefault(change.kind, set()).add(change.replaced[1])
-    return found
+    patched = {mutation.rule for mutation in RULES}
+    assert [rule for rule in ruled if rule not in patched | NO_PATCH.keys()] == []
+    assert sorted(patched & NO_PATCH.keys()) == []
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"),
+    ("change", "before", "after"),
     [
-        ("x = a < b", {"comparison": {"x = a <= b"}}),
-        ("x = 'é' == a != c", {"comparison": {"x = 'é' != a != c", "x = 'é' == a == c"},
-                               "constant": {"x = 'éx' == a != c"}}),
-        ("x = (a) not in (b)", {"comparison": {"x = (a) in (b)"}}),
-        ("x = a and b or c", {"and/or": {"x = a or b or c", "x = a and b and c"}}),
-        ("x = a + b - 1", {"sign": {"x = a - b - 1", "x = a + b + 1"}, "constant": {"x = a + b - 2"}}),
-        ("x = 'é' + b", {}),
-        ("x = min(a)", {"function": {"x = max(a)"}}),
-        ("x = [n for n in a if n]", {"condition": {"x = [n for n in a if not (n)]"}}),
-        ("x = f'{a + 1}'", {}),
-        ("x: Literal[1] = True", {"constant": {"x: Literal[1] = False"}}),
-        ("f(a)\nlog.info(1)", {"statement": {"pass"}}),
-        ("def f() -> int:\n    'words'\n    return 1", {"result": {"return None"}, "constant": {"return 2"}}),
-        ("def __str__(self):\n    return 1", {}),
-        ("if a:\n    raise E(1 + 1)", {"condition": {"if not (a):"}, "statement": {"pass"}}),
-        ("x[0] = a", {"statement": {"pass"}, "constant": {"x[1] = a"}}),
+        (Never("b"), "if a.b(c): f()", "if False: f()"),
+        (Never("b"), "x = a and b(c) or d", "x = a and False or d"),
+        (Always("b"), "x = [a for a in c if a.b]", "x = [a for a in c if True]"),
+        (Without("b"), "a()\nc.b(a)", "a()\npass"),
+        (Rather("b", "c()\nd()"), "a()\nb()", "a()\nc()\nd()"),
+        (Rather("x = b()", "x = 1"), "x = b()\ny = b()", "x = 1\ny = b()"),
+        (Less("'b'"), "x = ('a', 'b')", "x = ('a',)"),
+        (Less("2"), "x = {1: a, 2: b}", "x = {1: a}"),
+        (Less("b"), "f(a, b)", "f(a)"),
+        (Instead("a + 1", "a"), "x = f(a+1)", "x = f(a)"),
+        (Reworded("b", "d"), "x = 'a b c'", "x = 'a d c'"),
+        (Swapped("a", "c"), "a()\nb()\nc()", "c()\nb()\na()"),
+        (Matched("b"), "match a:\n case 1: pass", "match b:\n case 1: pass"),
+        (In("1", Without("f")), "match a:\n case 1: f()\n case 2: f()", "match a:\n case 1: pass\n case 2: f()"),
     ],
+    ids=lambda value: str(value) if not isinstance(value, str) else "",
 )  # fmt: skip
-def test_what_is_changed(code: str, expected: dict[str, set[str]]) -> None:
-    assert kinds(code) == expected
+def test_what_is_changed(change: Change, before: str, after: str) -> None:
+    code = ast.parse(before)
+    change.apply(code)
+    assert ast.unparse(ast.fix_missing_locations(code)) == ast.unparse(ast.parse(after))
 
 
-def test_a_change_says_where_it_is() -> None:
-    path = "offsets/plan/splits.py"
-    for change in changes_of(path, (ROOT / path).read_text()):
-        compile(change.after, path, "exec")
-        assert change.diff.splitlines()[0] == f"--- {path}:{change.line}"
-        assert change.before.splitlines()[change.line - 1].strip() in change.replaced[0].splitlines()
+# ── mutants of the core ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_seed_draws_the_same_changes_and_no_two_of_one_line() -> None:
-    drawn = draw(ROOT, 30, seed=7)
-    assert drawn == draw(ROOT, 30, seed=7)
-    assert drawn != draw(ROOT, 30, seed=8)
-    assert len({(change.file, change.line) for change in drawn}) == 30
-    assert {change.file.partition("/")[0] for change in drawn} <= set(CORE)
+def test_the_folders_of_the_core_are_there() -> None:
+    config = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mutmut"]
+    for pattern in config["only_mutate"]:
+        assert list(ROOT.parent.glob(pattern)), f"{pattern}: no such folder any more; see [tool.mutmut]"
+    for place in config["pytest_add_cli_args_test_selection"]:
+        assert (ROOT.parent / place).exists()
 
 
-def test_every_survivor_is_still_a_change_of_the_code_and_has_a_reason() -> None:
-    by_file: dict[str, list[Change]] = {}
-    for survivor in SURVIVORS:
-        if survivor.file not in by_file:
-            by_file[survivor.file] = changes_of(survivor.file, (ROOT / survivor.file).read_text())
-        changes = [change for change in by_file[survivor.file] if survivor.is_of(change)]
-        assert changes, f"{survivor.file} has no such lines any more: {survivor.before}"
-        assert reason_for(changes[0]) == survivor.reason
-        assert survivor.reason.partition(":")[0] in KINDS
-        assert reason_for(replace(changes[0], file="x.py")) is None
+def test_a_mutant_that_says_something_else_is_none(tmp_path: Path) -> None:
+    module = tmp_path / "airflow_kafka_offsets" / "m.py"
+    module.parent.mkdir()
+    module.write_text(
+        "def x_f__mutmut_orig(a):\n    return 'a', a + 1\n"
+        "def x_f__mutmut_1(a):\n    return 'XXaXX', a + 1\n"
+        "def x_f__mutmut_2(a):\n    return 'a', a - 1\n"
+    )
+    found = list(mutants_in(tmp_path))
+    assert found == [Mutant("airflow_kafka_offsets.m.x_f__mutmut_2", "return ('a', a + 1)", "return ('a', a - 1)")]
+    assert found[0].function == "f"
+    assert Survivor("f", found[0].before, found[0].after, "words: …").is_of(found[0])
+
+
+def test_every_survivor_has_a_reason() -> None:
+    assert {survivor.reason.partition(":")[0] for survivor in SURVIVORS} <= set(KINDS)

@@ -203,6 +203,7 @@ def test_whatever_people_call_their_things_a_name_is_made_of_it(
 # ── others at the same time ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.starts_processes
 def test_of_two_processes_that_create_one_name_exactly_one_wins_50_times_of_50(shared: Open) -> None:
     barrier, answers = processes.CONTEXT.Barrier(2), processes.CONTEXT.SimpleQueue()
     uri = shared().uri
@@ -216,6 +217,7 @@ def test_of_two_processes_that_create_one_name_exactly_one_wins_50_times_of_50(s
         assert all(store.get(f"races/{number % 7}/{number}.json") == b"%d" % who for number in numbers)
 
 
+@pytest.mark.starts_processes
 def test_an_object_that_is_being_written_is_absent_or_whole(shared: Open) -> None:
     store, count = shared(), 8
     barrier = processes.CONTEXT.Barrier(2)
@@ -234,6 +236,7 @@ def test_an_object_that_is_being_written_is_absent_or_whole(shared: Open) -> Non
     assert looked > count, "it was looked for while it was written"
 
 
+@pytest.mark.starts_processes
 def test_a_folder_that_others_empty_meanwhile_is_still_written_to(shared: Open) -> None:
     """``clean`` removes folders that are empty; a run that writes its first object there must not fail."""
     barrier, answers = processes.CONTEXT.Barrier(2), processes.CONTEXT.SimpleQueue()

@@ -61,6 +61,7 @@ def test_a_folder_with_somebodys_file_stays(store: LocalStore, root: Path) -> No
 # ── a process that dies, a disk that is full ──────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.starts_processes
 def test_a_process_that_is_killed_while_it_writes_leaves_no_object_and_no_name_taken(
     store: LocalStore, root: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_no_object_and_no_name_t
     assert (store.get("folder/1.json"), store.list("folder")) == (b"whole", ["1.json"])
 
 
+@pytest.mark.starts_processes
 def test_where_an_object_does_not_fit_nothing_of_it_is_left_and_time_may_heal_it(root: Path) -> None:
     answers = processes.CONTEXT.SimpleQueue()
     process = processes.start(processes.write_with_no_room, str(root), answers)

@@ -29,6 +29,8 @@ from testbed.s3_server import KEY as S3_KEY
 from testbed.s3_server import SECRET as S3_SECRET
 from tests.stores.kinds import AZURE, BUCKET, GCS, S3, SERVED, Kind
 
+pytestmark = pytest.mark.starts_processes
+
 
 @pytest.fixture(params=SERVED, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:

@@ -11,6 +11,8 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
 from tests.stores.guarded import FOLDER, NEEDED, Guarded, guarded_server
 
+pytestmark = pytest.mark.starts_processes
+
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Guarded]:
