@@ -63,7 +63,10 @@ def location_of(uri: str) -> Location:
             )
         )
     if not separator and ":" not in uri.partition("/")[0]:
-        return Location(uri, "file", str(Path(uri).expanduser()))
+        try:
+            return Location(uri, "file", str(Path(uri).expanduser()))
+        except RuntimeError:
+            raise InvalidRequest((f"{named('work_store')} {uri} begins with a user that there is not here.",)) from None
     if separator and scheme == "file" and rest.startswith("/"):
         return Location(uri, "file", rest)
     if not separator or scheme not in _KINDS:

@@ -183,6 +183,7 @@ def test_a_windows_name_or_key_is_one_or_none(name: str) -> None:
 @given(
     changed_text(("s3://conn@bucket/folder", "abfss://c@account.dfs.core.windows.net/f", "file:///f", "/f", "gs://b"))
 )
+@example("~nobody-of-that-name")
 def test_a_work_stores_uri_is_a_place_or_refused(uri: str) -> None:
     with suppress(InvalidRequest):
         found = location_of(uri)
