@@ -13,6 +13,7 @@ from typing import Any
 from airflow_kafka_offsets.offsets.request.parameters import ABOUT as ABOUT
 from airflow_kafka_offsets.offsets.request.parameters import COMMAND, RequestParameters, row_of
 from airflow_kafka_offsets.offsets.request.policies import ANSWERS
+from airflow_kafka_offsets.offsets.request.subscription import SUBSCRIPTION as SUBSCRIPTION
 
 # ── the headings of --help, besides those of the table of parameters ──────────────────────────────────────────────────
 
@@ -66,9 +67,6 @@ def _option_of(parameter: Field[Any]) -> Option:
     shown = "" if default is None else f"; default: {default}"
     return Option(parameter.name, text + values + shown, {"metavar": row.shown}, row.heading, row.words)
 
-
-SUBSCRIPTION = ("topics", "topic_pattern", "partitions")
-"""The fields of a request that say which topics."""
 
 OF_FIELD: Mapping[str, Option] = {
     parameter.name: _option_of(parameter)

@@ -52,7 +52,7 @@ BROKEN = (
     _broken("what is done again is newer", ("commit_batch", Instead("again.attempts if again and again.by.run == me.run else None", "None"))),
     _broken("the splits of earlier plans are started", ("splits_to_start", Instead("{*splits_with_records(plan), *plan.overwrites}", "splits_with_records(plan)"))),
     _broken("a batch never has fewer splits", ("planned_anew", Instead("max(before.splits, fresh.splits)", "fresh.splits")), ("planned_anew", Instead("set(splits_to_start(before))", "{n for n in splits_to_start(before) if n < fresh.splits}"))),
-    _broken("GroupMoved at resolve", ("_look", Never("on_group_moved"))),
+    _broken("GroupMoved at resolve", ("_look", Never("group_moved"))),
     _broken("GroupMoved before the commit", ("commit_batch", Without("_refuse_foreign"))),
     _broken("GroupMoved before the group is written", ("_to_mirror", Never("foreign")), ("commit_batch", Without("_refuse_foreign"))),
     _broken("the first plan signs", ("_settle", Without("sign"))),
