@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
-from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -19,7 +18,6 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     XComNotFound,
 )
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.next_run import conf_of_next, target_of, trigger_run
 from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
 from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
@@ -28,12 +26,14 @@ from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
 from airflow_kafka_offsets.offsets.reads.verify import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
-from airflow_kafka_offsets.pipeline.catch_up import next_run
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, RequireReport, commit_batch, left_in_kafka
 from airflow_kafka_offsets.pipeline.said import committed_sentence
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
+
+RUNS_LEFT_XCOM = "runs_left"
+"""The key under which the commit pushes how many more runs read what the batch's caps have left."""
 
 
 class CommitOffsetsOperator(BaseOperator):
@@ -42,6 +42,9 @@ class CommitOffsetsOperator(BaseOperator):
     It fails, and writes nothing, if the read reports do not match the plan, if the batch was planned anew, or if
     somebody else wrote to the group. A retry is safe. Its trigger rule is ``none_failed``: if there is nothing to read,
     Spark is skipped and the group's offsets are written again; if resolve was skipped, it skips itself.
+
+    XCom ``runs_left``: about how many more runs read what the batch's caps (``max_records``,
+    ``max_records_per_partition``) have left, 0 where they left nothing. docs/catch-up.md starts the next run by it.
 
     :param plan: the resolve task's XCom ``plan``: ``resolve.output["plan"]``.
     :param kafka_config_id: the connection that the plan was made with.
@@ -55,10 +58,6 @@ class CommitOffsetsOperator(BaseOperator):
         records were read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs
         it as an outlet too: ``partial(…, asset=asset, outlets=[asset])``.
     :param trigger_rule: ``none_failed``, as said above.
-    :param catch_up: whether the DAG's next run is triggered at once after a run that hit its cap (``max_records``,
-        ``max_records_per_partition``) or did an earlier run's batch, until what was left then is read; as
-        ``availableNow`` goes on through ``maxOffsetsPerTrigger``. That run has this one's conf without
-        ``kafka_offsets``, and no logical date. Not for windows and ends by time, and not in a backfill.
     :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.
     """
 
@@ -72,22 +71,10 @@ class CommitOffsetsOperator(BaseOperator):
         kafka_config_id: str = "kafka_default",
         require_report: RequireReport = True,
         asset: Asset | None = None,
-        catch_up: bool = False,
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
     ) -> None:
-        wrong = [
-            f"{name} is {value!r}; give {expected}."
-            for name, value, kind, expected in (
-                ("asset", asset, Asset | None, "an airflow.sdk.Asset"),
-                ("catch_up", catch_up, bool, "True or False"),
-            )
-            if not isinstance(value, kind)
-        ]
-        if str(require_report) not in ("True", "False", "read-back"):  # 1 is none of them
-            wrong.insert(0, f"require_report is {require_report!r}; give True, False or 'read-back'.")
-        if wrong:
-            raise InvalidRequest(tuple(wrong))
+        _refuse_wrong_kinds(require_report, asset)
         if asset is not None:
             given = kwargs.pop("outlets", None) or []
             given = list(given) if isinstance(given, Sequence) else [given]
@@ -98,7 +85,6 @@ class CommitOffsetsOperator(BaseOperator):
         self.kafka_config_id = kafka_config_id
         self.require_report = require_report
         self.asset = asset
-        self.catch_up = catch_up
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """A skipped resolve task has pushed no plan: that is an answer. Where the XCom was purged, the log has it."""
@@ -127,9 +113,9 @@ class CommitOffsetsOperator(BaseOperator):
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        follows = self._follow(context, pipeline, me, outcome, left) if self.catch_up else ""
-        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left) + follows))
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left)))
         done = outcome.plan
+        context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=done.backlog.more_runs if done and done.backlog else 0)
         return {
             "batch": done.batch.key if done and done.batch else None,
             "plan_id": done.plan_id if done else None,
@@ -172,28 +158,6 @@ class CommitOffsetsOperator(BaseOperator):
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
 
-    def _follow(self, context: Any, pipeline: PipelineLog, me: Actor, outcome: CommitOutcome, left: int | None) -> str:
-        """Trigger the next run, if it is to follow at once. The batch stays committed if that fails."""
-        run = context["dag_run"]
-        if getattr(run.run_type, "value", run.run_type) == "backfill":
-            self.log.info("No run follows at once: a backfill has its own runs")
-            return ""
-        target = target_of(run.conf, pipeline.pipeline_id)
-        following = next_run(outcome, pipeline, me, left, target)
-        if isinstance(following, str):
-            self.log.info("No run follows at once: %s", following)
-            return ""
-        conf = conf_of_next(run.conf, pipeline.pipeline_id, following.target)
-        try:
-            is_new = trigger_run(context["ti"].dag_id, following.run_id, conf)
-        except AirflowRuntimeError as error:
-            self.log.warning("No run follows at once: Airflow refuses it: %s", error)
-            return ""
-        was = "follows at once" if is_new else "was asked for before"
-        said = f"Run {following.run_id} {was}, for {counted(following.target, 'record')} that are left."
-        self.log.info(said)
-        return f" {said}"
-
     def _say(self, outcome: CommitOutcome, left: int | None) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
         plan, last = outcome.plan, committed_sentence(outcome, left)
@@ -208,6 +172,17 @@ class CommitOffsetsOperator(BaseOperator):
             )
         self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
         return last
+
+
+def _refuse_wrong_kinds(require_report: Any, asset: Any) -> None:
+    """:raises InvalidRequest: with every problem."""
+    wrong = []
+    if str(require_report) not in ("True", "False", "read-back"):  # 1 is none of them
+        wrong.append(f"require_report is {require_report!r}; give True, False or 'read-back'.")
+    if not isinstance(asset, Asset | None):
+        wrong.append(f"asset is {asset!r}; give an airflow.sdk.Asset.")
+    if wrong:
+        raise InvalidRequest(tuple(wrong))
 
 
 def refuse_depends_on_past(*tasks: DependencyMixin) -> None:

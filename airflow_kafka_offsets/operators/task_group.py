@@ -10,7 +10,7 @@ from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.batch.orders import RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.modes import FromTimestamp, UntilTimestamp
+from airflow_kafka_offsets.offsets.request.modes import UntilTimestamp
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
@@ -44,7 +44,6 @@ def kafka_spark_batch(
     before_commit: Sequence[DependencyMixin] = (),
     require_report: RequireReport = True,
     asset: Asset | None = None,
-    catch_up: bool = False,
     output: str | None = None,
     **parameters: Unpack[Parameters],
 ) -> TaskGroup:
@@ -74,8 +73,6 @@ def kafka_spark_batch(
         merge. They run side by side unless you order them yourself.
     :param require_report: see ``CommitOffsetsOperator``.
     :param asset: see ``CommitOffsetsOperator``.
-    :param catch_up: whether the next run is triggered at once while a backlog is left that a cap or an older batch has
-        left: see ``CommitOffsetsOperator``. Refused with an end by time, and with a start by the data interval.
     :param parameters: those of ``ResolveStartupOffsetsOperator``, by their names (``topics``, ``group_id``,
         ``startup_mode``, ``max_records``, …): the sensors and the commit task get what they share. Those of every task
         (``retries``, ``pool``, ``queue``, …), and those of ``TaskGroup`` (``default_args``, ``prefix_group_id``,
@@ -117,39 +114,12 @@ def kafka_spark_batch(
             kafka_config_id=plan.kafka_config_id,
             require_report=require_report,
             asset=asset,
-            catch_up=catch_up,
         )
-        if catch_up:
-            _refuse_bounds_by_interval(name, plan)
     read >> commit
     for task in before_commit:
         read >> task >> commit
     refuse_depends_on_past(read, *before_commit)
     return group
-
-
-def _refuse_bounds_by_interval(name: str, plan: ResolveStartupOffsetsOperator) -> None:
-    """:raises InvalidRequest: a run without a data interval could not be planned."""
-    by_interval = [
-        f"{mode}='timestamp'{without}"
-        for mode, is_so, without in (
-            ("bounded_mode", plan.bounded_mode == UntilTimestamp.name, ""),
-            (
-                "startup_mode",
-                plan.startup_mode == FromTimestamp.name and plan.startup_timestamp is None,
-                " without a time",
-            ),
-        )
-        if is_so
-    ]
-    if by_interval:
-        raise InvalidRequest(
-            (
-                f"kafka_spark_batch({name!r}): catch_up=True with {' and '.join(by_interval)}: the run that follows at "
-                "once has no data interval. Leave one of them out: a schedule with catchup=True reads interval by "
-                "interval.",
-            )
-        )
 
 
 def _spark_task(

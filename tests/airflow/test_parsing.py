@@ -101,7 +101,7 @@ def test_every_template_field_is_an_attribute(kind: Any, arguments: dict[str, An
 def test_every_parameter_is_kept_under_its_name(kind: Any, arguments: dict[str, Any]) -> None:
     """Where ``setattr`` by a list of names does it, one that is missing in the list would be lost without a word."""
     if kind is CommitOffsetsOperator:
-        defaults: dict[str, Any] = {"plan": {}, "require_report": True, "asset": None, "catch_up": False}
+        defaults: dict[str, Any] = {"plan": {}, "require_report": True, "asset": None}
     else:
         defaults = {**defaults_of(kind.__init__), **arguments}
     operator = kind(task_id="t", **arguments)

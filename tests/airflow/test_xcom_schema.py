@@ -57,7 +57,7 @@ def test_what_a_run_pushes(pushed: Callable[..., set[str]], orders: Orders) -> N
     with_records, without = orders.run(), orders.run()
     always = {
         *(f"ResolveStartupOffsetsOperator.{key}" for key in ("return_value", "plan", "pipeline", "summary")),
-        *(f"CommitOffsetsOperator.{key}" for key in ("return_value", "summary")),
+        *(f"CommitOffsetsOperator.{key}" for key in ("return_value", "runs_left", "summary")),
         "PartitionDiscoverySensor.return_value",
     }
     of_options = {f"ResolveStartupOffsetsOperator.{key}" for key in ("assign", "starting_offsets", "ending_offsets")}

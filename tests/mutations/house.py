@@ -43,7 +43,7 @@ LOOP, SOURCE, RECORDS_OF_SPARK, REPORT, BATCH = (
 )
 OFFSETS, LOOKUPS, ANSWERS = "broker/group_offsets.py", "broker/lookups.py", "broker/partition_errors.py"
 CONNECTION, LISTENER, TOKENS = "broker/connection.py", "listener.py", "broker/tokens.py"
-BACKLOG, CATCH_UP = "offsets/plan/backlog.py", "pipeline/catch_up.py"
+BACKLOG = "offsets/plan/backlog.py"
 ERRORS, TABLE = "errors.py", "offsets/plan/table.py"
 SAID, REQUEST = "pipeline/said.py", "pipeline/request.py"
 RESOLVE_TASK, COMMIT_TASK = "operators/resolve.py", "operators/commit.py"
@@ -66,7 +66,7 @@ _COMPLETE = "offsets/window/test_complete"
 _ATTEMPTS = "stores/test_attempts"
 _STORED = "stores/test_pipeline_log"
 _BACKLOG = "offsets/plan/test_backlog"
-_CATCH_UP = "tests/contract/test_catch_up.py"
+_CATCH_UP = "tests/airflow/test_catch_up.py"
 _TRAVELS = "tests/airflow/test_travelling.py"
 _PROGRESS = "tests/test_progress.py"
 _WORK_STORE = "tests/airflow/test_work_store.py"
@@ -89,14 +89,7 @@ HOUSE = (
     Mutation("travels: found partitions", "hooks/travelling.py", "    if fits(topics):", "    if True:", _TRAVELS),
     Mutation("travels: topics of a lag", "triggers/offset_lag.py", "return whole if fits(whole) else", "return whole if True else", _TRAVELS),
     # the next run at once
-    Mutation("catch up: it ends", CATCH_UP, "rest = min(rest, target - plan.record_count_upper_bound)", "pass", _CATCH_UP),
-    Mutation("catch up: once a batch", CATCH_UP, 'f"catch_up__{plan.batch.key}"', 'f"catch_up__{id(outcome)}"', _CATCH_UP),
-    Mutation("catch up: only after a cap", CATCH_UP, "if not carried and not is_older:", "if False:", _CATCH_UP),
-    Mutation("catch up: the newest batch", CATCH_UP, " or not pipeline.is_newest(batch):", ":", _CATCH_UP),
-    Mutation("catch up: ends by time", CATCH_UP, "plan.asked.window or plan.asked.bounded_mode == UntilTimestamp.name", "False", _CATCH_UP),
-    Mutation("catch up: an empty run", CATCH_UP, " or plan.batch is None or plan.empty:", " or plan.batch is None:", _CATCH_UP),
-    Mutation("catch up: words for one run", "hooks/next_run.py", 'if k != "kafka_offsets"}', "if True}", "tests/airflow/test_catch_up.py"),
-    Mutation("catch up: backfills", COMMIT_TASK, '== "backfill":', '== "no such":', "tests/airflow/test_catch_up.py"),
+    Mutation("runs left: only after a cap", COMMIT_TASK, "done.backlog.more_runs if done and done.backlog else 0", "1", _CATCH_UP),
     # long work
     Mutation("progress: what is quick", "progress.py", "self._next = self._begun + QUIET_S", "self._next = self._begun", _PROGRESS),
     Mutation("progress: once a second", "progress.py", "self._next = at + EVERY_S", "self._next = at", _PROGRESS),

@@ -89,7 +89,6 @@ batch("batch")
 batch("batch_retried", retries=1)
 batch("batch_marked", retries=1)  # whose resolve task a person marks: a success without XComs is any pipeline's
 batch("batch_of_nobody_else")
-batch("batch_that_catches_up", catch_up=True, max_records="{{ params.max_records }}")
 batch("batch_of_a_pattern", topic_pattern=TOPIC + ".*")
 batch("batch_by_its_own_name", pipeline_id="lake/{{ params.group }}")
 WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}

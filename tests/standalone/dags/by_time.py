@@ -85,25 +85,6 @@ batch(
 batch("after_an_asset", UPSTREAM, startup_mode="earliest-offset")
 batch("windows_after_an_asset", UPSTREAM, **WINDOW)
 
-with DAG(
-    "catches_up_through_its_cap",
-    schedule=None,
-    start_date=START,
-    catchup=False,
-    params={"topic": ""},
-    default_args={"retries": 0},
-):
-    kafka_spark_batch(
-        "orders",
-        topics=TOPIC,
-        group_id=GROUP,
-        startup_mode="earliest-offset",
-        max_records=4 * 5,
-        output=f"{OUTPUT}/catches_up_through_its_cap/{TOPIC}",
-        submit=lambda arguments: read.partial(go="").expand(arguments=arguments),
-        catch_up=True,
-    )
-
 with DAG("produces_the_asset", schedule=None, start_date=START, catchup=False):
 
     @task(outlets=[UPSTREAM])
