@@ -7,7 +7,6 @@ B12). A record that is produced meanwhile lies at or past an end, and belongs to
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -60,7 +59,7 @@ from airflow_kafka_offsets.offsets.model import (
 )
 from airflow_kafka_offsets.offsets.plan.plan import Plan
 from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicPattern
+from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList
 from airflow_kafka_offsets.offsets.window.claims import TimeClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.reads import deciding_attempts, has_begun, highest_attempts
@@ -178,11 +177,8 @@ def topics_that_exist(cluster: OffsetReader, topics: Collection[str]) -> Cluster
     The groups' own topic is asked for beside them, and is there wherever a group is: with it, also a cluster that has
     none of the topics tells its id.
     """
-    pattern = "|".join(map(re.escape, [*sorted(topics), "__consumer_offsets"]))
-    try:
-        return cluster.describe(TopicPattern(pattern, include_internal=True))
-    except NothingToDiscover:
-        return None
+    found = cluster.describe(TopicList((*sorted(topics), "__consumer_offsets"), all_exist=False))
+    return found if found.topics else None
 
 
 def _more_partitions(cluster: OffsetReader, partitions: tuple[TopicPartition, ...]) -> ClusterDescription:

@@ -22,7 +22,6 @@ from airflow_kafka_offsets.progress import Progress
 
 DESCRIBE_CHUNK = 500  # partitions
 _WHAT = "describe the topics"
-INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
@@ -51,9 +50,7 @@ def _listed(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[Cl
     metadata = look_ups.list_topics()
     topics = {
         name: TopicDescription(
-            None,
-            {number: p.leader if p.leader >= 0 else None for number, p in topic.partitions.items()},
-            name in INTERNAL_TOPICS,
+            None, {number: p.leader if p.leader >= 0 else None for number, p in topic.partitions.items()}
         )
         for name, topic in metadata.topics.items()
         if topic.error is None and topic.partitions
@@ -76,8 +73,8 @@ def describe(connection: Connection, look_ups: LookUps, subscription: Subscripti
 
 def _named(subscription: Subscription) -> set[str]:
     match subscription:
-        case TopicList(names):
-            return set(names)
+        case TopicList(names, all_exist):
+            return set(names) if all_exist else set()
         case PartitionSet(partitions):
             return {tp.topic for tp in partitions}
         case TopicPattern():
@@ -156,25 +153,20 @@ def _in_chunks(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 def _described(topic: Any) -> TopicDescription:
     leaders = {p.id: p.leader.id if p.leader is not None and p.leader.id >= 0 else None for p in topic.partitions}
-    return TopicDescription(_id_of(topic.topic_id), leaders, topic.is_internal)
+    return TopicDescription(_id_of(topic.topic_id), leaders)
 
 
 def _matching(subscription: Subscription, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
     match subscription:
         case TopicList(names):
             return {name: topics[name] for name in names if name in topics}
-        case TopicPattern(_, include_internal):
-            return {
-                name: topic
-                for name, topic in topics.items()
-                if subscription.matches(name) and (include_internal or not topic.internal)
-            }
+        case TopicPattern():
+            return {name: topic for name, topic in topics.items() if subscription.matches(name)}
         case PartitionSet(partitions):
             return {
                 name: TopicDescription(
                     topics[name].topic_id,
                     {n: topics[name].leaders[n] for n in numbers if n in topics[name].leaders},
-                    topics[name].internal,
                 )
                 for name, numbers in by_topic(partitions).items()
                 if name in topics

@@ -67,7 +67,7 @@ def _option_of(parameter: Field[Any]) -> Option:
     return Option(parameter.name, text + values + shown, {"metavar": row.shown}, row.heading, row.words)
 
 
-SUBSCRIPTION = ("topics", "topic_pattern", "partitions", "include_internal_topics")
+SUBSCRIPTION = ("topics", "topic_pattern", "partitions")
 """The fields of a request that say which topics."""
 
 OF_FIELD: Mapping[str, Option] = {

@@ -110,7 +110,6 @@ class TopicDescription:
 
     topic_id: str | None
     leaders: Mapping[int, int | None]
-    internal: bool = False
 
     @property
     def leaderless(self) -> list[int]:

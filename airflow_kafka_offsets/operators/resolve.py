@@ -106,8 +106,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ``fail``.
     :param topic_pattern: a regular expression, matched against the whole name.
     :param partitions: these partitions and no others: ``{"orders": [0, 2]}``.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``). Default:
-        ``False``.
     :param isolation_level: default: the Kafka connection's, else ``read_uncommitted``; Spark reads with the same. One
         of ``read_uncommitted``, ``read_committed``.
     :param pipeline_id: name of the saved position; default: ``<group>/<dag>/<task>``. A mapped task needs one that goes
@@ -156,7 +154,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "policies",
         "topic_pattern",
         "partitions",
-        "include_internal_topics",
         "isolation_level",
         "pipeline_id",
         "startup_timestamp",
@@ -193,7 +190,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         policies: PolicyAnswers | Sequence[str] | str | None = None,
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
-        include_internal_topics: bool = False,
         isolation_level: IsolationLevel | str | None = None,
         pipeline_id: str | None = None,
         startup_timestamp: Times | None = None,
@@ -227,7 +223,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.policies = policies
         self.topic_pattern = topic_pattern
         self.partitions = partitions
-        self.include_internal_topics = include_internal_topics
         self.isolation_level = isolation_level
         self.pipeline_id = pipeline_id
         self.startup_timestamp = startup_timestamp

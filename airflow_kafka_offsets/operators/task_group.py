@@ -26,7 +26,7 @@ from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscovery
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords
 
-_SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions", "include_internal_topics")
+_SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions")
 _OF_THE_SENSOR = (*_SUBSCRIPTION, "group_id", "pipeline_id", "work_store")
 _OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width")
 

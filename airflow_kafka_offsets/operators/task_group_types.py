@@ -29,7 +29,6 @@ class BatchParameters(TypedDict, total=False):
     policies: PolicyAnswers | Sequence[str] | str | None
     topic_pattern: str | None
     partitions: Mapping[str, Sequence[int]] | str | None
-    include_internal_topics: bool
     isolation_level: IsolationLevel | str | None
     pipeline_id: str | None
     startup_timestamp: Times | None

@@ -18,7 +18,6 @@ _WATCHED = (
     "topics",
     "topic_pattern",
     "partitions",
-    "include_internal_topics",
     "group_id",
     "work_store",
     "isolation_level",
@@ -41,7 +40,6 @@ class OffsetLagSensor(WaitingSensor):
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
     :param topic_pattern: a regular expression for whole names.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
     :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
@@ -85,7 +83,6 @@ class OffsetLagSensor(WaitingSensor):
         topics: Sequence[str] | str | None = None,
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
-        include_internal_topics: bool = False,
         group_id: str | None = None,
         min_records: int | str | None = None,
         max_age: float | str | timedelta | None = None,

@@ -29,7 +29,6 @@ class PartitionDiscoverySensor(WaitingSensor):
     :param topics: topic names that must all exist; or
     :param topic_pattern: a regular expression for whole names, of which at least one topic must match; or
     :param partitions: ``{"topic": [0, 2]}``, which must all exist.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param min_partitions: how many partitions every topic must have.
     :param resolve_task_id: the resolve task whose position "new" is measured by; ``kafka_spark_batch`` names its own.
     :param group_id: of that task; default: the connection's ``group.id``.
@@ -67,7 +66,6 @@ class PartitionDiscoverySensor(WaitingSensor):
         topics: Sequence[str] | str | None = None,
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
-        include_internal_topics: bool = False,
         min_partitions: int = 1,
         resolve_task_id: str | None = None,
         group_id: str | None = None,
@@ -77,9 +75,9 @@ class PartitionDiscoverySensor(WaitingSensor):
     ) -> None:
         given = dict(locals())
         super().__init__(**kwargs)
-        for name in (*self.template_fields, "include_internal_topics", "min_partitions", "resolve_task_id"):
+        for name in (*self.template_fields, "min_partitions", "resolve_task_id"):
             setattr(self, name, given[name])
-        settled = Settled(self, (*self.template_fields, "include_internal_topics"))
+        settled = Settled(self, self.template_fields)
         settled.check_what_all_have()
         settled.take("min_partitions", lambda: _count(min_partitions))
         self.refuse_what_is_wrong(settled.problems)

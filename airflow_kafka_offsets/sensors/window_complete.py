@@ -33,7 +33,6 @@ class WindowCompleteSensor(WaitingSensor):
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
     :param topic_pattern: regular expression, matched against the whole name.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param end: the window's end, exclusive, as the resolve task's ``bounded_timestamp``; default: the end of the run's
         window, as there.
@@ -78,7 +77,6 @@ class WindowCompleteSensor(WaitingSensor):
         topics: Sequence[str] | str | None = None,
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
-        include_internal_topics: bool = False,
         end: int | str | datetime | None = None,
         isolation_level: str | None = None,
         idle_timeout: timedelta | float | str | None = None,
@@ -88,9 +86,9 @@ class WindowCompleteSensor(WaitingSensor):
     ) -> None:
         given = dict(locals())
         super().__init__(**kwargs)
-        for name in (*self.template_fields, "include_internal_topics"):
+        for name in self.template_fields:
             setattr(self, name, given[name])
-        settled = Settled(self, (*self.template_fields, "include_internal_topics"))
+        settled = Settled(self, self.template_fields)
         settled.check(lambda: _parse(settled))
         if settled.partition_width is not None:
             settled.take("partition_width", lambda: parse_width(settled.partition_width))

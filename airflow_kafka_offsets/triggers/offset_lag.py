@@ -39,7 +39,6 @@ class LagWatch:
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
     :param topic_pattern: a regular expression for whole names.
-    :param include_internal_topics: whether a pattern also matches Kafka's own topics (``__consumer_offsets``).
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
     :param pipeline_id: measure from this pipeline's position, instead of what the group holds.
@@ -53,7 +52,6 @@ class LagWatch:
     topics: Sequence[str] | str | None = None
     topic_pattern: str | None = None
     partitions: Mapping[str, Sequence[int]] | str | None = None
-    include_internal_topics: bool = False
     group_id: str | None = None
     pipeline_id: str | None = None
     work_store: str | None = None

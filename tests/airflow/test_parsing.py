@@ -85,7 +85,7 @@ def test_what_a_sensor_has_in_common_with_a_request_has_its_name_and_default(sen
     own = defaults_of(sensor.__init__)  # type: ignore[misc]
     scope = fields_of(ScopeParameters)
     shared = own.keys() & scope.keys()
-    assert {"topics", "topic_pattern", "partitions", "include_internal_topics"} <= shared
+    assert {"topics", "topic_pattern", "partitions"} <= shared
     assert {name: own[name] for name in shared} == {name: scope[name] for name in shared}
     assert own["kafka_config_id"] == defaults_of(ResolveStartupOffsetsOperator.__init__)["kafka_config_id"]
 

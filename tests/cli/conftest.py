@@ -38,7 +38,7 @@ def says(capfd: pytest.CaptureFixture[str]) -> Say:
 def stored(tmp_path: Path) -> Pipeline:
     """A pipeline for commands that ask no cluster: run `one` has done 4 records of partition 0; 6 more are there."""
     cluster = InMemoryCluster()
-    cluster.create_topic("__consumer_offsets", internal=True)
+    cluster.create_topic("__consumer_offsets")
     cluster.create_topic("orders", 2)
     cluster.produce(TopicPartition("orders", 0), [1] * 4)
     pipeline = Pipeline(cluster, LocalStore(tmp_path / "store"), "orders", "g")

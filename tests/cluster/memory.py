@@ -80,7 +80,6 @@ class Topic:
     topic_id: str
     logs: dict[int, Log]
     log_append_time: bool = False
-    internal: bool = False
     retention_ms: int | None = None
 
     @property
@@ -151,12 +150,11 @@ class InMemoryCluster:
         partitions: int = 1,
         *,
         log_append_time: bool = False,
-        internal: bool = False,
         retention_ms: int | None = None,
     ) -> None:
         assert name not in self.topics, f"topic {name} exists"
         logs = {number: Log() for number in range(partitions)}
-        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time, internal, retention_ms)
+        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time, retention_ms)
 
     def add_partitions(self, name: str, count: int) -> None:
         """``count`` more."""
@@ -172,7 +170,7 @@ class InMemoryCluster:
     def recreate_topic(self, name: str, partitions: int | None = None) -> None:
         old = self.topics[name]
         self.delete_topic(name)
-        self.create_topic(name, partitions or len(old.logs), log_append_time=old.log_append_time, internal=old.internal)
+        self.create_topic(name, partitions or len(old.logs), log_append_time=old.log_append_time)
 
     def produce(self, tp: TopicPartition, timestamps_ms: Sequence[int]) -> list[int]:
         """A record for each timestamp; returns their offsets."""
@@ -252,8 +250,7 @@ class InMemoryCluster:
     def discover(self, subscription: Subscription) -> ClusterDescription:
         """What there is of it, without topic ids; as ``KafkaCluster.discover``."""
         topics = {
-            name: TopicDescription(None, described.leaders, described.internal)
-            for name, described in self._matching(subscription).items()
+            name: TopicDescription(None, described.leaders) for name, described in self._matching(subscription).items()
         }
         return ClusterDescription(self.cluster_id, topics)
 
@@ -267,7 +264,7 @@ class InMemoryCluster:
         topics = self._matching(subscription)
         missing: list[str] = []
         match subscription:
-            case TopicList(names):
+            case TopicList(names, True):
                 missing = [f"Topic {name} does not exist" for name in sorted(set(names) - set(topics))]
             case PartitionSet(partitions):
                 unknown = [tp for tp in partitions if tp.topic not in topics]
@@ -384,18 +381,14 @@ class InMemoryCluster:
 
     def _matching(self, subscription: Subscription) -> dict[str, TopicDescription]:
         described = {
-            name: TopicDescription(topic.topic_id, {n: log.leader for n, log in topic.logs.items()}, topic.internal)
+            name: TopicDescription(topic.topic_id, {n: log.leader for n, log in topic.logs.items()})
             for name, topic in sorted(self.topics.items())
         }
         match subscription:
             case TopicList(names):
                 return {name: described[name] for name in names if name in described}
-            case TopicPattern(_, include_internal):
-                return {
-                    name: topic
-                    for name, topic in described.items()
-                    if subscription.matches(name) and (include_internal or not topic.internal)
-                }
+            case TopicPattern():
+                return {name: topic for name, topic in described.items() if subscription.matches(name)}
             case PartitionSet(partitions):
                 return {
                     name: TopicDescription(topic.topic_id, {n: topic.leaders[n] for n in numbers if n in topic.leaders})

@@ -260,7 +260,7 @@ def test_G10_a_topic_that_is_deleted_after_it_was_read_is_committed_in_the_log_a
     site: Site, pipeline: Pipeline, written: str
 ) -> None:
     if isinstance(site.cluster, InMemoryCluster):
-        site.cluster.create_topic("__consumer_offsets", internal=True)  # a broker makes it for the first group
+        site.cluster.create_topic("__consumer_offsets")  # a broker makes it for the first group
     run = pipeline.next()
     site.hands.delete_topic(written)
     assert run.commit(require_report=False).written == {}
@@ -399,7 +399,7 @@ def test_N2_a_cluster_that_has_none_of_the_topics_is_told_from_topics_that_were_
 ) -> None:
     one, other = InMemoryCluster("one"), InMemoryCluster("other")
     one.create_topic("orders")
-    other.create_topic("__consumer_offsets", internal=True)
+    other.create_topic("__consumer_offsets")
     run = Pipeline(one, store, "orders", group, dict(EARLIEST)).next()
     with pytest.raises(ClusterUnavailable, match="was read from cluster one, and this connection leads to other"):
         commit(run, other)

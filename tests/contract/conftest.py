@@ -105,7 +105,7 @@ def pipeline(cluster: AnyCluster, store: LocalStore, orders: str, group: str) ->
 
 def _in_memory() -> AnyCluster:
     found = InMemoryCluster()
-    found.create_topic("__consumer_offsets", internal=True)
+    found.create_topic("__consumer_offsets")
     return AnyCluster(found, found, found)
 
 

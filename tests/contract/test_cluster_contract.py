@@ -44,7 +44,6 @@ def test_a_described_topic_has_an_id_and_a_leader_for_each_partition(cluster: An
     assert description.partitions() == tps(orders, 0, 1, 2)
     assert description.topics[orders].topic_id
     assert description.topics[orders].leaders == {0: 1, 1: 1, 2: 1}
-    assert not description.topics[orders].internal
     assert cluster.reader.describe(TopicList((orders,))) == description
 
 
@@ -80,13 +79,17 @@ def test_a_pattern_without_a_match_is_an_error_to_describe_and_empty_to_discover
     assert cluster.reader.discover(TopicPattern("no-such-topic-.*")).topics == {}
 
 
-def test_G4_internal_topics_match_a_pattern_only_if_asked_for(cluster: AnyCluster) -> None:
+def test_G4_internal_topics_match_no_pattern_and_are_found_by_their_names(cluster: AnyCluster) -> None:
     internal = "__consumer_offsets"
     assert internal not in cluster.reader.discover(TopicPattern("__.*")).topics
     with pytest.raises(NothingToDiscover):
         cluster.reader.describe(TopicPattern("__consumer.*"))
-    described = cluster.reader.describe(TopicPattern("__consumer.*", include_internal=True))
-    assert described.topics[internal].internal
+    assert list(cluster.reader.describe(TopicList((internal,))).topics) == [internal]
+
+
+def test_of_topics_that_need_not_exist_those_are_described_that_do(cluster: AnyCluster, orders: str) -> None:
+    assert list(cluster.reader.describe(TopicList((orders, f"{orders}-gone"), all_exist=False)).topics) == [orders]
+    assert cluster.reader.describe(TopicList((f"{orders}-gone",), all_exist=False)).topics == {}
 
 
 def test_explicit_partitions_are_described_and_no_others(cluster: AnyCluster, orders: str) -> None:

@@ -580,7 +580,7 @@ def test_without_topic_ids_another_cluster_that_ends_where_the_first_one_did_is_
 
 def another_cluster(records: int) -> InMemoryCluster:
     other = InMemoryCluster("another")
-    other.create_topic("__consumer_offsets", internal=True)
+    other.create_topic("__consumer_offsets")
     other.create_topic("orders", 3)
     for number in range(3):
         other.produce(TopicPartition("orders", number), [1] * records)
@@ -590,6 +590,6 @@ def another_cluster(records: int) -> InMemoryCluster:
 def test_an_empty_cluster_without_the_topics_is_said(in_memory: Pipeline) -> None:
     in_memory.run("one")
     in_memory.cluster = InMemoryCluster("another")
-    in_memory.cluster.create_topic("__consumer_offsets", internal=True)
+    in_memory.cluster.create_topic("__consumer_offsets")
     with pytest.raises(NothingToDiscover, match="Topic orders does not exist"):
         in_memory.resolve("two")

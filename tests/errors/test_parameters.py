@@ -22,7 +22,6 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "topics": ("", {}),
     "topic_pattern": ("orders[", {"topics": None}),
     "partitions": ("{", {"topics": None}),
-    "include_internal_topics": ("perhaps", {"topics": None, "topic_pattern": ".*"}),
     "group_id": (" ", {}),
     "isolation_level": ("serializable", {}),
     "pipeline_id": (" ", {}),

@@ -53,7 +53,7 @@ FILES = ("--client-config", "--from-file")
 @pytest.fixture(scope="module")
 def cluster() -> InMemoryCluster:
     cluster = InMemoryCluster(now_ms=1_791_000_000_000)  # past the window below, and past
-    cluster.create_topic("__consumer_offsets", internal=True)
+    cluster.create_topic("__consumer_offsets")
     cluster.create_topic("orders", 2)
     return cluster
 

@@ -27,7 +27,7 @@ Rows = dict[TopicPartition, list[int]]
 def cluster(**fields: Any) -> InMemoryCluster:
     """An empty cluster; every broker that has a group has its topic."""
     made = InMemoryCluster(**fields)
-    made.create_topic("__consumer_offsets", internal=True)
+    made.create_topic("__consumer_offsets")
     return made
 
 
@@ -121,7 +121,7 @@ class Pipeline:
         return {
             TopicPartition(name, number): log.high_watermark
             for name, topic in self.cluster.topics.items()
-            if not topic.internal
+            if name != "__consumer_offsets"
             for number, log in topic.logs.items()
         }
 

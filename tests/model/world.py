@@ -93,7 +93,7 @@ class World:
     def __init__(self, modes: Mapping[str, dict[str, Any]], *, looks: bool = True) -> None:
         self.modes, self.looks = modes, looks
         self.cluster = Cluster()
-        self.cluster.create_topic("__consumer_offsets", internal=True)
+        self.cluster.create_topic("__consumer_offsets")
         self.cluster.create_topic(TOPICS[0], 2)
         self.memory, self.copies = MemoryStore(), list[dict[str, bytes]]()
         self.lake = Lake()

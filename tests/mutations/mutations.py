@@ -147,7 +147,7 @@ RULES = (
     Mutation("F11", LOG, "            return Do(take=log.holder != me)", "            return PlanNext()"),
     # G: discovery
     Mutation("G2", SCOPE, "return re.fullmatch(self.pattern, topic) is not None", "return re.match(self.pattern, topic) is not None"),
-    Mutation("G4", SCOPE, "    include_internal: bool = False", "    include_internal: bool = True", "internal"),
+    Mutation("G4", SCOPE, "topic not in _INTERNAL_TOPICS and ", "", "internal"),
     Mutation("G5", DISCOVERY, 'if vanished and request.policies.topic_vanished == "fail":', "if False:"),
     Mutation("G6", SCOPE, "if len(given) != 1:", "if len(given) == 0:"),
     Mutation("G8", RESOLVE, "grown = tp.topic in facts.known_topics", "grown = False"),

@@ -106,9 +106,6 @@ class ScopeParameters:
     partitions: Mapping[str, Sequence[int]] | str | None = _row(
         None, ABOUT, 'these partitions and no others: `{"orders": [0, 2]}`', "JSON"
     )
-    include_internal_topics: bool = _row(
-        False, ABOUT, "whether a pattern also matches Kafka's own topics (`__consumer_offsets`)"
-    )
     group_id: str | None = _row(
         None,
         ABOUT,

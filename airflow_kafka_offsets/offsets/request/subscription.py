@@ -12,25 +12,30 @@ from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.offsets.problems import Problems
 from airflow_kafka_offsets.offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
 from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
+from airflow_kafka_offsets.offsets.request.plain_values import one_line, one_of, plain_text
+
+_INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True)
 class TopicList:
-    """These topics, all of their partitions."""
+    """These topics, all of their partitions.
+
+    :ivar all_exist: whether one that does not exist is an error; else those count that do.
+    """
 
     topics: tuple[str, ...]
+    all_exist: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPattern:
-    """Every topic whose *whole* name matches (G2), internal ones only if asked for (G4)."""
+    """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
 
     pattern: str
-    include_internal: bool = False
 
     def matches(self, topic: str) -> bool:
-        return re.fullmatch(self.pattern, topic) is not None
+        return topic not in _INTERNAL_TOPICS and re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +136,7 @@ def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | 
             return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
         case "partitions":
             return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
-    internal = problems.take("include_internal_topics", lambda: parse_flag(asked.include_internal_topics), False)
-    return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern), internal), None)
+    return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern)), None)
 
 
 def _topic_names(topics: Any) -> tuple[str, ...]:

@@ -319,7 +319,6 @@ def test_every_mode_can_be_asked_for(parameters, startup, bounded):
         ({"topics": "orders, clicks,orders"}, TopicList(("clicks", "orders"))),
         ({"topics": ["orders", "clicks"]}, TopicList(("clicks", "orders"))),
         ({"topic_pattern": "ord.*"}, TopicPattern("ord.*")),
-        ({"topic_pattern": ".*", "include_internal_topics": True}, TopicPattern(".*", include_internal=True)),
         ({"partitions": {"orders": [2, 0, 2]}}, PartitionSet((tp(0), tp(2)))),
         ({"partitions": '{"orders": [0, "2"], "clicks": [1]}'}, PartitionSet((tp(1, "clicks"), tp(0), tp(2)))),
     ],
