@@ -42,6 +42,7 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": integration,
                 "python-modules": [
                     "airflow_kafka_offsets.triggers.partition_discovery",
+                    "airflow_kafka_offsets.triggers.lag_event",
                     "airflow_kafka_offsets.triggers.offset_lag",
                     "airflow_kafka_offsets.triggers.window_complete",
                     "airflow_kafka_offsets.triggers.batch_free",

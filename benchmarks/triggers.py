@@ -131,7 +131,7 @@ async def _counted(triggers: Sequence[Any], proxy: CountingProxy) -> tuple[int, 
 
 
 def _lag(count: int, poke_s: float) -> list[Any]:
-    from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger
+    from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
 
     return [
         KafkaLagEventTrigger(

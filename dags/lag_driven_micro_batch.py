@@ -25,7 +25,7 @@ from airflow.providers.apache.kafka.assets.kafka import create_asset
 from airflow.sdk import DAG, Asset, AssetWatcher, Variable
 
 from airflow_kafka_offsets import kafka_spark_batch
-from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger
+from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-micro-batch")
 TOPICS = Variable.get("kafka_offsets_topics", default="orders")

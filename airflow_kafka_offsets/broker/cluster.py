@@ -6,7 +6,7 @@ out in chunks: see ``discovery``, ``lookups``, ``topic_configs`` and ``group``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from airflow_kafka_offsets.broker.connection import Connection
@@ -16,7 +16,6 @@ from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.broker.topic_discovery import describe, discover
-from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.offsets.model import (
     ClusterDescription,
     CommittedOffset,
@@ -60,14 +59,7 @@ class KafkaCluster(LookUps):
 
         :raises NotAuthorized: the subscription names a topic that this client may not describe.
         """
-        (found,) = self.discover_each([subscription])
-        if isinstance(found, NotAuthorized):
-            raise found
-        return found
-
-    def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription | NotAuthorized]:
-        """The same for several subscriptions, with one metadata call for all of them."""
-        return discover(self._connection, self, subscriptions)
+        return discover(self._connection, self, subscription)
 
     def cluster_id(self) -> str:
         return self._connection.cluster_id()

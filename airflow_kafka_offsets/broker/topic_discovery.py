@@ -6,7 +6,7 @@ it: in small chunks they are gone before Python's search for cycles looks at the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.partition_errors import Refusals
-from airflow_kafka_offsets.errors import NotAuthorized, NothingToDiscover
+from airflow_kafka_offsets.errors import NothingToDiscover
 from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
 from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.progress import Progress
@@ -26,27 +26,20 @@ _WHAT = "describe the topics"
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
-def discover(
-    connection: Connection, look_ups: LookUps, subscriptions: Sequence[Subscription]
-) -> list[ClusterDescription | NotAuthorized]:
-    """Each subscription's topics and partitions that exist, without topic ids. One metadata call for all.
+def discover(connection: Connection, look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
+    """The subscription's topics and partitions that exist, without topic ids. One metadata call.
 
-    A topic that this client may not describe is not in the list: one that a subscription names, and that is not there,
-    is asked for by its name.
+    A topic that this client may not describe is not in the list: one that the subscription names, and that is not
+    there, is asked for by its name.
+
+    :raises NotAuthorized: it may not be described.
     """
-    found = _listed(look_ups, subscriptions)
-    hidden: list[ClusterDescription | NotAuthorized] = []
-    for subscription, description in zip(subscriptions, found, strict=True):
-        absent = dict.fromkeys(_named(subscription) - set(description.topics), 1)
-        try:
-            _describe_topics(connection, absent)
-            hidden.append(description)
-        except NotAuthorized as error:
-            hidden.append(error)
-    return hidden
+    found = _listed(look_ups, subscription)
+    _describe_topics(connection, dict.fromkeys(_named(subscription) - set(found.topics), 1))
+    return found
 
 
-def _listed(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
+def _listed(look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
     metadata = look_ups.list_topics()
     topics = {
         name: TopicDescription(
@@ -55,7 +48,7 @@ def _listed(look_ups: LookUps, subscriptions: Sequence[Subscription]) -> list[Cl
         for name, topic in metadata.topics.items()
         if topic.error is None and topic.partitions
     }
-    return [ClusterDescription(str(metadata.cluster_id), _matching(one, topics)) for one in subscriptions]
+    return ClusterDescription(str(metadata.cluster_id), _matching(subscription, topics))
 
 
 def describe(connection: Connection, look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
@@ -63,7 +56,7 @@ def describe(connection: Connection, look_ups: LookUps, subscription: Subscripti
 
     :raises NothingToDiscover: something that it names is missing, or nothing matches it.
     """
-    (found,) = _listed(look_ups, [subscription])
+    found = _listed(look_ups, subscription)
     named = _named(subscription)
     sizes = {**dict.fromkeys(named, 1), **{name: len(topic.leaders) for name, topic in found.topics.items()}}
     topics = _matching(subscription, _describe_topics(connection, sizes))

@@ -1,11 +1,11 @@
 """Checks a sensor's parameters when its DAG is parsed, before there is a run to wait for.
 
-What a template still decides is left to the run: it has its default meanwhile, and no problem that names it is told.
+What a template still decides is left to the run: it has its default meanwhile, and a problem that depends on it does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from airflow_kafka_offsets.hooks.settled import unsettled
@@ -15,24 +15,22 @@ from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.stores.location import location_of
 
 
-class Settled:
-    """A sensor's parameters as far as they are known, by their names; ``None`` where a template decides."""
+class Known:
+    """The values of a sensor's template fields that no template and no other task can change, and their problems."""
 
-    def __init__(self, sensor: Any, names: Sequence[str]) -> None:
-        given = {name: getattr(sensor, name) for name in names}
-        rendered = {name: value for name, value in given.items() if name in sensor.template_fields}
-        self._undecided = unsettled(rendered)
+    def __init__(self, sensor: Any) -> None:
+        given = {name: getattr(sensor, name) for name in sensor.template_fields}
+        self._undecided = unsettled(given)
+        self._values = {name: value for name, value in given.items() if name not in self._undecided}
         self._problems = Problems()
-        vars(self).update({name: None if name in self._undecided else value for name, value in given.items()})
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # for mypy: which attributes there are is known at run time
+    def value(self, name: str) -> Any:
+        """``None`` where a template decides, and where the sensor has no such field."""
+        return self._values.get(name)
 
     @property
     def scope(self) -> ScopeParameters:
-        return ScopeParameters(
-            **{name: getattr(self, name) for name in ScopeParameters.__dataclass_fields__ if hasattr(self, name)}
-        )
+        return ScopeParameters(**{name: self.value(name) for name in ScopeParameters.__dataclass_fields__})
 
     def check(self, parse: Callable[[], object], *parameters: str) -> None:
         """Keep the problems of an ``InvalidRequest`` that ``parse`` raises, which depend on ``parameters``."""
@@ -43,10 +41,11 @@ class Settled:
         self._problems.take(parameter, parse, None)
 
     def check_what_all_have(self) -> None:
-        """Topics, group, pipeline and work store. Which group it is the connection may tell."""
+        """Topics, group, pipeline and work store. Which group it is the connection may say."""
         self.check(lambda: parse_scope(self.scope))
-        if getattr(self, "work_store", None) is not None:
-            self.check(lambda: location_of(str(self.work_store)), "work_store")
+        work_store = self.value("work_store")
+        if work_store is not None:
+            self.check(lambda: location_of(str(work_store)), "work_store")
 
     @property
     def problems(self) -> list[str]:

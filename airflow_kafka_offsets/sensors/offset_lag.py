@@ -8,22 +8,10 @@ from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.offsets.lag import parse_limits
-from airflow_kafka_offsets.sensors.early import Settled
+from airflow_kafka_offsets.sensors.early import Known
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
 from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
-
-_WATCHED = (
-    "kafka_config_id",
-    "topics",
-    "topic_pattern",
-    "partitions",
-    "group_id",
-    "work_store",
-    "isolation_level",
-    "min_records",
-    "max_age",
-)
 
 
 class OffsetLagSensor(WaitingSensor):
@@ -70,12 +58,6 @@ class OffsetLagSensor(WaitingSensor):
         "work_store",
     )
 
-    kafka_config_id: str
-    resolve_task_id: str | None
-    group_id: str | None
-    pipeline_id: str | None
-    work_store: str | None
-
     def __init__(
         self,
         *,
@@ -92,20 +74,28 @@ class OffsetLagSensor(WaitingSensor):
         isolation_level: str | None = None,
         **kwargs: Any,
     ) -> None:
-        given = dict(locals())
         super().__init__(**kwargs)
-        for name in (*_WATCHED, "resolve_task_id", "pipeline_id"):
-            setattr(self, name, given[name])
-        settled = Settled(self, (*_WATCHED, "pipeline_id"))
-        settled.check_what_all_have()
-        settled.check(lambda: parse_limits(settled.min_records, settled.max_age))
-        self.refuse_what_is_wrong(settled.problems)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.group_id = group_id
+        self.min_records = min_records
+        self.max_age = max_age
+        self.resolve_task_id = resolve_task_id
+        self.pipeline_id = pipeline_id
+        self.work_store = work_store
+        self.isolation_level = isolation_level
+        known = Known(self)
+        known.check_what_all_have()
+        known.check(lambda: parse_limits(known.value("min_records"), known.value("max_age")))
+        self.refuse_what_is_wrong(known.problems)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
         hook = kafka_hook(self.kafka_config_id)
         pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
-        watched = {name: getattr(self, name) for name in _WATCHED}
-        return OffsetLagTrigger(poke_interval=self.poke_interval, pipeline_id=pipeline_id, **watched)
+        watched = {name: getattr(self, name) for name in self.template_fields}
+        return OffsetLagTrigger(poke_interval=self.poke_interval, **{**watched, "pipeline_id": pipeline_id})
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         self.log.info("Group %s has up to %d unread records", found["group_id"], found["lag"])

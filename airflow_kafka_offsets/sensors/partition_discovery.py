@@ -11,7 +11,7 @@ from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.plan.discovery import new_since
 from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.pipeline.status import position_of
-from airflow_kafka_offsets.sensors.early import Settled
+from airflow_kafka_offsets.sensors.early import Known
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
@@ -52,13 +52,6 @@ class PartitionDiscoverySensor(WaitingSensor):
         "work_store",
     )
 
-    kafka_config_id: str
-    resolve_task_id: str | None
-    group_id: str | None
-    pipeline_id: str | None
-    work_store: str | None
-    min_partitions: int
-
     def __init__(
         self,
         *,
@@ -73,14 +66,20 @@ class PartitionDiscoverySensor(WaitingSensor):
         work_store: str | None = None,
         **kwargs: Any,
     ) -> None:
-        given = dict(locals())
         super().__init__(**kwargs)
-        for name in (*self.template_fields, "min_partitions", "resolve_task_id"):
-            setattr(self, name, given[name])
-        settled = Settled(self, self.template_fields)
-        settled.check_what_all_have()
-        settled.take("min_partitions", lambda: _count(min_partitions))
-        self.refuse_what_is_wrong(settled.problems)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.min_partitions = min_partitions
+        self.resolve_task_id = resolve_task_id
+        self.group_id = group_id
+        self.pipeline_id = pipeline_id
+        self.work_store = work_store
+        known = Known(self)
+        known.check_what_all_have()
+        known.take("min_partitions", lambda: _count(min_partitions))
+        self.refuse_what_is_wrong(known.problems)
 
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         return PartitionDiscoveryTrigger(

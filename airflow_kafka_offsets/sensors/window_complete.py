@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.request.parse import parse_window_end
 from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
 from airflow_kafka_offsets.offsets.request.window_width import parse_width
 from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S
-from airflow_kafka_offsets.sensors.early import Settled
+from airflow_kafka_offsets.sensors.early import Known
 from airflow_kafka_offsets.sensors.waiting import WaitingSensor
 from airflow_kafka_offsets.task_docs import WINDOW_DOC
 from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
@@ -64,12 +64,6 @@ class WindowCompleteSensor(WaitingSensor):
         "partition_width",
     )
 
-    kafka_config_id: str
-    end: int | str | datetime | None
-    idle_timeout: timedelta | float | str | None
-    clock_skew: timedelta | float | str | None
-    partition_width: str | timedelta | None
-
     def __init__(
         self,
         *,
@@ -84,16 +78,22 @@ class WindowCompleteSensor(WaitingSensor):
         partition_width: str | timedelta | None = None,
         **kwargs: Any,
     ) -> None:
-        given = dict(locals())
         super().__init__(**kwargs)
-        for name in self.template_fields:
-            setattr(self, name, given[name])
-        settled = Settled(self, self.template_fields)
-        settled.check(lambda: _parse(settled))
-        if settled.partition_width is not None:
-            settled.take("partition_width", lambda: parse_width(settled.partition_width))
-        self.refuse_what_is_wrong(settled.problems)
-        self._make_timeout(settled.idle_timeout)
+        self.kafka_config_id = kafka_config_id
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.partitions = partitions
+        self.end = end
+        self.isolation_level = isolation_level
+        self.idle_timeout = idle_timeout
+        self.clock_skew = clock_skew
+        self.partition_width = partition_width
+        known = Known(self)
+        known.check(lambda: _parse(known))
+        if known.value("partition_width") is not None:
+            known.take("partition_width", lambda: parse_width(known.value("partition_width")))
+        self.refuse_what_is_wrong(known.problems)
+        self._make_timeout(known.value("idle_timeout"))
         self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
 
     def execute(self, context: Any) -> Any:
@@ -126,16 +126,16 @@ class WindowCompleteSensor(WaitingSensor):
         return dict(found)
 
 
-def _parse(settled: Settled) -> None:
+def _parse(known: Known) -> None:
     """The request as a run would read it, whose interval is the best that there can be.
 
     :raises InvalidRequest: with every problem.
     """
     parse_window_end(
-        settled.scope,
-        settled.end,
+        known.scope,
+        known.value("end"),
         BEST_OCCASION,
-        partition_width=settled.partition_width,
-        idle_timeout=settled.idle_timeout,
-        clock_skew=settled.clock_skew,
+        partition_width=known.value("partition_width"),
+        idle_timeout=known.value("idle_timeout"),
+        clock_skew=known.value("clock_skew"),
     )

@@ -1,4 +1,4 @@
-"""The wait of ``PartitionDiscoverySensor`` in the triggerer: one metadata call for all that poke together."""
+"""The wait of ``PartitionDiscoverySensor`` in the triggerer: one metadata call a look."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.offsets.model import ClusterDescription, by_topic
+from airflow_kafka_offsets.offsets.model import by_topic
 from airflow_kafka_offsets.offsets.plan.discovery import missing_for
 from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.offsets.request.subscription import Subscription, parse_scope
-from airflow_kafka_offsets.triggers.polled import PolledTrigger
-from airflow_kafka_offsets.triggers.poller import Asked
-from airflow_kafka_offsets.triggers.waiting import NotYet
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
+from airflow_kafka_offsets.triggers.shared_client import cluster_of
+from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
 
 
-class PartitionDiscoveryTrigger(PolledTrigger):
+class PartitionDiscoveryTrigger(WaitingTrigger):
     """Fires ``{"cluster_id": …, "topics": …}`` once nothing is missing.
 
     :param scope: the fields of :class:`ScopeParameters`.
@@ -36,21 +35,10 @@ class PartitionDiscoveryTrigger(PolledTrigger):
 
     def look(self) -> dict[str, Any] | NotYet:
         """``{"cluster_id": …, "topics": {"orders": [0, 1]}}``, or what is missing."""
-        with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
-            return self._judged(cluster.discover(self._subscription))
-
-    async def look_again(self) -> dict[str, Any] | NotYet:
-        return self._judged(await self._poller.discover(self._ask))
-
-    @property
-    def _subscription(self) -> Subscription:
-        return parse_scope(ScopeParameters(**self.scope)).subscription
-
-    def _ask(self) -> Asked:
-        return Asked(kafka_hook(self.kafka_config_id).client_config, self._subscription)
-
-    def _judged(self, found: ClusterDescription) -> dict[str, Any] | NotYet:
-        missing = missing_for(self._subscription, found.topics, self.min_partitions)
+        subscription = parse_scope(ScopeParameters(**self.scope)).subscription
+        with cluster_of(self.kafka_config_id, kafka_hook(self.kafka_config_id).client_config) as cluster:
+            found = cluster.discover(subscription)
+        missing = missing_for(subscription, found.topics, self.min_partitions)
         if missing:
             return NotYet("; ".join(missing))
         return {"cluster_id": found.cluster_id, "topics": by_topic(found.partitions())}

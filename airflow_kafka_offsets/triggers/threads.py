@@ -22,7 +22,7 @@ _THREADS = 32  # of one cluster; a thread that is not needed is not started
 
 
 @cache
-def _pool_of(cluster: str) -> ThreadPoolExecutor:
+def pool_of(cluster: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, thread_name_prefix=f"kafka-offsets {cluster}")
 
 
@@ -31,7 +31,7 @@ async def in_thread(cluster: str, look: Callable[[], T]) -> T:
 
     :param cluster: the connection whose brokers, or the place whose store, ``look`` may have to wait for.
     """
-    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=_pool_of(cluster))())
+    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=pool_of(cluster))())
     looking.add_done_callback(_heard)
     return await asyncio.shield(looking)
 

@@ -17,6 +17,7 @@ from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
 from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.triggers.shared_client import shared_client
 from airflow_kafka_offsets.triggers.threads import in_thread
 
 
@@ -67,8 +68,9 @@ class WaitingTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         left_s = None if self.until_ms is None else max(0.0, (self.until_ms - now_ms()) / 1000)
         try:
-            async with asyncio.timeout(left_s) as limit:
-                event = await self._until_found()
+            with shared_client(self.kafka_config_id):
+                async with asyncio.timeout(left_s) as limit:
+                    event = await self._until_found()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -80,9 +82,9 @@ class WaitingTrigger(BaseTrigger):
         learns late that the task was deferred: apache/airflow#72716.
         """
         while True:
-            await self.pause()
+            await asyncio.sleep(self.poke_interval)
             try:
-                found = await self.look_again()
+                found = await in_thread(self.waits_for, self.look)
             except KafkaOffsetsError as error:
                 if not goes_on(error, self.silent_fail):
                     return error_to_dict(error)
@@ -94,12 +96,10 @@ class WaitingTrigger(BaseTrigger):
             self._missing = found.missing
             self.log.info("Waiting: %s", found.missing)
 
-    async def look_again(self) -> dict[str, Any] | NotYet:
-        """One look, without blocking the triggerer."""
-        return await in_thread(self.kafka_config_id, self.look)
-
-    async def pause(self) -> None:
-        await asyncio.sleep(self.poke_interval)
+    @property
+    def waits_for(self) -> str:
+        """What may hang while it looks; triggers that wait for the same share threads."""
+        return self.kafka_config_id
 
     @abstractmethod
     def look(self) -> dict[str, Any] | NotYet:

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.window.complete import Arrived, Completeness,
 from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.request import with_connection
+from airflow_kafka_offsets.triggers.shared_client import cluster_of
 from airflow_kafka_offsets.triggers.waiting import NotYet, WaitingTrigger
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class WindowCompleteTrigger(WaitingTrigger):
 
     def look(self) -> dict[str, Any] | NotYet:
         """The report on a window that is complete, or what is missing."""
-        with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
+        with cluster_of(self.kafka_config_id, kafka_hook(self.kafka_config_id).client_config) as cluster:
             missing = [] if self._found else self._discover(cluster)
             if missing:
                 return NotYet("; ".join(missing))

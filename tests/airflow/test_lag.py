@@ -18,8 +18,8 @@ from airflow_kafka_offsets import OffsetLagSensor
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger, LagWatch, OffsetLagTrigger
-from airflow_kafka_offsets.triggers.watching import WatchingTrigger
+from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
+from airflow_kafka_offsets.triggers.offset_lag import LagWatch, OffsetLagTrigger
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.dag_runs import RunResult
@@ -156,19 +156,19 @@ def test_a_group_has_to_be_named(airflow: Path, broker: KafkaBroker, monkeypatch
 class Watcher:
     """A trigger that runs in a loop of this process, as in the triggerer; `store` is the asset's state store."""
 
-    def __init__(self, trigger: WatchingTrigger, store: MemoryStateStore | None = None) -> None:
+    def __init__(self, trigger: KafkaLagEventTrigger, store: MemoryStateStore | None = None) -> None:
         self.trigger = trigger
-        self.trigger.asset_state_store = store  # type: ignore[assignment]
+        self.trigger.asset_state_store = store
         self.looks = 0
-        real_look = trigger.look_past
+        real_look = trigger.look
 
-        async def look_past(told: Any) -> Any:
+        def look(fired_for: Any) -> Any:
             try:
-                return await real_look(told)
+                return real_look(fired_for)
             finally:
                 self.looks += 1
 
-        trigger.look_past = look_past  # type: ignore[method-assign]
+        trigger.look = look  # type: ignore[method-assign]
         self.events: list[dict[str, Any]] = []
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None

@@ -184,7 +184,7 @@ def test_a_wait_ends_in_time_though_a_look_never_does(airflow: Path, monkeypatch
     import threading
 
     over = threading.Event()
-    monkeypatch.setattr(PartitionDiscoveryTrigger, "_ask", lambda _: over.wait(60))
+    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", lambda _: over.wait(60))
     trigger = TRIGGERS[PartitionDiscoverySensor]("a")
     try:
         event = asyncio.run(anext(trigger.run())).payload
@@ -244,14 +244,14 @@ def test_a_sensor_ends_alike_in_a_worker_and_after_a_deferral(
 ) -> None:
     """As `BaseSensorOperator` has it while it pokes."""
     raised = ERRORS[error]
-    real_judged = PartitionDiscoveryTrigger._judged
+    real_look = PartitionDiscoveryTrigger.look
 
-    def judged(self: PartitionDiscoveryTrigger, found: Any) -> Any:
+    def look(trigger: PartitionDiscoveryTrigger) -> Any:
         if raised is not None:
             raise raised
-        return real_judged(self, found)
+        return real_look(trigger)
 
-    monkeypatch.setattr(PartitionDiscoveryTrigger, "_judged", judged)
+    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", look)
     flags = {flag: True} if flag else {}
     asked = {"topics": "typo", "timeout": 0, **flags}
     trigger = PartitionDiscoveryTrigger(

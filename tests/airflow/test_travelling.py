@@ -26,7 +26,7 @@ from airflow_kafka_offsets.hooks.travelling import LARGEST, fits, partitions_or_
 from airflow_kafka_offsets.offsets.lag import Lag, LagLimits, PartitionLag
 from airflow_kafka_offsets.offsets.model import TopicPartition
 from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.triggers.offset_lag import _told
+from airflow_kafka_offsets.triggers.offset_lag import event_of
 from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
 from tests.airflow.fixtures import plan_in_store
 from tests.cluster.memory import InMemoryCluster
@@ -78,7 +78,7 @@ def cluster(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> InMemoryCluster:
         yield cluster
 
     monkeypatch.setattr(KafkaOffsetsHook, "open_cluster", opened)
-    monkeypatch.setattr("airflow_kafka_offsets.triggers.poller.open_cluster", lambda *_, **__: cluster)
+    monkeypatch.setattr("airflow_kafka_offsets.triggers.shared_client.open_cluster", lambda *_, **__: cluster)
     return cluster
 
 
@@ -156,8 +156,7 @@ def test_an_error_that_names_too_much_is_found_again_in_the_worker(
     def fails(_: Any) -> Any:
         raise ClusterUnavailable("Cannot look", "\n".join(f"orders[{n}]: no" for n in range(10_000)), "Wait.")
 
-    for look in ("look", "_ask"):
-        monkeypatch.setattr(PartitionDiscoveryTrigger, look, fails)
+    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", fails)
     monkeypatch.setattr(WindowCompleteSensor, "_trigger", lambda *_: trigger())
 
     def trigger() -> PartitionDiscoveryTrigger:
@@ -176,9 +175,9 @@ def test_an_error_that_names_too_much_is_found_again_in_the_worker(
 def test_a_lag_of_too_many_topics_travels_without_them() -> None:
     rows = tuple(PartitionLag(TopicPartition(f"orders-of-customer-{n:06}", 0), 3) for n in range(10_000))
     lag = Lag("g", "c", LagLimits(1, None), 1_000, rows, "mark")
-    assert _told(lag) == {**lag.to_dict(), "topics": None}
+    assert event_of(lag) == {**lag.to_dict(), "topics": None}
     few = Lag("g", "c", LagLimits(1, None), 1_000, rows[:3], "mark")
-    assert _told(few) == few.to_dict()
+    assert event_of(few) == few.to_dict()
 
 
 def test_a_text_of_json_counts_as_it_is_stored_with_its_quotes_escaped() -> None:

@@ -254,9 +254,6 @@ class InMemoryCluster:
         }
         return ClusterDescription(self.cluster_id, topics)
 
-    def discover_each(self, subscriptions: Sequence[Subscription]) -> list[ClusterDescription]:
-        return [self.discover(subscription) for subscription in subscriptions]
-
     def close(self) -> None:
         """There is nothing to close."""
 

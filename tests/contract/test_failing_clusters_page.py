@@ -13,7 +13,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.offsets.lag import parse_limits
 from airflow_kafka_offsets.offsets.request.subscription import Scope, TopicList
 from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
-from airflow_kafka_offsets.triggers.poller import DEADLINE_S
+from airflow_kafka_offsets.triggers.shared_client import DEADLINE_S
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline
 from tests.failing.timed import Timed, questions

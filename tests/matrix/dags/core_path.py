@@ -15,7 +15,7 @@ from airflow_kafka_offsets import (
     ResolveStartupOffsetsOperator,
     kafka_spark_batch,
 )
-from airflow_kafka_offsets.triggers.offset_lag import KafkaLagEventTrigger
+from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
 
 try:
     from airflow.sdk import CronDataIntervalTimetable

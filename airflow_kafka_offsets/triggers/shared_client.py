@@ -1,0 +1,105 @@
+"""One Kafka client for all triggers of a Kafka connection: a hundred DAGs that wait for one cluster open one client.
+
+Each trigger looks in a thread, and one look at a time uses the client. What must stay true:
+
+- a trigger finds out what is its own (the connection's settings, its pipeline's position) before it takes the client:
+  a work store that hangs delays no trigger that does not use that store;
+- each connection has its own client: brokers that hang delay no trigger of another cluster;
+- after an error of the cluster the next look has a new client, and so it has when the connection's settings have
+  changed, and after ten minutes: certificates and tokens are read again;
+- the last trigger that leaves closes the client.
+
+Airflow's shared streams (``BaseEventTrigger.shared_stream_key``) are for event triggers only, are opened with the
+parameters of one of the triggers, and fail for all of them at once; so they are not what this is made of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import UnavailableError
+from airflow_kafka_offsets.hooks.kafka_hook import open_cluster
+from airflow_kafka_offsets.triggers.threads import pool_of
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.cluster import KafkaCluster
+
+DEADLINE_S = 20.0  # of one question; a look that fails is followed by another
+CLIENT_AGE_S = 600.0
+
+
+class SharedClient:
+    """The client of one connection, opened by the first look.
+
+    :ivar triggers: how many use it now.
+    """
+
+    def __init__(self) -> None:
+        self.triggers = 0
+        self._lock = Lock()
+        self._cluster: KafkaCluster | None = None
+        self._settings: Mapping[str, Any] = {}
+        self._opened_s = 0.0
+
+    @contextmanager
+    def cluster(self, client_config: Mapping[str, Any]) -> Iterator[KafkaCluster]:
+        """The cluster, for one look; the others wait."""
+        with self._lock:
+            try:
+                yield self._current(client_config)
+            except UnavailableError:
+                self._drop()
+                raise
+            finally:
+                if not self.triggers:  # the look was slower than the end of its trigger
+                    self._drop()
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def _current(self, client_config: Mapping[str, Any]) -> KafkaCluster:
+        settings = {name: value for name, value in client_config.items() if not callable(value)}
+        if settings != self._settings or time.monotonic() - self._opened_s > CLIENT_AGE_S:
+            self._drop()
+        if self._cluster is None:
+            self._cluster = open_cluster(client_config, deadline_s=DEADLINE_S)
+            self._settings, self._opened_s = settings, time.monotonic()
+        return self._cluster
+
+    def _drop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+
+_CLIENTS: dict[str, SharedClient] = {}
+
+
+@contextmanager
+def shared_client(kafka_config_id: str) -> Iterator[None]:
+    """In the block, :func:`cluster_of` gives the client that all triggers of that connection share."""
+    client = _CLIENTS.setdefault(kafka_config_id, SharedClient())
+    client.triggers += 1
+    try:
+        yield
+    finally:
+        client.triggers -= 1
+        if not client.triggers:
+            del _CLIENTS[kafka_config_id]
+            pool_of(kafka_config_id).submit(client.close)  # it may have to wait for a look
+
+
+@contextmanager
+def cluster_of(kafka_config_id: str, client_config: Mapping[str, Any]) -> Iterator[KafkaCluster]:
+    """The cluster of that connection, for one look: by the shared client, and in a worker by a client of its own.
+
+    :param client_config: the connection's settings, with secrets.
+    """
+    shared = _CLIENTS.get(kafka_config_id)
+    with shared.cluster(client_config) if shared else open_cluster(client_config) as cluster:
+        yield cluster
