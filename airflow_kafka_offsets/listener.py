@@ -97,7 +97,7 @@ def _speaks_tls(host: str, port: int, timeout_s: float) -> bool:
 
 
 def _distrust(config: Mapping[str, Any], host: str, port: int, timeout_s: float) -> str | None:
-    """Why the listener's certificate is not trusted, by Python's OpenSSL, which tells."""
+    """Why the listener's certificate is not trusted, by Python's OpenSSL, which says it."""
     location, pem = config.get("ssl.ca.location"), config.get("ssl.ca.pem")
     folder = bool(location) and Path(str(location)).is_dir()
     context = ssl.create_default_context(

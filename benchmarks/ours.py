@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.collector import only_new_garbage
 from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
 from airflow_kafka_offsets.offsets.plan.plan import Plan
@@ -28,33 +27,25 @@ ALL_TOPICS = "t[0-9]+"
 
 
 class Ours:
-    """The look-ups over one client that stays, and whole plans by a new one each, as a task has it.
-
-    A look-up is under ``only_new_garbage``, as it is within a plan.
-    """
+    """The look-ups over one client that stays, and whole plans by a new one each, as a task has it."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._config = {"bootstrap.servers": bootstrap_servers}
         self.cluster = KafkaCluster(self._config, attempt_s=60.0)
         self.partitions: list[TopicPartition] = self.discover()
 
-    @only_new_garbage()
     def discover(self) -> list[TopicPartition]:
-        return self.cluster.describe(TopicPattern(ALL_TOPICS, False)).partitions()
+        return self.cluster.describe(TopicPattern(ALL_TOPICS)).partitions()
 
-    @only_new_garbage()
     def log_starts(self) -> int:
         return len(self.cluster.log_start_offsets(self.partitions))
 
-    @only_new_garbage()
     def ends(self) -> int:
         return len(self.cluster.end_offsets(self.partitions, "read_uncommitted"))
 
-    @only_new_garbage()
     def at(self, time_ms: int) -> int:
         return len(self.cluster.offsets_for_times(dict.fromkeys(self.partitions, time_ms), "read_uncommitted"))
 
-    @only_new_garbage()
     def committed(self, group: str) -> int:
         return len(self.cluster.committed(group, self.partitions))
 

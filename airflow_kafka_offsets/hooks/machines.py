@@ -1,6 +1,6 @@
 """May this Airflow run tasks on several machines? What its configuration says, and what this process shows.
 
-``[core] executor`` is the scheduler's setting. A worker does without it, and is told ``LocalExecutor`` then, Airflow's
+``[core] executor`` is the scheduler's setting. A worker does without it, and reads ``LocalExecutor`` then, Airflow's
 default; pod templates for Kubernetes say so too. So a process that is itself a worker's counts, whatever is configured.
 A task's own ``executor=`` is always one of those that are configured.
 """

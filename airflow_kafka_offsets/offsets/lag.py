@@ -1,6 +1,6 @@
 """How many records wait for a pipeline, whether that is enough to start it, and whether it was started for them.
 
-Kafka tells offsets by timestamps and not timestamps by offsets, so the age of the oldest unread record is never asked.
+Kafka finds offsets by timestamps and not timestamps by offsets, so the age of the oldest unread record is never asked.
 It need not be: the first offset at or after ``now - max_age`` says which records are younger, and an unread record
 below it is older. Where timestamps are out of order, a record behind one with a later timestamp counts as young for as
 long as that one is (Kafka refuses those from more than an hour ahead): a limit of records beside it is always exact.
@@ -74,7 +74,7 @@ def parse_age_ms(value: float | str | timedelta) -> int:
 class PartitionLag:
     """One partition's lag: how many records are unread, and whether one of them is older than allowed.
 
-    :ivar records: an upper bound; ``None`` where the partition has no leader that could tell.
+    :ivar records: an upper bound; ``None`` where the partition has no leader to ask.
     """
 
     topic_partition: TopicPartition
@@ -182,7 +182,7 @@ class Announced:
 
     @classmethod
     def from_dict(cls, found: Any) -> Announced | None:
-        """``None`` where it is nothing that :meth:`to_dict` wrote: then the backlog is told once more."""
+        """``None`` where it is nothing that :meth:`to_dict` wrote: then the trigger fires once more."""
         match found:
             case {"position": str(position), "at_ms": int(at_ms)}:
                 return cls(position, at_ms)
@@ -193,8 +193,8 @@ def is_new_backlog(lag: Lag, announced: Announced | None, remind_after_ms: int |
     """Whether to fire for this backlog: it is enough, and no run that was started before reads it anyway.
 
     A run reads all that is there when it plans, and moves the position when it commits, perhaps much later. Until then
-    the position that was told stands still: whatever is unread is that run's, or the next one's, which the commit
-    brings about. So the growth of a backlog tells nothing: a further run could only wait for the first. That a run
+    the position stays where it was: whatever is unread is that run's, or the next one's, which the commit
+    brings about. So a backlog that grows is no reason to fire: a further run could only wait for the first. That a run
     failed cannot be seen from here; that is what the reminder is for.
     """
     if not lag.is_enough:

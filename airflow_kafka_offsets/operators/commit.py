@@ -8,7 +8,6 @@ from copy import copy
 from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
-from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -185,7 +184,7 @@ def _refuse_wrong_kinds(require_report: Any, asset: Any) -> None:
         raise InvalidRequest(tuple(wrong))
 
 
-def refuse_depends_on_past(*tasks: DependencyMixin) -> None:
+def refuse_depends_on_past(*tasks: Any) -> None:
     """Run N + 1 holds a batch and waits for a task of run N; that run, cleared, waits for that batch.
 
     :raises ValueError: one of the tasks, or of a task group's, depends on its own past.
@@ -204,7 +203,7 @@ def refuse_depends_on_past(*tasks: DependencyMixin) -> None:
         )
 
 
-def _operators_of(task: DependencyMixin) -> Iterable[Any]:
+def _operators_of(task: Any) -> Iterable[Any]:
     if isinstance(task, TaskGroup):
         return task.iter_tasks()
     if isinstance(task, XComArg):  # what a @task function returns
@@ -235,7 +234,7 @@ def _resolve_run(plan: Mapping[str, Any], context: Any) -> RunKey:
 def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict[str, Any]:
     """What the resolve task pushed, made from the log's record of the batch that the run took.
 
-    Which plan Spark was given is not known then. The reports tell, or else that nobody has taken the batch since.
+    Which plan Spark was given is not known then. The reports show it, or else that nobody has taken the batch since.
 
     :raises AirflowFailException: the resolve task has not taken a batch, or it is not known where it would be.
     """

@@ -28,7 +28,7 @@ class LagQuestion:
 
     :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
     :ivar position: by the log.
-    :ivar pipeline_id: the pipeline, whose marks in a group tell where the log is lost.
+    :ivar pipeline_id: the pipeline, whose marks in a group count where the log is lost.
     """
 
     scope: Scope
@@ -96,7 +96,7 @@ def _position(
     if question.pipeline_id is None:
         return {tp: commit.offset for tp, commit in held.items()}
     position = question.position
-    if question.group_id is not None:  # a lost work store: the group's marks tell
+    if question.group_id is not None:  # a lost work store: the group's marks count
         own = Signature.of(question.pipeline_id, "").own(held)
         position = position_of_marks(held, own, cluster_id, {})
     return {tp: offset.offset for tp, offset in position.offsets.items()} if position else {}

@@ -136,7 +136,7 @@ class WaitingSensor(BaseSensorOperator):
             if not isinstance(error.__cause__, TaskDeferralTimeout):
                 raise
             raise AirflowSensorTimeout(
-                f"Sensor has timed out: it has waited for {self.timeout:g} seconds, and no triggerer has told what is "
+                f"Sensor has timed out: it has waited for {self.timeout:g} seconds, and no triggerer has said what is "
                 "missing. Is one running? Without a triggerer, give mode='reschedule'."
             ) from error
 

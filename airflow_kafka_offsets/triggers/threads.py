@@ -2,7 +2,7 @@
 
 ``sync_to_async`` by itself takes the event loop's pool, which has six threads on two processors and is everybody's; and
 it waits for the thread when it is cancelled, so that a wait could not end while a broker hangs. So it is given a pool,
-and shielded. It is there because it tells a thread its event loop: before Airflow 3.2.2, a thread that knows none and
+and shielded. It is there because it gives a thread its event loop: before Airflow 3.2.2, a thread that knows none and
 asks Airflow for a connection takes the answers of others, and the triggerer ends (apache/airflow#64620).
 """
 

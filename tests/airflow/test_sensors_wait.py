@@ -213,7 +213,7 @@ def test_where_no_triggerer_is_there_the_end_says_so(airflow: Path) -> None:
     from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
     asked = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
-    with pytest.raises(AirflowSensorTimeout, match="no triggerer has told what is missing"):
+    with pytest.raises(AirflowSensorTimeout, match="no triggerer has said what is missing"):
         sensor().resume_execution("__fail__", asked, {})
     with pytest.raises(AirflowSkipException):
         sensor(soft_fail=True).resume_execution("__fail__", asked, {})

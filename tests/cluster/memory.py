@@ -254,6 +254,12 @@ class InMemoryCluster:
         }
         return ClusterDescription(self.cluster_id, topics)
 
+    def __enter__(self) -> InMemoryCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """There is nothing to close."""
 
