@@ -9,6 +9,12 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
+from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+from airflow_kafka_offsets.batch.engine import commit_batch
+from airflow_kafka_offsets.batch.follow_group import left_in_kafka
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.messages import committed_sentence
+from airflow_kafka_offsets.batch.orders import Commit, Handed, RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowFailException,
@@ -17,7 +23,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     XComNotFound,
 )
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
+from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.model import Actor, RunKey
@@ -26,8 +32,6 @@ from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
 from airflow_kafka_offsets.offsets.reads.verify import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.commit import CommitOutcome, Handed, RequireReport, commit_batch, left_in_kafka
-from airflow_kafka_offsets.pipeline.said import committed_sentence
 from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
 
@@ -108,23 +112,26 @@ class CommitOffsetsOperator(BaseOperator):
             plan = _reference(self.plan)
             pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
             me = Actor(_resolve_run(plan, context), this_airflow())
-            outcome, left = self._commit(plan, pipeline, me)
+            outcome, left = self._commit(plan, pipeline, me, context)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left)))
         done = outcome.plan
-        context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=done.backlog.more_runs if done and done.backlog else 0)
+        backlog = done.found.backlog if done else None
+        context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=backlog.more_runs if backlog else 0)
         return {
-            "batch": done.batch.key if done and done.batch else None,
+            "batch": done.batch.key if done else None,
             "plan_id": done.plan_id if done else None,
-            "group_id": done.group_id if done else None,
+            "group_id": done.asked.group_id if done else None,
             "proof": PROVED[outcome.proof] if outcome.proof else None,
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }
 
-    def _commit(self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor) -> tuple[CommitOutcome, int | None]:
+    def _commit(
+        self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor, context: Any
+    ) -> tuple[CommitOutcome, int | None]:
         """What was committed, and how much is left in Kafka, as far as that is known."""
         self.log.info(
             "Pipeline %s, %s, work store %s",
@@ -132,9 +139,10 @@ class CommitOffsetsOperator(BaseOperator):
             f"{plan['stored_as']}, plan {plan['plan_id']}" if plan["stored_as"] else "nothing to do",
             pipeline.store.uri,
         )
-        handed = Handed(plan["stored_as"], plan["plan_id"])
+        order = Commit(Handed(plan["stored_as"], plan["plan_id"]), me, now_ms(), self.require_report)
+        around = AirflowSurroundings(context, pipeline.pipeline_id)
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
-            done = commit_batch(handed, pipeline, cluster, me, now_ms=now_ms(), require_report=self.require_report)
+            done = commit_batch(order, World(pipeline, cluster, around))
             left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.asked.window else None
         return done, left
 
@@ -143,10 +151,9 @@ class CommitOffsetsOperator(BaseOperator):
         if self.asset is None:
             return
         if plan is not None and plan.to_read():
-            key = plan.batch.key if plan.batch else None
             about = {
                 "group_id": plan.asked.group_id,
-                "batch": key,
+                "batch": plan.batch.key,
                 "plan_id": plan.plan_id,
                 "window": plan.asked.window_bounds,
             }
@@ -159,7 +166,8 @@ class CommitOffsetsOperator(BaseOperator):
 
     def _say(self, outcome: CommitOutcome, left: int | None) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
-        plan, last = outcome.plan, committed_sentence(outcome, left)
+        plan = outcome.plan
+        last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this)
         if outcome.group.left_alone:
             level = logging.WARNING if outcome.group.is_behind else logging.INFO
             self.log.log(level, "The group was left alone: %s", outcome.group.left_alone)

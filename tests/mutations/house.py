@@ -89,7 +89,7 @@ HOUSE = (
     Mutation("travels: found partitions", "hooks/travelling.py", "    if fits(topics):", "    if True:", _TRAVELS),
     Mutation("travels: topics of a lag", "triggers/offset_lag.py", "return whole if fits(whole) else", "return whole if True else", _TRAVELS),
     # the next run at once
-    Mutation("runs left: only after a cap", COMMIT_TASK, "done.backlog.more_runs if done and done.backlog else 0", "1", _CATCH_UP),
+    Mutation("runs left: only after a cap", COMMIT_TASK, "backlog.more_runs if backlog else 0", "1", _CATCH_UP),
     # long work
     Mutation("progress: what is quick", "progress.py", "self._next = self._begun + QUIET_S", "self._next = self._begun", _PROGRESS),
     Mutation("progress: once a second", "progress.py", "self._next = at + EVERY_S", "self._next = at", _PROGRESS),
