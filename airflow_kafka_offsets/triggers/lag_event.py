@@ -19,8 +19,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.lag import Announced, is_new_backlog, parse_age_ms, parse_limits
 from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.parameters import parameters_of
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.offsets.request.times import parse_seconds
 from airflow_kafka_offsets.stores.location import location_of

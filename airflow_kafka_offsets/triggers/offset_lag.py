@@ -11,8 +11,7 @@ from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.travelling import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.lag import Lag, parse_limits
-from airflow_kafka_offsets.offsets.request.parameters import parameters_of
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
 from airflow_kafka_offsets.pipeline.request import scope_for
