@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
-from airflow_kafka_offsets.batch.airflow_around import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch
 from airflow_kafka_offsets.batch.follow_group import left_in_kafka
@@ -24,7 +23,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     XComNotFound,
 )
 from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, run_key, this_airflow
+from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.travelling import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.offsets.model import Actor, RunKey
@@ -113,7 +112,7 @@ class CommitOffsetsOperator(BaseOperator):
             plan = _reference(self.plan)
             pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
             me = Actor(_resolve_run(plan, context), this_airflow())
-            outcome, left = self._commit(plan, pipeline, me)
+            outcome, left = self._commit(plan, pipeline, me, context)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
@@ -130,7 +129,9 @@ class CommitOffsetsOperator(BaseOperator):
             "not_committed": outcome.group.left_alone,
         }
 
-    def _commit(self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor) -> tuple[CommitOutcome, int | None]:
+    def _commit(
+        self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor, context: Any
+    ) -> tuple[CommitOutcome, int | None]:
         """What was committed, and how much is left in Kafka, as far as that is known."""
         self.log.info(
             "Pipeline %s, %s, work store %s",
@@ -138,10 +139,10 @@ class CommitOffsetsOperator(BaseOperator):
             f"{plan['stored_as']}, plan {plan['plan_id']}" if plan["stored_as"] else "nothing to do",
             pipeline.store.uri,
         )
-        handed = Handed(plan["stored_as"], plan["plan_id"])
+        order = Commit(Handed(plan["stored_as"], plan["plan_id"]), me, now_ms(), self.require_report)
+        around = AirflowSurroundings(context, pipeline.pipeline_id)
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
-            order = Commit(handed, me, now_ms(), self.require_report)
-            done = commit_batch(order, World(pipeline, cluster, NoAirflow()))
+            done = commit_batch(order, World(pipeline, cluster, around))
             left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.asked.window else None
         return done, left
 
@@ -150,10 +151,9 @@ class CommitOffsetsOperator(BaseOperator):
         if self.asset is None:
             return
         if plan is not None and plan.to_read():
-            key = plan.batch.key
             about = {
                 "group_id": plan.asked.group_id,
-                "batch": key,
+                "batch": plan.batch.key,
                 "plan_id": plan.plan_id,
                 "window": plan.asked.window_bounds,
             }
@@ -166,7 +166,8 @@ class CommitOffsetsOperator(BaseOperator):
 
     def _say(self, outcome: CommitOutcome, left: int | None) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
-        plan, last = outcome.plan, committed_sentence(outcome.plan, outcome.proof, left, by_this=outcome.by_this)
+        plan = outcome.plan
+        last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this)
         if outcome.group.left_alone:
             level = logging.WARNING if outcome.group.is_behind else logging.INFO
             self.log.log(level, "The group was left alone: %s", outcome.group.left_alone)

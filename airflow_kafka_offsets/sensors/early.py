@@ -1,6 +1,7 @@
 """Checks a sensor's parameters when its DAG is parsed, before there is a run to wait for.
 
-What a template still decides is left to the run: it has its default meanwhile, and a problem that names it counts not.
+What a template still decides is left to the run: it has its default meanwhile, and a problem that depends on it does
+not count.
 """
 
 from __future__ import annotations

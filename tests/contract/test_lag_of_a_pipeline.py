@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from airflow_kafka_offsets.offsets.request.scope import ScopeParameters, parse_scope
 
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
 from airflow_kafka_offsets.offsets.lag import Lag, parse_limits
 from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
 from tests.cluster.memory import InMemoryCluster
 
