@@ -107,6 +107,7 @@ RULES = (
     Mutation("G1", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G2", "TopicPattern.matches", Instead("re.fullmatch", "re.match")),
     Mutation("G3", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
+    Mutation("G4", "TopicPattern.matches", Always("_INTERNAL_TOPICS"), "internal"),
     Mutation("G5", "compare_topics", Never("topic_vanished")),
     Mutation("G6", "_subscription", Instead("len(given) != 1", "len(given) == 0")),
     Mutation("G7", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
@@ -117,6 +118,7 @@ RULES = (
     # H: splits
     Mutation("H1", "flink_owner", Instead("2147483647", "4294967295")),
     Mutation("H2", "flink_owner", Instead("(start_index + tp.partition) % parallelism", "start_index")),
+    Mutation("H3", "Plan.splits_with_rows", Always("partitions")),
     Mutation("H4", "flink_owner", Instead("1", "0")),
     Mutation("H5", "_limits", Instead("one_of(asked.split_by, get_args(SplitBy))", "asked.split_by")),
     Mutation("H6", "resolve", Instead("sorted(facts.snapshots)", "facts.snapshots")),
