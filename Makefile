@@ -66,13 +66,23 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 	$(BIN)/python -m pytest -q $(IN_MEMORY) $(CORE)
 	@$(BIN)/python -m tests.statements
 
+# What took longest in `make test`, which is the reason why it is no part of it any more. CI still runs it (.ci/run).
+# The share of the seconds of all tests, before: sinks for tables on S3 9 %, the table kinds of the sinks' contract 7 %,
+# `airflow kafka-offsets` as a process 7 %, runs that wait for another run 7 %, words in a run's conf 6 %, JDBC 2 %,
+# brokers that are started again while somebody waits 3 %.
+SLOW := tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py tests/cli/test_under_airflow.py \
+  tests/airflow/test_waiting.py tests/airflow/test_conf_words.py
+
+# Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
+MARKED := tests/spark/sinks/test_contract.py tests/airflow/test_window_complete.py tests/airflow/test_lag.py
+
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/extras \
   tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
-  tests/contract/test_group_of_new_broker.py tests/size
+  tests/contract/test_group_of_new_broker.py tests/size $(SLOW)
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
 MATRIX := tests/matrix/test_core_path.py
@@ -92,11 +102,12 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SYSTEM) $(MATRIX) $(PAGES) tests/soak) --numprocesses=$(PROCESSES) --dist=loadfile \
-	  --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(SYSTEM) $(MATRIX) $(PAGES) tests/soak) \
+	  --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
 test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the fault matrix, a secured Kafka, Google's and Azure's stores
 	$(BIN)/python -m pytest $(SYSTEM)
+	$(if $(strip $(MARKED)),$(BIN)/python -m pytest -m slow $(MARKED))
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
 
 quickstart-test: setup ## docs/first-batch.md as it is printed: the built wheel, a fresh environment, rows on disk

@@ -340,6 +340,7 @@ def test_it_never_joins_the_group(watch: Callable[..., Watcher], broker: KafkaBr
     assert (list(described.members), described.state.name) == ([], "DEAD")
 
 
+@pytest.mark.slow
 def test_it_lives_through_a_restart_of_the_broker(
     watch: Callable[..., Watcher],
     java: Java,

@@ -121,6 +121,7 @@ def test_a_run_without_a_window_fails_at_once_with_every_problem(
     assert "idle_timeout is 'soon'" in said
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_down_for_a_while_fails_no_wait(
     run: Callable[..., RunResult], xcom: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

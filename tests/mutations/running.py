@@ -25,6 +25,7 @@ COPIED = (
     "tests",
     "testbed",
     "dags",
+    "benchmarks",
     "docs",
     "pyproject.toml",
     "README.md",

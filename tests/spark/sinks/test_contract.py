@@ -9,7 +9,10 @@ from tests.spark.sinks.cutting import check_cut_off
 from tests.spark.sinks.lab import Failed
 from tests.spark.sinks.outputs import OUTPUTS
 
-pytestmark = pytest.mark.parametrize("kind", OUTPUTS)
+TABLES = {"delta", "iceberg"}  # a Spark job each takes long to plan
+pytestmark = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in TABLES else kind for kind in OUTPUTS]
+)
 NEXT_DAY = "2026-11-23"
 
 
