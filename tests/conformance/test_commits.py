@@ -20,10 +20,10 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.offsets.request.subscription import TopicList
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.request.policies import Skip
+from airflow_kafka_offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster

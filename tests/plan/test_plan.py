@@ -1,0 +1,140 @@
+"""A plan's id says which records of which log it reads, for which batch, and nothing else."""
+
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+
+from airflow_kafka_offsets.kafka_values import OffsetRange
+from airflow_kafka_offsets.plan.backlog import Backlog
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
+from tests.builders import KEY, plan, planned, tp
+
+FIRST, SECOND = planned(0, 4, 10, committed_offset=4, lost=2), planned(1, 7, 7, skipped=3)
+PLAN = plan([FIRST, SECOND])
+
+
+def with_first(**fields):
+    return {"partitions": (replace(FIRST, **fields), SECOND)}
+
+
+IN_THE_ID = [
+    {"cluster_id": "cluster-2"},
+    {"pipeline": "other"},
+    {"pipeline": None},
+    {"batch": BatchName("0000000008-20261120T100000-k3f9", 8)},
+    {"batch": None},
+    {"isolation_level": "read_committed"},
+    {"splits": 2},
+    {"split_by": "flink"},
+    {"overwrites": (1,)},
+    {"topic_ids": {"orders": "another"}},
+    {"topic_ids": {"orders": None}},
+    with_first(range=OffsetRange(5, 10)),
+    with_first(range=OffsetRange(4, 11)),
+    {"partitions": (FIRST,)},
+    {"partitions": (FIRST, planned(2, 7, 7))},
+    {"partitions": (FIRST, planned(tp(1, "orders2"), 7, 7))},
+]
+
+
+@pytest.mark.parametrize("change", IN_THE_ID, ids=str)
+def test_what_is_read_and_for_which_batch_is_in_the_id(change):
+    assert replace(PLAN, **change).plan_id != PLAN.plan_id
+
+
+NOT_IN_THE_ID = [
+    {"resolved_at_ms": 0},
+    {"interval": (0, 1)},
+    {"startup_mode": "latest-offset"},
+    {"bounded_mode": "timestamp"},
+    {"window": True},
+    {"window_complete": False},
+    {"low_watermark_ms": 1},
+    {"window_bounds": (0, 1)},
+    {"run": None},
+    {"group_id": "h"},
+    {"instance": "another"},
+    {"mirrors": False},
+    {"output": "s3://lake"},
+    {"restarts": ("x",)},
+    {"restarted": True},
+    {"reason": "re_plan"},
+    {"withdrawn": True},
+    {"batch": BatchName(KEY, 7, None)},
+    {"warnings": ("careful",)},
+    {"ignored": (tp(9),)},
+    {"vanished": ("clicks",)},
+    {"subscription": "topics orders"},
+    {"startup_words": "earliest-offset"},
+    {"timestamp_types": {"orders": "LogAppendTime"}},
+    {"window_bounds_by_topic": {"orders": (0, 1)}},
+    {"backlog": Backlog(7, 2, None, "how far apart the runs are is not known")},
+    with_first(start_reason="earliest → log start"),
+    with_first(end_reason="timestamp"),
+    with_first(committed_offset=None),
+    with_first(position=5),
+    with_first(position_epoch=1),
+    with_first(continuity="gap"),
+    with_first(log_start_offset=3),
+    with_first(leader_epoch=8),
+    with_first(lost=3),
+    with_first(skipped=2),
+    with_first(newest_timestamp=1),
+    with_first(late=1),
+]
+
+
+@pytest.mark.parametrize("change", NOT_IN_THE_ID, ids=str)
+def test_clocks_reasons_modes_and_what_the_group_held_are_not_in_the_id(change):
+    changed = replace(PLAN, **change)
+    assert changed != PLAN, "it is another value"
+    assert changed.plan_id == PLAN.plan_id
+
+
+def test_of_every_field_it_is_decided_whether_it_is_in_the_id():
+    """One that is added later has to be put into one of the two lists."""
+    changed = [change for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" not in change]
+    assert {name for change in changed for name in change} == names_of(Plan) - {"partitions"}
+    rows = [change["partitions"][0] for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" in change]
+    decided = {
+        name for row in rows for name in names_of(PlannedPartition) if getattr(row, name) != getattr(FIRST, name)
+    }
+    assert decided | {"topic_partition"} == names_of(PlannedPartition)
+
+
+def names_of(kind):
+    return {field.name for field in fields(kind) if field.init}
+
+
+def test_the_id_of_a_stored_plan_stays_what_it_is():
+    """A change here makes every plan in every work store unreadable: it needs a new version of the format."""
+    assert PLAN.plan_id == "e557437ae0958c98f8ca8b59c34b579c"
+
+
+def test_a_plan_knows_how_much_there_is_to_read():
+    assert (PLAN.record_count_upper_bound, PLAN.empty, PLAN.to_read()) == (6, False, [FIRST])
+    assert (PLAN.lost, PLAN.skipped) == (2, 3)
+    nothing = plan([SECOND])
+    assert (nothing.record_count_upper_bound, nothing.empty, nothing.to_read()) == (0, True, [])
+
+
+def test_warnings_are_added_to_those_it_has():
+    assert PLAN.with_warnings(["a"]).with_warnings(["b"]).warnings == ("a", "b")
+
+
+@pytest.mark.parametrize("rows", [[SECOND, FIRST], [FIRST, FIRST]], ids=["unsorted", "twice"])
+def test_partitions_are_sorted_and_unique(rows):
+    with pytest.raises(ValueError, match="sorted and unique"):
+        plan(rows)
+
+
+def test_a_plan_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        PLAN.group_id = "h"
+
+
+def test_a_batch_is_shown_by_its_number_and_a_window_by_its_key():
+    assert str(BatchName(KEY, 7)) == "batch 7"
+    assert str(BatchName("20261120T000000Z--20261121T000000Z-0a1b2c3d")) == (
+        "window 20261120T000000Z--20261121T000000Z-0a1b2c3d"
+    )
