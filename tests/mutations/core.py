@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.mutations.running import MEMORY, copy_project
@@ -99,6 +100,7 @@ def _is_the_same(original: ast.AST, mutant: ast.AST) -> bool:
     return _without_texts(original) == _without_texts(mutant)
 
 
+@cache  # of the original, for each of its mutants
 def _without_texts(function: ast.AST) -> str:
     module = ast.parse(ast.unparse(function))
     for node in ast.walk(module):
@@ -112,8 +114,13 @@ def _without_texts(function: ast.AST) -> str:
 
 
 def _difference(original: ast.AST, mutant: ast.AST) -> tuple[str, str]:
-    before, after = ast.unparse(original).splitlines()[1:], ast.unparse(mutant).splitlines()[1:]
+    before, after = _lines(original), _lines(mutant)
     lines = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
     removed = [line[1:].strip() for line in lines if line.startswith("-")]
     added = [line[1:].strip() for line in lines if line.startswith("+")]
     return "\n".join(removed), "\n".join(added)
+
+
+@cache
+def _lines(function: ast.AST) -> list[str]:
+    return ast.unparse(function).splitlines()[1:]
