@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[1] / "airflow_kafka_offsets"
 
 
-@pytest.mark.xfail(strict=True, reason="files are renamed last (issue 33, 6)")
 def test_no_file_name_occurs_twice_in_the_package() -> None:
     names = Counter(path.name for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
     assert [name for name, count in names.items() if count > 1] == []
