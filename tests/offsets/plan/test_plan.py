@@ -4,10 +4,10 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
-from airflow_kafka_offsets.offsets.model import OffsetRange
+from airflow_kafka_offsets.offsets.model import Actor, OffsetRange
 from airflow_kafka_offsets.offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
-from tests.offsets.builders import KEY, plan, planned, tp
+from airflow_kafka_offsets.offsets.plan.plan import Asked, BatchName, Found, KeptSplit, Plan, PlannedPartition
+from tests.offsets.builders import KEY, altered, plan, planned, tp
 
 FIRST, SECOND = planned(0, 4, 10, committed_offset=4, lost=2), planned(1, 7, 7, skipped=3)
 PLAN = plan([FIRST, SECOND])
@@ -22,11 +22,12 @@ IN_THE_ID = [
     {"pipeline": "other"},
     {"pipeline": None},
     {"batch": BatchName("0000000008-20261120T100000-k3f9", 8)},
-    {"batch": None},
+    {"kept": {0: KeptSplit("a-plan", 1)}},
+    {"kept": {0: KeptSplit("a-plan", 2)}},
     {"isolation_level": "read_committed"},
     {"splits": 2},
     {"split_by": "flink"},
-    {"overwrites": (1,)},
+    {"overwrites": (0,)},
     {"topic_ids": {"orders": "another"}},
     {"topic_ids": {"orders": None}},
     with_first(range=OffsetRange(5, 10)),
@@ -39,7 +40,7 @@ IN_THE_ID = [
 
 @pytest.mark.parametrize("change", IN_THE_ID, ids=str)
 def test_what_is_read_and_for_which_batch_is_in_the_id(change):
-    assert replace(PLAN, **change).plan_id != PLAN.plan_id
+    assert altered(PLAN, **change).plan_id != PLAN.plan_id
 
 
 NOT_IN_THE_ID = [
@@ -65,7 +66,8 @@ NOT_IN_THE_ID = [
     {"ignored": (tp(9),)},
     {"vanished": ("clicks",)},
     {"subscription": "topics orders"},
-    {"startup_words": "earliest-offset"},
+    {"startup": "earliest-offset"},
+    {"task": ("billing", "resolve")},
     {"timestamp_types": {"orders": "LogAppendTime"}},
     {"window_bounds_by_topic": {"orders": (0, 1)}},
     {"backlog": Backlog(7, 2, None, "how far apart the runs are is not known")},
@@ -86,7 +88,7 @@ NOT_IN_THE_ID = [
 
 @pytest.mark.parametrize("change", NOT_IN_THE_ID, ids=str)
 def test_clocks_reasons_modes_and_what_the_group_held_are_not_in_the_id(change):
-    changed = replace(PLAN, **change)
+    changed = altered(PLAN, **change)
     assert changed != PLAN, "it is another value"
     assert changed.plan_id == PLAN.plan_id
 
@@ -94,7 +96,8 @@ def test_clocks_reasons_modes_and_what_the_group_held_are_not_in_the_id(change):
 def test_of_every_field_it_is_decided_whether_it_is_in_the_id():
     """One that is added later has to be put into one of the two lists."""
     changed = [change for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" not in change]
-    assert {name for change in changed for name in change} == names_of(Plan) - {"partitions"}
+    in_parts = names_of(Plan) - {"asked", "found", "by", "split_count"} | names_of(Asked) | names_of(Found)
+    assert {name for change in changed for name in change} == (in_parts | names_of(Actor)) - {"partitions"}
     rows = [change["partitions"][0] for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" in change]
     decided = {
         name for row in rows for name in names_of(PlannedPartition) if getattr(row, name) != getattr(FIRST, name)
@@ -130,7 +133,7 @@ def test_partitions_are_sorted_and_unique(rows):
 
 def test_a_plan_is_frozen():
     with pytest.raises(FrozenInstanceError):
-        PLAN.group_id = "h"
+        PLAN.pipeline = "h"
 
 
 def test_a_batch_is_shown_by_its_number_and_a_window_by_its_key():
