@@ -148,7 +148,11 @@ def altered(made: Plan, **given: Any) -> Plan:
     if (partitions, count, asked.split_by) != (made.partitions, made.split_count, made.asked.split_by):
         splits = split_ranges(partitions, count, asked.split_by)
     return replace(
-        made, **{"asked": asked, "found": found, "by": by, **given}, partitions=partitions, split_count=count, splits=splits
+        made,
+        **{"asked": asked, "found": found, "by": by, **given},
+        partitions=partitions,
+        split_count=count,
+        splits=splits,
     )
 
 

@@ -65,8 +65,7 @@ def take(batch: StoredBatch, by: Actor, at_ms: int = NOW, **attempts: int) -> St
 def report_of(made: Plan, split: int, number: int, **fields: Any) -> ReadReport:
     """The report of an attempt that has read and written all of its split."""
     reads = {
-        p.topic_partition: PartitionRead(p.size, p.size, p.start_offset, p.end_offset - 1)
-        for p in made.splits[split]
+        p.topic_partition: PartitionRead(p.size, p.size, p.start_offset, p.end_offset - 1) for p in made.splits[split]
     }
     return replace(ReadReport(made.plan_id, split, number, "rows", reads, made.asked.output), **fields)
 
@@ -102,5 +101,5 @@ def window_plan(claim: Claim, **fields: Any) -> Plan:
 def begin_window(log: PipelineLog, claim: Claim, at_ms: int = NOW, **fields: Any) -> StoredBatch:
     begun = log.begin_window(claim.name, 1, Planned(window_plan(claim, resolved_at_ms=at_ms, **fields)))
     assert begun is not None
-    log.claim(claim, 1)
+    log.claim(claim.name, claim.places, 1)
     return begun

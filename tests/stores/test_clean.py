@@ -320,7 +320,8 @@ def test_a_clean_that_has_nothing_to_do_asks_a_few_questions_however_long_the_lo
     for number in (count - 1, count):
         done(log, number, YOUNG)
     for hour in range(count):
-        log.claim(TimeClaim(NOW + hour, NOW + hour + 1), 1)  # which is never read
+        claim = TimeClaim(NOW + hour, NOW + hour + 1)
+        log.claim(claim.name, claim.places, 1)  # which is never read
     assert len(asked(store)) <= 18
 
 

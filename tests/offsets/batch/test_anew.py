@@ -221,7 +221,10 @@ def test_what_is_gone_twice_is_counted_once():
 
 def test_where_all_of_a_partition_is_gone_its_end_stays_the_position_after_it():
     made = shortened(LONG, LATER, {}, {tp(0): 90_000}, "gone")
-    assert [(p.start_offset, p.end_offset, p.lost) for p in made.partitions] == [(50_000, 50_000, 50_000), (0, 10_000, 0)]
+    assert [(p.start_offset, p.end_offset, p.lost) for p in made.partitions] == [
+        (50_000, 50_000, 50_000),
+        (0, 10_000, 0),
+    ]
 
 
 # ── laws ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
