@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from airflow_kafka_offsets.errors import PlanReplaced
+from airflow_kafka_offsets.offsets.batch.anew import emptied
 from airflow_kafka_offsets.offsets.batch.log import Planned, Taken
 from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, TimeClaim
 from airflow_kafka_offsets.stores.attempts import begin as begin_as_driver
@@ -17,7 +16,7 @@ from airflow_kafka_offsets.stores.reads import begin_attempt, has_begun
 from airflow_kafka_offsets.stores.store import Store
 from tests.engine import KEPT_COMMITS, Removal, find_old, remove
 from tests.model.store import MemoryStore
-from tests.offsets.builders import NOW, PIPELINE, planned
+from tests.offsets.builders import NOW, PIPELINE
 from tests.stores.builders import (
     DAY,
     OUTPUT,
@@ -279,8 +278,7 @@ def test_a_window_that_was_emptied_goes_with_the_claims_of_its_name(
 ) -> None:
     """Its plan claims nothing any more; its name is still in each place where it was written."""
     window = done_window(log, claim, OLD)
-    emptied = replace(window.log.plan, partitions=(planned(0, 5, 5),), reason="skip")
-    anew = window.append(Planned(emptied))
+    anew = window.append(Planned(emptied(window.log.plan, actor("b"), "skip")))
     assert anew is not None
     read(anew, 2)
     commit(anew, OLD)

@@ -94,7 +94,7 @@ def test_clocks_reasons_modes_and_what_the_group_held_are_not_in_the_id(change):
 
 
 def test_of_every_field_it_is_decided_whether_it_is_in_the_id():
-    """One that is added later has to be put into one of the two lists. A gap is what the splits leave: they are in it."""
+    """One that is added later has to be put into one of the two lists. A gap is what the splits leave."""
     changed = [change for change in (*IN_THE_ID, *NOT_IN_THE_ID) if "partitions" not in change]
     in_parts = names_of(Plan) - {"asked", "found", "by", "split_count"} | names_of(Asked) | names_of(Found)
     assert {name for change in changed for name in change} == (in_parts | names_of(Actor)) - {"partitions"}
@@ -135,9 +135,7 @@ def test_partitions_are_sorted_and_unique(rows):
     ("changed", "words"),
     [
         pytest.param({"splits": ()}, "of 1 splits lists 0", id="not as many splits as it has"),
-        pytest.param(
-            {"splits": ((),)}, "its splits read 0 offsets, and its partitions have 6", id="records in no split"
-        ),
+        pytest.param({"splits": ((),)}, "splits read 0 offsets, and its partitions have 6", id="records in no split"),
         pytest.param({"splits": ((FIRST, FIRST),)}, "its splits read 12 offsets", id="records in two places"),
         pytest.param({"partitions": (replace(FIRST, gap=1), SECOND)}, "have 5", id="a gap that a split reads"),
         pytest.param({"overwrites": (1,)}, r"\[1\] are not among its 1 splits", id="a split that it does not have"),
