@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
+from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
 from airflow_kafka_offsets.pipeline.request import request_for
 from tests.asked import request_parameters
@@ -29,7 +29,7 @@ class Pipeline(contract.Pipeline):
     now_ms: int = NOW
     runs: int = field(default=0, kw_only=True)
 
-    def first(self, **more: Any) -> Plan:
+    def first(self, **more: Any) -> Draft:
         """What a first run would read: there is no position, and nothing is written."""
         return preview(self.request(**more), self.cluster, None)
 

@@ -41,6 +41,7 @@ from tests.conformance.situations import (
 )
 from tests.contract.pipeline import AIRFLOW, Run, entries
 from tests.engine import skip_window
+from tests.offsets.builders import altered
 
 
 def tp(topic: str, number: int = 0) -> TopicPartition:
@@ -389,7 +390,7 @@ def test_N2_topics_of_one_name_in_two_clusters_stay_apart(store: LocalStore, gro
         pipeline.next()
     elsewhere = pipeline.next(max_records=4, cluster_changed="earliest")
     assert ranges(elsewhere.plan) == {0: (0, 4)}, "the first cluster's position is not this one's"
-    assert replace(first.plan, cluster_id="other").plan_id != first.plan.plan_id
+    assert altered(first.plan, cluster_id="other").plan_id != first.plan.plan_id
     with pytest.raises(ClusterUnavailable, match="was read from cluster other, and this connection leads to"):
         commit(elsewhere, one)
 
