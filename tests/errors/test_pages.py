@@ -22,8 +22,8 @@ RAISED = [kind for kind in CLASSES if kind.__name__ not in GROUPING]
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
 PAGES = {page["code"]: page for page in error_pages()}
 WAY_OUT = re.compile(
-    r"\b(call|check|clear|commit|correct|give|grant|install|leave out|let|lower|mark|name|put|raise|remove|restore|retry|"
-    r"run later|say|set|stop|there is nothing to do|try again|use|wait)\b|kafka-offsets \w|policies=",
+    r"\b(call|check|clear|commit|correct|give|grant|install|leave out|let|lower|mark|name|put|raise|remove|restore|"
+    r"retry|run later|say|set|stop|there is nothing to do|try again|use|wait)\b|kafka-offsets \w|policies=",
     re.IGNORECASE,
 )
 OPTIONS = {option.flag for command in COMMANDS for option in command.options}
