@@ -14,10 +14,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
-    from airflow_kafka_offsets.offsets.reads.contract import batch_arguments as batch_arguments
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
     from airflow_kafka_offsets.operators.task_group import kafka_spark_batch as kafka_spark_batch
+    from airflow_kafka_offsets.plan.argument_rules import batch_arguments as batch_arguments
     from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
     from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor as WindowCompleteSensor
@@ -29,7 +29,7 @@ _PUBLIC = {
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "WindowCompleteSensor": "sensors.window_complete",
-    "batch_arguments": "offsets.reads.contract",
+    "batch_arguments": "plan.argument_rules",
     "kafka_spark_batch": "operators.task_group",
     "plan_offsets": "batch.preview",
 }

@@ -41,11 +41,11 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": integration,
                 "python-modules": [
-                    "airflow_kafka_offsets.triggers.partition_discovery",
+                    "airflow_kafka_offsets.triggers.wait_for_partitions",
                     "airflow_kafka_offsets.triggers.lag_event",
-                    "airflow_kafka_offsets.triggers.offset_lag",
-                    "airflow_kafka_offsets.triggers.window_complete",
-                    "airflow_kafka_offsets.triggers.batch_free",
+                    "airflow_kafka_offsets.triggers.wait_for_lag",
+                    "airflow_kafka_offsets.triggers.wait_for_window",
+                    "airflow_kafka_offsets.triggers.wait_for_batch",
                 ],
             }
         ],

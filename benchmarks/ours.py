@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict, spark_options
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.offsets.request.subscription import TopicPattern
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.read_reports import begin_attempt, require_read, store_report
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_json import plan_to_dict, spark_options
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.subscription import TopicPattern
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
-from airflow_kafka_offsets.stores.reads import begin_attempt, require_read, store_report
 from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, mirror, plan_batch, plan_offsets
 
 ALL_TOPICS = "t[0-9]+"

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from airflow_kafka_offsets.offsets.plan.codec import spark_options
+from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark import read_batch, report_batch
 from airflow_kafka_offsets.spark.kafka_source import FETCH_WAIT, SHORT_WAIT_MS
 from airflow_kafka_offsets.spark.sinks import files
@@ -43,7 +43,7 @@ from tests.spark.conftest import Plans, require_read
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+    from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 
 KEY_BYTES, RECORD_BYTES = 8, 200
 LIMITS = {"large": 1.03, "many": 1.10}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.policies import SITUATIONS
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.policies import SITUATIONS
 
 
 def request_parameters(**given: Any) -> RequestParameters:

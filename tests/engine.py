@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.batch import engine
-from airflow_kafka_offsets.batch.airflow_around import NO_AIRFLOW as NO_AIRFLOW
-from airflow_kafka_offsets.batch.airflow_around import NoAirflow as NoAirflow
+from airflow_kafka_offsets.batch.airflow_state import NO_AIRFLOW as NO_AIRFLOW
+from airflow_kafka_offsets.batch.airflow_state import NoAirflow as NoAirflow
 from airflow_kafka_offsets.batch.carry_out import Assignment as Assignment
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome as CommitOutcome
 from airflow_kafka_offsets.batch.engine import ResetOutcome as ResetOutcome
@@ -24,19 +24,19 @@ from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Redo
 from airflow_kafka_offsets.batch.orders import Handed as Handed
 from airflow_kafka_offsets.batch.orders import OfGroup as OfGroup
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
+from airflow_kafka_offsets.batch.partition_states import position_of as position_of
 from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
 from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_out, preview_plan, preview_reset
 from airflow_kafka_offsets.broker.protocol import Cluster as Cluster
-from airflow_kafka_offsets.offsets.model import Actor, RunKey
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline.clean import KEPT_COMMITS as KEPT_COMMITS
-from airflow_kafka_offsets.pipeline.clean import Removal as Removal
-from airflow_kafka_offsets.pipeline.clean import find_old as find_old
-from airflow_kafka_offsets.pipeline.clean import remove as remove
-from airflow_kafka_offsets.pipeline.status import position_of as position_of
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.log.clean_up import KEPT_COMMITS as KEPT_COMMITS
+from airflow_kafka_offsets.log.clean_up import Removal as Removal
+from airflow_kafka_offsets.log.clean_up import find_old as find_old
+from airflow_kafka_offsets.log.clean_up import remove as remove
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.policies import Skip
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from benchmarks.floor import LOG_END, LOG_START, Floor
 from testbed.broker import KafkaBroker
 from tests.conftest import unique_name

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_kafka_offsets.progress import Progress
+from airflow_kafka_offsets.progress_log import Progress
 
 
 class Clock:
@@ -25,7 +25,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "airflow_kafka_offsets.progress")
+    caplog.set_level(logging.INFO, "airflow_kafka_offsets.progress_log")
     return caplog
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from airflow_kafka_offsets.batch.situation import BacklogOf
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import ClusterUnavailable
-from airflow_kafka_offsets.offsets.model import TopicPartition, TopicSettings
-from airflow_kafka_offsets.offsets.plan.backlog import Backlog, Left, expiring, more_runs
+from airflow_kafka_offsets.kafka_values import TopicPartition, TopicSettings
+from airflow_kafka_offsets.plan.backlog import Backlog, Left, expiring, more_runs
 
 _SHOWN = 3
 

@@ -30,24 +30,24 @@ from airflow_kafka_offsets.batch.decisions import (
     Wait,
 )
 from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
-from airflow_kafka_offsets.batch.goes_on import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Redo, Reset, Window
+from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.situation import Situation
 from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
-from airflow_kafka_offsets.offsets.batch.anew import emptied
-from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken
-from airflow_kafka_offsets.offsets.batch.mark import Signature
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition, is_another_log
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, Draft, Plan, placed
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset
-from airflow_kafka_offsets.offsets.plan.splits import split_ranges
-from airflow_kafka_offsets.offsets.reads.verify import Proof
-from airflow_kafka_offsets.offsets.window.claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
-from airflow_kafka_offsets.stores.outputs import Kind, claim_output
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
-from airflow_kafka_offsets.stores.reads import has_begun
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another_log
+from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
+from airflow_kafka_offsets.log.output_claims import Kind, claim_output
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.read_reports import has_begun
+from airflow_kafka_offsets.log.verify_reads import Proof
+from airflow_kafka_offsets.plan.batch_key import new_key
+from airflow_kafka_offsets.plan.commit_metadata import Signature
+from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, placed
+from airflow_kafka_offsets.plan.planned_anew import emptied
+from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.splits import split_ranges
+from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
 from airflow_kafka_offsets.stores.store import together
 
 log = logging.getLogger(__name__)

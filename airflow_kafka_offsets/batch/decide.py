@@ -18,13 +18,13 @@ from airflow_kafka_offsets.batch.decisions import (
     Nothing,
     Wait,
 )
-from airflow_kafka_offsets.batch.draft import Start, draft
-from airflow_kafka_offsets.batch.goes_on import GoesOn, adopted, goes_on, log_now, topics_now
+from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Order, Redo, Reset, Window
 from airflow_kafka_offsets.batch.ownership import (
     output_after,
     refuse_another_airflows_log,
 )
+from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, goes_on, log_now, topics_now
 from airflow_kafka_offsets.batch.situation import (
     Ask,
     BatchIn,
@@ -40,13 +40,13 @@ from airflow_kafka_offsets.errors import (
     BatchGone,
     InvalidRequest,
 )
-from airflow_kafka_offsets.offsets.batch import log as steps
-from airflow_kafka_offsets.offsets.batch.log import next_step
-from airflow_kafka_offsets.offsets.plan.plan import Draft
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position, position_after
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.window.claims import Claim, TimeClaim, claim_of, claim_of_request
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log import entries as steps
+from airflow_kafka_offsets.log.entries import next_step
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.plan import Draft
+from airflow_kafka_offsets.plan.position import KeptOffset, Position, position_after
+from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
+from airflow_kafka_offsets.request.parse_request import PlanRequest
 
 
 def decide(order: Order, situation: Situation) -> Decision | Ask:

@@ -15,15 +15,15 @@ from airflow_kafka_offsets.batch.decisions import (
     Replace,
     Take,
 )
-from airflow_kafka_offsets.batch.draft import Start, draft
-from airflow_kafka_offsets.batch.goes_on import GoesOn, adopted
+from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import NextBatch, Window
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
     output_of_batch,
     refuse_records_left_behind,
 )
-from airflow_kafka_offsets.batch.records_now import RecordsNow, hulls
+from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
+from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
     HighestAttempts,
@@ -36,13 +36,13 @@ from airflow_kafka_offsets.errors import (
     DataLoss,
     RefusedError,
 )
-from airflow_kafka_offsets.offsets.batch.anew import planned_anew, shortened, skipped
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.plan.position import position_within
-from airflow_kafka_offsets.offsets.reads.verify import unverified, verified_splits
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim, claim_of
-from airflow_kafka_offsets.offsets.window.late import count_late, missed_by_window, offsets_beside
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
+from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.planned_anew import planned_anew, shortened, skipped
+from airflow_kafka_offsets.plan.position import position_within
+from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, ReplaceByHand, SetPosition
-from airflow_kafka_offsets.batch.draft import lines_of_topics_made_anew, topics_made_anew
+from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew, topics_made_anew
 from airflow_kafka_offsets.batch.orders import LeaveOut, OfGroup, Redo, Reset
 from airflow_kafka_offsets.batch.ownership import (
     refuse_another_airflows_log,
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.batch.ownership import (
     refuse_live_group,
     signature_of,
 )
-from airflow_kafka_offsets.batch.records_now import hulls
+from airflow_kafka_offsets.batch.records_in_kafka import hulls
 from airflow_kafka_offsets.batch.situation import (
     HeldBy,
     HighestAttempts,
@@ -44,14 +44,14 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
     named,
 )
-from airflow_kafka_offsets.offsets.batch.anew import skipped
-from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.batch.mark import Held, newest_batch
-from airflow_kafka_offsets.offsets.model import Actor, ClusterDescription, TopicPartition
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
-from airflow_kafka_offsets.offsets.plan.reset import Move, Target, ToOffsets, ToTime, move, reset_draft
-from airflow_kafka_offsets.offsets.reads.verify import verified_splits
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.verify_reads import verified_splits
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.commit_metadata import Held, newest_batch
+from airflow_kafka_offsets.plan.planned_anew import skipped
+from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position_moves import Move, Target, ToOffsets, ToTime, move, reset_draft
 
 # ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

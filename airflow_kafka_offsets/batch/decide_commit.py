@@ -10,9 +10,9 @@ from airflow_kafka_offsets.batch.orders import Commit
 from airflow_kafka_offsets.batch.ownership import refuse_another_airflows_log, refuse_foreign_offsets
 from airflow_kafka_offsets.batch.situation import BatchIn, BatchTakenBy, HeldBy, Reports, Situation
 from airflow_kafka_offsets.errors import BatchGone, PlanReplaced, StoreUnavailable
-from airflow_kafka_offsets.offsets.batch.log import Committed
-from airflow_kafka_offsets.offsets.plan.position import position_after
-from airflow_kafka_offsets.offsets.reads.verify import require_verified
+from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.verify_reads import require_verified
+from airflow_kafka_offsets.plan.position import position_after
 
 
 def decide_commit(order: Commit, s: Situation) -> Append | Follow:

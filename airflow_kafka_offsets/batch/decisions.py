@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.offsets.batch.log import Committed
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.reset import Move, Target
-from airflow_kafka_offsets.offsets.reads.verify import Proof
-from airflow_kafka_offsets.offsets.window.claims import Claim
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.verify_reads import Proof
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.plan.position_moves import Move, Target
+from airflow_kafka_offsets.plan.window_claims import Claim
 
 
 @dataclass(frozen=True, slots=True)

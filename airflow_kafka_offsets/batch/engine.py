@@ -28,10 +28,10 @@ from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
 from airflow_kafka_offsets.batch.orders import Commit, Handed, LeaveOut, NextBatch, Order, Redo, Reset, Window
 from airflow_kafka_offsets.batch.situation import Situation
 from airflow_kafka_offsets.errors import StoreUnavailable
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.plan.reset import Move, Target
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.position_moves import Move, Target
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -13,12 +13,12 @@ from airflow_kafka_offsets.batch.look_ups import World, topics_that_exist
 from airflow_kafka_offsets.batch.ownership import refuse_foreign_offsets, refuse_live_group, signature_of
 from airflow_kafka_offsets.broker.protocol import Cluster, OffsetReader
 from airflow_kafka_offsets.errors import ADDRESS, ClusterUnavailable, GroupActive, named
-from airflow_kafka_offsets.offsets.batch.log import Committed
-from airflow_kafka_offsets.offsets.batch.mark import Held, Signature
-from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition, is_another_log
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition, is_another_log
+from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.commit_metadata import Held, Signature
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.position import KeptOffset
 
 _TRIES = 5  # at a group that other commits of this pipeline move on meanwhile
 

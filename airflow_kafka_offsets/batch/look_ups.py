@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from airflow_kafka_offsets.batch.airflow_around import Around, NoAirflow
+from airflow_kafka_offsets.batch.airflow_state import Around, NoAirflow
 from airflow_kafka_offsets.batch.backlog_estimate import estimate_backlog
-from airflow_kafka_offsets.batch.records_now import At, RecordsNow
+from airflow_kafka_offsets.batch.records_in_kafka import At, RecordsNow
 from airflow_kafka_offsets.batch.situation import (
     BacklogOf,
     BatchIn,
@@ -47,7 +47,7 @@ from airflow_kafka_offsets.batch.situation import (
 )
 from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset, OffsetReader
 from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, NothingToDiscover
-from airflow_kafka_offsets.offsets.model import (
+from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     IsolationLevel,
     PartitionSnapshot,
@@ -57,12 +57,12 @@ from airflow_kafka_offsets.offsets.model import (
     is_another_log,
     is_older,
 )
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim, time_claim_of_name
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.stores.reads import deciding_attempts, has_begun, highest_attempts
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.read_reports import deciding_attempts, has_begun, highest_attempts
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.window_claims import TimeClaim, time_claim_of_name
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
 from airflow_kafka_offsets.stores.store import together
 
 log = logging.getLogger(__name__)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.batch.log import BatchLog, Taken
-from airflow_kafka_offsets.offsets.model import Actor
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.plan.table import counted, plan_in_words
-from airflow_kafka_offsets.offsets.reads.verify import PROVED, Proof
-from airflow_kafka_offsets.offsets.request.times import iso
-from airflow_kafka_offsets.offsets.window.claims import claim_of
+from airflow_kafka_offsets.kafka_values import Actor
+from airflow_kafka_offsets.log.entries import BatchLog, Taken
+from airflow_kafka_offsets.log.verify_reads import PROVED, Proof
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.plan_table import counted, plan_in_words
+from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.request.times import iso
 
 NOTHING_AT_FIRST = "has nothing to do: it found nothing when it was first tried"
 

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.batch.situation import (
     Situation,
     TopicsOf,
 )
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.request.parse_request import PlanRequest
 
 T = TypeVar("T")
 _MOST_QUESTIONS = 50  # no decision needs half as many

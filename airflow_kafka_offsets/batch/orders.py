@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
-from airflow_kafka_offsets.offsets.plan.reset import Target
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.position_moves import Target
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.policies import Skip
 
 RequireReport = bool | Literal["read-back"]
 

@@ -14,12 +14,12 @@ from airflow_kafka_offsets.errors import (
     GroupMoved,
     InvalidRequest,
 )
-from airflow_kafka_offsets.offsets.batch.mark import Held, Mark, Signature, name_in_mark, writer_of
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Asked, Draft, Plan
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.commit_metadata import Held, Mark, Signature, name_in_mark, writer_of
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.request.parse_request import PlanRequest
 
 # ── Airflow and pipeline ──────────────────────────────────────────────────────────────────────────────────────────────
 

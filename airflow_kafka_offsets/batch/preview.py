@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome, position_planned
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.decisions import (
     Append,
     Create,
@@ -18,26 +19,25 @@ from airflow_kafka_offsets.batch.decisions import (
     SetPosition,
     Take,
 )
-from airflow_kafka_offsets.batch.draft import Start, draft
 from airflow_kafka_offsets.batch.engine import ResetOutcome, decided
 from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
+from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.observe import ask_until_decided, topics_and_group
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Reset
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.offsets.batch.log import Committed
-from airflow_kafka_offsets.offsets.model import Actor
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.plan.position import position_after
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, names_of
-from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.kafka_values import Actor
+from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.request.parameters import RequestParameters, names_of
+from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 
 NOBODY = Actor(None, None)  # whoever looks from a terminal: not the Airflow whose pipeline it is
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from airflow_kafka_offsets.batch.records_now import At, RecordsNow
+from airflow_kafka_offsets.batch.records_in_kafka import At, RecordsNow
 from airflow_kafka_offsets.broker.protocol import GroupDescription
-from airflow_kafka_offsets.offsets.batch.mark import Held
-from airflow_kafka_offsets.offsets.model import (
+from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     IsolationLevel,
     PartitionSnapshot,
@@ -22,13 +21,14 @@ from airflow_kafka_offsets.offsets.model import (
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.reads.verify import Attempt
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
-from airflow_kafka_offsets.offsets.request.subscription import Subscription
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim
-from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
+from airflow_kafka_offsets.log.verify_reads import Attempt
+from airflow_kafka_offsets.plan.backlog import Backlog
+from airflow_kafka_offsets.plan.commit_metadata import Held
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.window_claims import TimeClaim
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.subscription import Subscription
 
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")

@@ -16,13 +16,13 @@ from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.broker.topic_discovery import describe, discover
-from airflow_kafka_offsets.offsets.model import (
+from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.request.subscription import Subscription
+from airflow_kafka_offsets.request.subscription import Subscription
 
 
 class KafkaCluster(LookUps):

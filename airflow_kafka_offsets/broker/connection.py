@@ -31,7 +31,6 @@ from airflow_kafka_offsets.broker.client_principal import principal_of
 from airflow_kafka_offsets.broker.config import address, admin_settings
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
-from airflow_kafka_offsets.claims import refusal_of_token
 from airflow_kafka_offsets.errors import (
     CLIENT_SETTINGS,
     CONNECTION,
@@ -40,7 +39,8 @@ from airflow_kafka_offsets.errors import (
     NotAuthorized,
     named,
 )
-from airflow_kafka_offsets.listener import misfit
+from airflow_kafka_offsets.listener_check import misfit
+from airflow_kafka_offsets.token_claims import refusal_of_token
 
 C = TypeVar("C")  # a kind of client
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection, NotYet, in_words
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK, LookUpClient
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 
 _WHAT = "compare leader epochs"
 _BEYOND = 2**62

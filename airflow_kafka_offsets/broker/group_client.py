@@ -26,7 +26,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from airflow_kafka_offsets.broker.config import group_settings, refuse_name
 from airflow_kafka_offsets.broker.connection import TRANSIENT, Clients, Connection
 from airflow_kafka_offsets.broker.partition_errors import to_kafka
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 
 # A refusal of the coordinator is asked for after this time, so that nobody waits until the deadline for it.
 _FIRST_LOOK_S = 1.0

@@ -20,8 +20,8 @@ from airflow_kafka_offsets.broker.group_client import GroupClient, GroupRefused,
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition, by_topic
-from airflow_kafka_offsets.progress import Progress
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition, by_topic
+from airflow_kafka_offsets.progress_log import Progress
 
 T = TypeVar("T")
 

@@ -26,8 +26,8 @@ from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of, to_kafka
 from airflow_kafka_offsets.broker.protocol import EndOffset
-from airflow_kafka_offsets.offsets.model import IsolationLevel, TopicPartition, by_topic
-from airflow_kafka_offsets.progress import Progress
+from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic
+from airflow_kafka_offsets.progress_log import Progress
 
 LOOK_UP_CHUNK = 500
 LOG_START, LOG_END, NO_RECORD = -2, -1, -1  # of the protocol: two questions, and the answer of a time without a match

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.broker.connection import (
     not_authorized,
 )
 from airflow_kafka_offsets.errors import ClusterUnavailable, listed
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 
 T = TypeVar("T")
 

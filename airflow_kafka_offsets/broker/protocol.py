@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from airflow_kafka_offsets.offsets.model import (
+from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.offsets.request.subscription import Subscription
+from airflow_kafka_offsets.request.subscription import Subscription
 
 
 class EndOffset(NamedTuple):

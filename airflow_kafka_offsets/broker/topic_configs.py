@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, Connection
 from airflow_kafka_offsets.broker.partition_errors import Refusals
-from airflow_kafka_offsets.offsets.model import TopicSettings
+from airflow_kafka_offsets.kafka_values import TopicSettings
 
 
 def topic_settings(connection: Connection, topics: Collection[str]) -> dict[str, TopicSettings]:

@@ -16,9 +16,9 @@ from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.partition_errors import Refusals
 from airflow_kafka_offsets.errors import NothingToDiscover
-from airflow_kafka_offsets.offsets.model import ClusterDescription, TopicDescription, by_topic
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
-from airflow_kafka_offsets.progress import Progress
+from airflow_kafka_offsets.kafka_values import ClusterDescription, TopicDescription, by_topic
+from airflow_kafka_offsets.progress_log import Progress
+from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 
 DESCRIBE_CHUNK = 500  # partitions
 _WHAT = "describe the topics"

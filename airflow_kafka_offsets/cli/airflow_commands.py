@@ -44,6 +44,6 @@ def _action(command: Command) -> ActionCommand:
 
 def _run(command: Command, arguments: argparse.Namespace) -> None:
     from airflow_kafka_offsets.cli.main import run
-    from airflow_kafka_offsets.hooks.surroundings import this_airflow
+    from airflow_kafka_offsets.hooks.run_context import this_airflow
 
     sys.exit(run(command, {**vars(arguments), "instance": this_airflow()}))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from airflow_kafka_offsets.cli.printing import Column, Table, columns
-from airflow_kafka_offsets.offsets.batch.log import BatchLog, Committed, Entry, Planned, Taken
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.reads.verify import PROVED, unverified
-from airflow_kafka_offsets.offsets.request.times import iso
-from airflow_kafka_offsets.offsets.window.claims import claim_of
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
-from airflow_kafka_offsets.stores.reads import deciding_attempts
+from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.read_reports import deciding_attempts
+from airflow_kafka_offsets.log.verify_reads import PROVED, unverified
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.request.times import iso
 
 
 def name_of(plan: Plan) -> str:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import parsed, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.times import iso, parse_duration_ms
-from airflow_kafka_offsets.pipeline.clean import find_old, remove
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.progress import Progress
-from airflow_kafka_offsets.stores.outputs import owner_of
-from airflow_kafka_offsets.stores.outputs import release_output as release
+from airflow_kafka_offsets.log.clean_up import find_old, remove
+from airflow_kafka_offsets.log.output_claims import owner_of
+from airflow_kafka_offsets.log.output_claims import release_output as release
+from airflow_kafka_offsets.progress_log import Progress
+from airflow_kafka_offsets.request.times import iso, parse_duration_ms
 
 _DAY_MS = 86_400_000
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from airflow_kafka_offsets.batch.complete_request import scope_for
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
+from airflow_kafka_offsets.batch.partition_states import PartitionState, partition_states, position_of
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for
 from airflow_kafka_offsets.cli.options import SUBSCRIPTION
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
-from airflow_kafka_offsets.offsets.batch.mark import Mark, writer_of
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.offsets.request.subscription import Scope
-from airflow_kafka_offsets.pipeline.request import scope_for
-from airflow_kafka_offsets.pipeline.status import PartitionState, partition_states, position_of
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset
+from airflow_kafka_offsets.plan.commit_metadata import Mark, writer_of
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.subscription import Scope
 
 
 def partitions(options: Options) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch
 from airflow_kafka_offsets.batch.look_ups import World
@@ -13,11 +13,11 @@ from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_o
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.offsets.reads.verify import unverified
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
-from airflow_kafka_offsets.stores.reads import deciding_attempts
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.read_reports import deciding_attempts
+from airflow_kafka_offsets.log.verify_reads import unverified
 
 
 def verify(options: Options) -> Answer:

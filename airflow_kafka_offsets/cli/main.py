@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     import logging
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("airflow_kafka_offsets.progress").setLevel(logging.INFO)
+    logging.getLogger("airflow_kafka_offsets.progress_log").setLevel(logging.INFO)
     return run(arguments.pop("command"), arguments)
 
 

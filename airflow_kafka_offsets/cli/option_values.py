@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
-from airflow_kafka_offsets.offsets.batch.key import HIGHEST, number_of
-from airflow_kafka_offsets.offsets.model import Actor, RunKey
-from airflow_kafka_offsets.offsets.request.offset_maps import mapping
-from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.plan.batch_key import HIGHEST, number_of
+from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
+from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.stores.store import Store
 
 _LARGEST_FILE = 64 * 2**20  # bytes; an offset of every partition of the largest cluster has a tenth of it

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from airflow_kafka_offsets.offsets.request.parameters import ABOUT as ABOUT
-from airflow_kafka_offsets.offsets.request.parameters import COMMAND, RequestParameters, row_of
-from airflow_kafka_offsets.offsets.request.policies import ANSWERS
-from airflow_kafka_offsets.offsets.request.subscription import SUBSCRIPTION as SUBSCRIPTION
+from airflow_kafka_offsets.request.parameters import ABOUT as ABOUT
+from airflow_kafka_offsets.request.parameters import COMMAND, RequestParameters, row_of
+from airflow_kafka_offsets.request.policies import ANSWERS
+from airflow_kafka_offsets.request.subscription import SUBSCRIPTION as SUBSCRIPTION
 
 # ── the headings of --help, besides those of the table of parameters ──────────────────────────────────────────────────
 

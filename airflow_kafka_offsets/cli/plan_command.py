@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.preview import preview_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import ranges_of
@@ -12,14 +13,13 @@ from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import client_config, parsed, pipeline_asked_for, text_of
 from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
 from airflow_kafka_offsets.cli.printing import Answer
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.request.offset_maps import mapping, to_csv, to_flink
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.plan_json import plan_to_dict
+from airflow_kafka_offsets.request.offset_maps import mapping, to_csv, to_flink
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.parse_request import Occasion
 
 _OF_BATCHES = ("restart", "re_plan", "redo", "skip")  # which only a pipeline has
 

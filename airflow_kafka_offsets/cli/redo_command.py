@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.engine import decided, redo_batch
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Redo
@@ -13,10 +13,10 @@ from airflow_kafka_offsets.cli.batch_tables import by_whom, facts_of, name_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss, NoPosition
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
-from airflow_kafka_offsets.offsets.request.times import iso
-from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.request.times import iso
 
 
 def redo(options: Options) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from airflow_kafka_offsets.batch.airflow_around import NoAirflow
+from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import OfGroup, Reset
@@ -14,9 +14,11 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
 from airflow_kafka_offsets.cli.option_values import client_config, me, parsed, pipeline_asked_for, text_of
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset
-from airflow_kafka_offsets.offsets.plan.reset import (
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position_moves import (
     ShiftBy,
     Target,
     ToCurrent,
@@ -26,13 +28,11 @@ from airflow_kafka_offsets.offsets.plan.reset import (
     ToOffsets,
     ToTime,
 )
-from airflow_kafka_offsets.offsets.request.offset_maps import parse_partition_offsets
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.offsets.request.policies import NO_REASON
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, parse_scope
-from airflow_kafka_offsets.offsets.request.times import parse_duration_ms, parse_timestamp_ms
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.policies import NO_REASON
+from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, parse_scope
+from airflow_kafka_offsets.request.times import parse_duration_ms, parse_timestamp_ms
 
 
 def reset(options: Options) -> Answer:

@@ -11,9 +11,9 @@ from airflow_kafka_offsets.cli.batch_tables import name_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_window, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
-from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.request.policies import Skip, parse_skip
 
 
 def skip(options: Options) -> Answer:

@@ -20,8 +20,8 @@ from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
-from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
+from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.stores.store import together
 
 Row = dict[str, object]

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.broker.java_client import (
     system_properties,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.spark.client_properties import CREDENTIAL, HANDED_OVER, SETTING, SOURCE_PREFIX
 
 _PEM = ("ssl.ca", "ssl.certificate", "ssl.key", "https.ca")

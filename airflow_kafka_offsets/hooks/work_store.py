@@ -9,7 +9,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook, conf, has_fs
-from airflow_kafka_offsets.hooks.machines import runs_elsewhere
+from airflow_kafka_offsets.hooks.executors import runs_elsewhere
 from airflow_kafka_offsets.stores.location import Location
 from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
 from airflow_kafka_offsets.stores.store import Store

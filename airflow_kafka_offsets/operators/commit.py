@@ -15,6 +15,7 @@ from airflow_kafka_offsets.batch.follow_group import left_in_kafka
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.messages import committed_sentence
 from airflow_kafka_offsets.batch.orders import Commit, Handed, RequireReport
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowFailException,
@@ -22,17 +23,16 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     TriggerRule,
     XComNotFound,
 )
-from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.surroundings import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
-from airflow_kafka_offsets.hooks.travelling import fits, shortened
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
+from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.offsets.model import Actor, RunKey
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.plan.table import counted, moves_table
-from airflow_kafka_offsets.offsets.reads.verify import PROVED
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_table import counted, moves_table
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
 
 RUNS_LEFT_XCOM = "runs_left"

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.batch.carry_out import Assignment
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.engine import assign_batch
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
 from airflow_kafka_offsets.batch.orders import NextBatch, Window
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
-from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
-from airflow_kafka_offsets.hooks.settled import is_settled, unsettled
-from airflow_kafka_offsets.hooks.surroundings import (
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.run_context import (
     PIPELINE_XCOM,
     SUMMARY_XCOM,
     AirflowSurroundings,
@@ -29,35 +29,35 @@ from airflow_kafka_offsets.hooks.surroundings import (
     run_conf,
     run_key,
 )
-from airflow_kafka_offsets.hooks.travelling import LARGEST, fits, shortened, size_of
+from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
+from airflow_kafka_offsets.hooks.templates import is_settled, unsettled
+from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.offsets.model import Actor, IsolationLevel
-from airflow_kafka_offsets.offsets.plan.codec import spark_options
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.plan.table import counted, plan_table
-from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
-from airflow_kafka_offsets.offsets.reads.contract import batch_arguments, word_problems
-from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
-from airflow_kafka_offsets.offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
-from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
-from airflow_kafka_offsets.offsets.request.parameters import (
+from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_json import spark_options
+from airflow_kafka_offsets.plan.plan_table import counted, plan_table
+from airflow_kafka_offsets.request.bounds import Offsets, Times
+from airflow_kafka_offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
+from airflow_kafka_offsets.request.modes import BoundedModeName, StartupModeName
+from airflow_kafka_offsets.request.parameters import (
     RequestParameters,
     ResolveParameters,
     SplitBy,
     parameters_of,
 )
-from airflow_kafka_offsets.offsets.request.parse import OutputOrigin
-from airflow_kafka_offsets.offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
-from airflow_kafka_offsets.offsets.request.run_conf import with_conf
-from airflow_kafka_offsets.offsets.request.times import parse_wait_ms
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.request.parse_request import OutputOrigin
+from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.run_conf import with_conf
+from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords, problems_of, sink_arguments, sink_into, sink_of
 from airflow_kafka_offsets.stores.location import location_of
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
-from airflow_kafka_offsets.triggers.batch_free import POKE_INTERVAL_S, BatchFreeTrigger
+from airflow_kafka_offsets.triggers.wait_for_batch import POKE_INTERVAL_S, BatchFreeTrigger
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook

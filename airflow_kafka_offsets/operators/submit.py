@@ -29,9 +29,9 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     variables_for,
 )
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
-from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
-from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name
 from airflow_kafka_offsets.operators.last_driver import LastDriver
+from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.client_properties import SETTING
 from airflow_kafka_offsets.spark.sinks.sink_arguments import format_of_arguments

@@ -10,7 +10,6 @@ from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.batch.orders import RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.modes import UntilTimestamp
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
@@ -22,6 +21,7 @@ from airflow_kafka_offsets.operators.task_group_types import (
     TaskParameters,
     WindowParameters,
 )
+from airflow_kafka_offsets.request.modes import UntilTimestamp
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords

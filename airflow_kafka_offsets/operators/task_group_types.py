@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
-from airflow_kafka_offsets.offsets.model import IsolationLevel
-from airflow_kafka_offsets.offsets.request.bounds import Offsets, Times
-from airflow_kafka_offsets.offsets.request.modes import BoundedModeName, StartupModeName
-from airflow_kafka_offsets.offsets.request.parameters import SplitBy
-from airflow_kafka_offsets.offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
+from airflow_kafka_offsets.kafka_values import IsolationLevel
+from airflow_kafka_offsets.request.bounds import Offsets, Times
+from airflow_kafka_offsets.request.modes import BoundedModeName, StartupModeName
+from airflow_kafka_offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 
 
 class BatchParameters(TypedDict, total=False):

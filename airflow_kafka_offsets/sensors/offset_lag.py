@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.offsets.lag import parse_limits
-from airflow_kafka_offsets.sensors.early import Known
-from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.plan.consumer_lag import parse_limits
+from airflow_kafka_offsets.sensors.checks_when_parsed import Known
+from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
-from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
+from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 
 
 class OffsetLagSensor(WaitingSensor):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.hooks.kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.travelling import partitions_or_counts
+from airflow_kafka_offsets.batch.partition_states import position_of
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.offsets.plan.discovery import new_since
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
-from airflow_kafka_offsets.pipeline.status import position_of
-from airflow_kafka_offsets.sensors.early import Known
-from airflow_kafka_offsets.sensors.waiting import WaitingSensor, watched_pipeline_id
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.missing_topics import new_since
+from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.sensors.checks_when_parsed import Known
+from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
-from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 
 
 class PartitionDiscoverySensor(WaitingSensor):

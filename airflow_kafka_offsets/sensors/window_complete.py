@@ -7,17 +7,17 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.hooks.surroundings import occasion_of
-from airflow_kafka_offsets.offsets.request.dag_checks import BEST_OCCASION
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
-from airflow_kafka_offsets.offsets.request.parse import parse_window_end
-from airflow_kafka_offsets.offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
-from airflow_kafka_offsets.offsets.request.window_width import parse_width
-from airflow_kafka_offsets.sensors.defaults import TIMEOUT_S
-from airflow_kafka_offsets.sensors.early import Known
-from airflow_kafka_offsets.sensors.waiting import WaitingSensor
+from airflow_kafka_offsets.hooks.run_context import occasion_of
+from airflow_kafka_offsets.request.dag_checks import BEST_OCCASION
+from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.request.parse_request import parse_window_end
+from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
+from airflow_kafka_offsets.request.window_width import parse_width
+from airflow_kafka_offsets.sensors.checks_when_parsed import Known
+from airflow_kafka_offsets.sensors.sensor_defaults import TIMEOUT_S
+from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
 from airflow_kafka_offsets.task_docs import WINDOW_DOC
-from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger, wait_until
+from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger, wait_until
 
 
 class WindowCompleteSensor(WaitingSensor):

@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
-from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.plan.plan import BatchName
-from airflow_kafka_offsets.offsets.window.claims import claim_of, window_of_key
+from airflow_kafka_offsets.log.pipeline_log import read_what_is_left
+from airflow_kafka_offsets.log.read_reports import has_begun
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.plan import BatchName
+from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.kafka_source import read_batch
 from airflow_kafka_offsets.spark.report import report_batch, still_whole
 from airflow_kafka_offsets.spark.spark_progress import progress_lines
-from airflow_kafka_offsets.stores.pipeline_log import read_what_is_left
-from airflow_kafka_offsets.stores.reads import has_begun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.offsets.plan.plan import Plan, PlannedPartition
-from airflow_kafka_offsets.offsets.reads.arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.log.pipeline_log import read_plan
+from airflow_kafka_offsets.log.split_attempts import SplitAttempt
+from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.spark.client_properties import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
-from airflow_kafka_offsets.stores.attempts import SplitAttempt
-from airflow_kafka_offsets.stores.pipeline_log import read_plan
 from airflow_kafka_offsets.stores.store import Store
 
 if TYPE_CHECKING:

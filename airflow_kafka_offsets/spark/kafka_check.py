@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.claims import refusal_of_token
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
-from airflow_kafka_offsets.listener import mechanism_of, misfit
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.listener_check import mechanism_of, misfit
+from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.spark_principal import principal_of_spark
+from airflow_kafka_offsets.token_claims import refusal_of_token
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.plan.codec import spark_options
+from airflow_kafka_offsets.log.split_attempts import begin, require_current
+from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark.client_properties import (
     SETTING,
     SOURCE_PREFIX,
@@ -19,7 +20,6 @@ from airflow_kafka_offsets.spark.client_properties import (
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_check import require_records, require_same_topics
-from airflow_kafka_offsets.stores.attempts import begin, require_current
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.job_batch import Batch
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.progress import EVERY_S, QUIET_S
+from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 
 if TYPE_CHECKING:

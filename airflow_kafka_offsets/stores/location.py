@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_kafka_offsets.errors import InvalidRequest, named
-from airflow_kafka_offsets.offsets.request.plain_values import plain_text
+from airflow_kafka_offsets.request.plain_values import plain_text
 
 _KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
 _SECRET = re.compile(r"[^/@]*:(?!\d+/)[^@]*@")  # not a port; a secret may have slashes

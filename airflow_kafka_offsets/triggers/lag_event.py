@@ -17,15 +17,15 @@ from typing import Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
-from airflow_kafka_offsets.offsets.lag import Announced, is_new_backlog, parse_age_ms, parse_limits
-from airflow_kafka_offsets.offsets.problems import Problems
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters, parameters_of
-from airflow_kafka_offsets.offsets.request.subscription import parse_scope
-from airflow_kafka_offsets.offsets.request.times import parse_seconds
+from airflow_kafka_offsets.plan.consumer_lag import Announced, is_new_backlog, parse_age_ms, parse_limits
+from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.subscription import parse_scope
+from airflow_kafka_offsets.request.times import parse_seconds
 from airflow_kafka_offsets.stores.location import location_of
-from airflow_kafka_offsets.triggers.offset_lag import LagWatch, event_of
 from airflow_kafka_offsets.triggers.shared_client import shared_client
 from airflow_kafka_offsets.triggers.threads import in_thread
+from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, event_of
 
 
 class KafkaLagEventTrigger(BaseEventTrigger):

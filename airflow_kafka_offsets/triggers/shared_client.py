@@ -22,7 +22,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import UnavailableError
-from airflow_kafka_offsets.hooks.kafka_hook import open_cluster
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import open_cluster
 from airflow_kafka_offsets.triggers.threads import pool_of
 
 if TYPE_CHECKING:

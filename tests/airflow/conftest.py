@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.read_reports import attempt_numbers
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.stores.reads import attempt_numbers
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.dag_runs import RunResult, clear_tasks, continue_run, load_dag, run_dag

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult, load_dag, run_dag

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.policies import SITUATIONS
-from airflow_kafka_offsets.offsets.request.run_conf import CONF_WORDS
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.request.policies import SITUATIONS
+from airflow_kafka_offsets.request.run_conf import CONF_WORDS
 from testbed.broker import KafkaBroker
 from testbed.java import Java
 from tests.airflow.conftest import Orders

@@ -17,9 +17,9 @@ import pytest
 from airflow_kafka_offsets import OffsetLagSensor
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
-from airflow_kafka_offsets.triggers.offset_lag import LagWatch, OffsetLagTrigger
+from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, OffsetLagTrigger
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.dag_runs import RunResult

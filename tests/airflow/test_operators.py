@@ -9,8 +9,8 @@ from confluent_kafka import Consumer
 
 from airflow_kafka_offsets import CommitOffsetsOperator
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets

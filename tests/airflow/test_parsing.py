@@ -24,8 +24,8 @@ from airflow_kafka_offsets import (
     kafka_spark_batch,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.request.parameters import MOST_DAGS, ScopeParameters
 from airflow_kafka_offsets.operators.task_group_types import BatchParameters, GroupParameters, TaskParameters
+from airflow_kafka_offsets.request.parameters import MOST_DAGS, ScopeParameters
 from tests.parameters.made import MADE, of_a_dag
 
 OPERATORS = [

@@ -46,7 +46,7 @@ def test_a_large_plan_is_published_by_its_reference(
     group: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_offsets.hooks.travelling.LARGEST", 100)
+    monkeypatch.setattr("airflow_kafka_offsets.hooks.value_sizes.LARGEST", 100)
     name = topic(2)
     broker.produce_many(name, 10, partitions=2)
     result = run("commit_published", {"topic": name, "group": group})

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from testbed.dag_runs import RunResult
 from tests.airflow.conftest import STORE, Orders
 from tests.airflow.test_clearing import set_task_state

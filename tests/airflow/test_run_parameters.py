@@ -7,8 +7,8 @@ import pytest
 
 from airflow_kafka_offsets import KafkaOffsetsHook, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.surroundings import default_pipeline_id, occasion_of, run_conf, run_key, this_airflow
-from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.hooks.run_context import default_pipeline_id, occasion_of, run_conf, run_key, this_airflow
+from airflow_kafka_offsets.kafka_values import RunKey
 
 
 def context_of(conf: Any = None, run_type: Any = "manual", map_index: int | None = -1) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import PartitionDiscoverySensor
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 from testbed.topics import wait_for

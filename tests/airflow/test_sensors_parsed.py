@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_offsets import OffsetLagSensor, PartitionDiscoverySensor, WindowCompleteSensor
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.settled import is_settled
+from airflow_kafka_offsets.hooks.templates import is_settled
 
 DISCOVERY, LAG, WINDOW = PartitionDiscoverySensor, OffsetLagSensor, WindowCompleteSensor
 ALL: tuple[Any, ...] = (DISCOVERY, LAG, WINDOW)

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import OffsetLagSensor, PartitionDiscoverySensor, WindowCompleteSensor
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, KafkaOffsetsError, NotAuthorized
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
-from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
-from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
-from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
+from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
+from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger
 
 SENSORS: list[Any] = [PartitionDiscoverySensor, OffsetLagSensor, WindowCompleteSensor]
 MINUTE_S = 60.0

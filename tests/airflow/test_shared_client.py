@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.pipeline.clock import now_ms
 from airflow_kafka_offsets.triggers import offset_lag, shared_client
+from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
 from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
-from airflow_kafka_offsets.triggers.offset_lag import OffsetLagTrigger
-from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
-from airflow_kafka_offsets.triggers.waiting import WaitingTrigger
+from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
+from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 
 

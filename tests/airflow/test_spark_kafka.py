@@ -12,8 +12,8 @@ import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark.client_properties import HANDED_OVER, SETTING
 from testbed.certificates import Authority
 

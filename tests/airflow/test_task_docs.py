@@ -17,10 +17,10 @@ from airflow_kafka_offsets import (
     WindowCompleteSensor,
     kafka_spark_batch,
 )
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from tests.offsets.builders import NOW
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.window_claims import TimeClaim
+from tests.builders import NOW
 
 DOCS = Path(__file__).parents[2] / "docs"
 TASKS = {

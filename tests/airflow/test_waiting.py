@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.batch.log import Taken
-from airflow_kafka_offsets.offsets.request.times import iso
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.triggers.batch_free import BatchFreeTrigger
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.log.entries import Taken
+from airflow_kafka_offsets.request.times import iso
+from airflow_kafka_offsets.triggers.wait_for_batch import BatchFreeTrigger
 from testbed.dag_runs import RunResult
 from tests.airflow.conftest import Orders
 from tests.airflow.fixtures import AIRFLOW_HOME

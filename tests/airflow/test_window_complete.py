@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import WindowCompleteSensor
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.hooks.surroundings import occasion_of
+from airflow_kafka_offsets.hooks.run_context import occasion_of
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult, load_dag, run_dag, run_partition
 from tests.airflow.fixtures import TEST_DAGS, plan_in_store

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from airflow_kafka_offsets.pipeline.clock import now_ms
+from airflow_kafka_offsets.clock import now_ms
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult, load_dag
 from tests.airflow.conftest import Orders
@@ -86,7 +86,7 @@ def test_what_an_assets_event_says(
     monkeypatch: pytest.MonkeyPatch,
     largest: int,
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_offsets.hooks.travelling.LARGEST", largest)
+    monkeypatch.setattr("airflow_kafka_offsets.hooks.value_sizes.LARGEST", largest)
     name = topic(2)
     broker.produce_many(name, 10, partitions=2)
     (event,) = events(run("commit_published", {"topic": name, "group": group}))

@@ -44,27 +44,27 @@ from airflow_kafka_offsets.batch.orders import (
     Reset,
     Window,
 )
-from airflow_kafka_offsets.batch.records_now import RecordsNow
+from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow
 from airflow_kafka_offsets.batch.situation import Ask, GroupNow, LogNow, Logs, Situation
 from airflow_kafka_offsets.broker.protocol import GroupDescription
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, StoredEntry, Taken, log_of
-from airflow_kafka_offsets.offsets.batch.mark import Signature
-from airflow_kafka_offsets.offsets.model import (
+from airflow_kafka_offsets.kafka_values import (
     Actor,
     ClusterDescription,
     CommittedOffset,
     RunKey,
     TopicDescription,
 )
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, KeptSplit, Plan
-from airflow_kafka_offsets.offsets.plan.position import position_after
-from airflow_kafka_offsets.offsets.plan.reset import ToEarliest, ToLatest
-from airflow_kafka_offsets.offsets.reads.verify import Attempt
-from airflow_kafka_offsets.offsets.request.modes import FromTimestamp, UntilTimestamp
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
-from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, StoredBatch
-from tests.offsets.builders import KEY, NOW, PIPELINE, altered, plan, planned, position, request, snap, tp
+from airflow_kafka_offsets.log.entries import Committed, Planned, StoredEntry, Taken, log_of
+from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
+from airflow_kafka_offsets.log.verify_reads import Attempt
+from airflow_kafka_offsets.plan.commit_metadata import Signature
+from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan
+from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.plan.position_moves import ToEarliest, ToLatest
+from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
+from airflow_kafka_offsets.request.modes import FromTimestamp, UntilTimestamp
+from airflow_kafka_offsets.request.policies import Skip
+from tests.builders import KEY, NOW, PIPELINE, altered, plan, planned, position, request, snap, tp
 from tests.stores.builders import report_of
 
 AIRFLOW = "airflow.example.com"

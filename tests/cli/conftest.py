@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.main import main
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
 from tests.cli.pipeline import Pipeline

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.stores.outputs import owner_of
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.output_claims import owner_of
 from tests.cli.conftest import Say
 from tests.cli.pipeline import Pipeline
 from tests.cli.test_store_commands import window

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline

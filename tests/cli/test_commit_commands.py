@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.hooks.surroundings import default_pipeline_id
-from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.stores.attempts import begin
+from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.split_attempts import begin
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from tests.cli.conftest import Say, of

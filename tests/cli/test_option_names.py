@@ -16,8 +16,8 @@ from airflow_kafka_offsets.errors import (
     named,
     names,
 )
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.offsets.request.subscription import parse_scope
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.stores.location import location_of
 
 

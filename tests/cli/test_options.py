@@ -13,7 +13,7 @@ import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.parameters import RequestParameters
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline
 

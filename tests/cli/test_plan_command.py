@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict
+from airflow_kafka_offsets.plan.plan_json import plan_from_dict
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from tests.cli.conftest import Say, of

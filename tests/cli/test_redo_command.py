@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.offsets.batch.log import Taken
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
-from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.stores.attempts import begin
-from airflow_kafka_offsets.stores.pipeline_log import read_plan
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.entries import Taken
+from airflow_kafka_offsets.log.pipeline_log import read_plan
+from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from testbed.broker import KafkaBroker
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline, key_of

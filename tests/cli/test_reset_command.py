@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from tests.cli.conftest import Say, of

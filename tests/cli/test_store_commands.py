@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline, key_of
 

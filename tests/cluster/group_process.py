@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
 
 PARTITIONS = 3

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
-from airflow_kafka_offsets.offsets.model import (
+from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
@@ -31,7 +31,7 @@ from airflow_kafka_offsets.offsets.model import (
     TopicSettings,
     by_topic,
 )
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 
 METADATA_LIMIT = 4095  # UTF-16 units: Kafka's default of 4096, less the NUL that confluent-kafka adds
 

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed.topics import DEADLINE_S, Topics, quiet, wait_for
 
 

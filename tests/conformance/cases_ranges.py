@@ -10,7 +10,7 @@ from airflow_kafka_offsets.errors import (
     NoCommittedOffset,
     NothingToDiscover,
 )
-from airflow_kafka_offsets.offsets.model import CommittedOffset
+from airflow_kafka_offsets.kafka_values import CommittedOffset
 from tests.conformance.cases_starts import KEPT, RESET, reset
 from tests.conformance.situations import (
     AT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoCommittedOffset
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from tests.conformance.situations import (
     AT,
     COMMITTED,

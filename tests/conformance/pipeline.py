@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.batch.complete_request import request_for
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
 from tests.asked import request_parameters
 from tests.conformance.situations import NOW
 from tests.contract import pipeline as contract

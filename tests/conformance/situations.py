@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from tests.cluster.real import Hands
 
 T = 1_704_103_200_000  # 2024-01-01T10:00Z, long past on every machine: brokers refuse records of the future

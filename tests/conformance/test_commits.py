@@ -20,11 +20,12 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.offsets.request.subscription import TopicList
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.request.policies import Skip
+from airflow_kafka_offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
+from tests.builders import altered
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
 from tests.conformance.conftest import Site
@@ -41,7 +42,6 @@ from tests.conformance.situations import (
 )
 from tests.contract.pipeline import AIRFLOW, Run, entries
 from tests.engine import skip_window
-from tests.offsets.builders import altered
 
 
 def tp(topic: str, number: int = 0) -> TopicPartition:

@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from airflow_kafka_offsets.broker import connection, group_client, lookups
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.subscription import TopicList
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
 from testbed.topics import DEADLINE_S

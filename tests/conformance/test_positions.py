@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import DataLoss, GroupMoved, NothingToDiscover, TopicRecreated, TopicVanished
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import Actor, ClusterDescription, TopicPartition
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.request.subscription import Subscription
+from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition
+from airflow_kafka_offsets.log.entries import Committed, Planned
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.request.subscription import Subscription
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.conformance.conftest import Site
 from tests.conformance.pipeline import Pipeline, Wrapped, of, ranges, reasons

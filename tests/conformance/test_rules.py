@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Draft
-from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.plan import Draft
+from airflow_kafka_offsets.request.parse_request import Occasion
 from tests.asked import request_parameters
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Site

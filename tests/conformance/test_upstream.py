@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import DataLoss, NoCommittedOffset, NothingToDiscover
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.discovery import new_since
-from airflow_kafka_offsets.offsets.plan.plan import Draft
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset, Position
-from airflow_kafka_offsets.offsets.plan.splits import flink_owner, split_ranges
-from airflow_kafka_offsets.offsets.request.subscription import Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.missing_topics import new_since
+from airflow_kafka_offsets.plan.plan import Draft
+from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.splits import flink_owner, split_ranges
+from airflow_kafka_offsets.request.subscription import Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.conformance.conftest import Site
 from tests.conformance.pipeline import Pipeline, Wrapped, of, ranges

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
 from tests.cluster.memory import InMemoryCluster

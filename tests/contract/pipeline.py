@@ -12,17 +12,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_kafka_offsets.offsets.model import Actor, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.reset import ToEarliest
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, Proof, ReadReport
-from airflow_kafka_offsets.offsets.request.parse import Occasion, OutputOrigin, PlanRequest
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.batch.complete_request import request_for
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.split_attempts import SplitAttempt, begin, require_current
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.plan.position_moves import ToEarliest
+from airflow_kafka_offsets.request.parse_request import Occasion, OutputOrigin, PlanRequest
+from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
 from tests.engine import (

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.complete_request import request_for
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import NotAuthorized
-from airflow_kafka_offsets.offsets.model import TopicPartition, TopicSettings
-from airflow_kafka_offsets.offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.kafka_values import TopicPartition, TopicSettings
+from airflow_kafka_offsets.plan.backlog import Backlog
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.request.parse_request import Occasion
 from tests.asked import request_parameters
 from tests.contract.conftest import AnyCluster
 from tests.engine import last_sentence, preview

@@ -24,8 +24,8 @@ from airflow_kafka_offsets.errors import (
     KafkaOffsetsError,
     NotAuthorized,
 )
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, TopicPattern
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.java import Java

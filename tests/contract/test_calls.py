@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.request.policies import Skip
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.policies import Skip
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce

@@ -12,8 +12,8 @@ import pytest
 from airflow_kafka_offsets.broker.partition_errors import epoch_of
 from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
-from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition, TopicSettings
-from airflow_kafka_offsets.offsets.request.subscription import PartitionSet, TopicList, TopicPattern
+from airflow_kafka_offsets.kafka_values import CommittedOffset, IsolationLevel, TopicPartition, TopicSettings
+from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from tests.contract.conftest import NOW_MS, AnyCluster
 
 pytestmark = pytest.mark.also_on_a_broker

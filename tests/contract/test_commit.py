@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
-from airflow_kafka_offsets.offsets.batch.log import Committed
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.read_reports import begin_attempt
 from airflow_kafka_offsets.stores.local import LocalStore
-from airflow_kafka_offsets.stores.reads import begin_attempt
 from tests.cluster.commits import Interrupted
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, Row, Run, entries

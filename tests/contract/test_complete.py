@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.window_arrivals import look_for_arrivals
 from airflow_kafka_offsets.errors import WindowIncomplete
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.window.complete import Arrived
-from airflow_kafka_offsets.pipeline.arrivals import look_for_arrivals
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.completeness import Arrived
+from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, ranges

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.errors import (
     AnotherAirflow,
     AnotherPipeline,
@@ -18,10 +19,9 @@ from airflow_kafka_offsets.errors import (
     StoreBehindGroup,
     WorkStoreLost,
 )
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.lag import parse_limits
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster

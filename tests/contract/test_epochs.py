@@ -17,7 +17,7 @@ from airflow_kafka_offsets.broker import epochs
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import ClusterUnavailable
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.certificates import Authority

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.lag import parse_limits
-from airflow_kafka_offsets.offsets.request.subscription import Scope, TopicList
-from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
+from airflow_kafka_offsets.plan.consumer_lag import parse_limits
+from airflow_kafka_offsets.request.subscription import Scope, TopicList
 from airflow_kafka_offsets.triggers.shared_client import DEADLINE_S
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline

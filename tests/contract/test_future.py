@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import AnyCluster

@@ -22,8 +22,8 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.config import MAX_GROUP_ID_BYTES, group_id_problem
 from airflow_kafka_offsets.broker.group_offsets import GROUP_CHUNK
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Mark
 from benchmarks.floor import Floor
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker

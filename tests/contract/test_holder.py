@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import LateAttempt, OverlappingRun, ReadNotVerified
-from airflow_kafka_offsets.offsets.batch.log import Taken
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.offsets.request.policies import Skip
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.entries import Taken
+from airflow_kafka_offsets.request.policies import Skip
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, entries
 from tests.contract.troubles import produce

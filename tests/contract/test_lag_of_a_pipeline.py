@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
-from airflow_kafka_offsets.offsets.lag import Lag, parse_limits
-from airflow_kafka_offsets.offsets.model import CommittedOffset, IsolationLevel, TopicPartition
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.offsets.request.subscription import parse_scope
-from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
+from airflow_kafka_offsets.kafka_values import CommittedOffset, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.plan.consumer_lag import Lag, parse_limits
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.subscription import parse_scope
 from tests.cluster.memory import InMemoryCluster
 
 NOW_MS = 1_800_000_000_000

@@ -12,17 +12,17 @@ from airflow_kafka_offsets.broker.group_offsets import GROUP_CHUNK
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK
 from airflow_kafka_offsets.broker.topic_discovery import DESCRIBE_CHUNK
 from airflow_kafka_offsets.cli.main import main
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.subscription import TopicList
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.request.subscription import TopicList
 from testbed.broker import KafkaBroker
 from tests.contract.pipeline import Pipeline
 
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
-    monkeypatch.setattr("airflow_kafka_offsets.progress.QUIET_S", 0.0)
-    monkeypatch.setattr("airflow_kafka_offsets.progress.EVERY_S", 0.0)
-    caplog.set_level(logging.INFO, "airflow_kafka_offsets.progress")
+    monkeypatch.setattr("airflow_kafka_offsets.progress_log.QUIET_S", 0.0)
+    monkeypatch.setattr("airflow_kafka_offsets.progress_log.EVERY_S", 0.0)
+    caplog.set_level(logging.INFO, "airflow_kafka_offsets.progress_log")
     return caplog
 
 
@@ -63,6 +63,6 @@ def test_the_command_line_says_it_on_standard_error(
 ) -> None:
     for name in ("one", "two", "three"):
         in_memory.run(name)
-    logging.getLogger("airflow_kafka_offsets.progress").setLevel(logging.NOTSET)
+    logging.getLogger("airflow_kafka_offsets.progress_log").setLevel(logging.NOTSET)
     assert main(["clean", "--work-store", in_memory.store.uri, "--keep", "1d"]) == 0
-    assert logging.getLogger("airflow_kafka_offsets.progress").getEffectiveLevel() == logging.INFO
+    assert logging.getLogger("airflow_kafka_offsets.progress_log").getEffectiveLevel() == logging.INFO

@@ -16,8 +16,8 @@ import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import GroupMoved
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Mark
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.store import Store
 from testbed.broker import KafkaBroker

@@ -16,8 +16,8 @@ from airflow_kafka_offsets.errors import (
     GroupActive,
     GroupMoved,
 )
-from airflow_kafka_offsets.offsets.batch.mark import METADATA_LIMIT_BYTES, Mark
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import METADATA_LIMIT_BYTES, Mark
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster

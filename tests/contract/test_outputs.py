@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, OutputTaken
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.stores.outputs import claim_output, owner_of, release_output
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.output_claims import claim_output, owner_of, release_output
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, entries
 from tests.contract.troubles import EventfulStore, produce

@@ -18,10 +18,10 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import KeptSplit
-from airflow_kafka_offsets.offsets.request.policies import Skip, parse_skip
-from airflow_kafka_offsets.stores.attempts import begin
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.plan.plan import KeptSplit
+from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, Run, entries

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import GroupMoved
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, ranges

@@ -19,10 +19,10 @@ from airflow_kafka_offsets.errors import (
     StoreBehindGroup,
     TopicRecreated,
 )
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
-from airflow_kafka_offsets.offsets.plan.position import KeptOffset
-from airflow_kafka_offsets.offsets.plan.reset import (
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position_moves import (
     ShiftBy,
     ToCurrent,
     ToEarliest,

@@ -23,9 +23,9 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
-from airflow_kafka_offsets.listener import addresses, misfit
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.request.subscription import TopicList
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.listener_check import addresses, misfit
+from airflow_kafka_offsets.request.subscription import TopicList
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.certificates import Authority

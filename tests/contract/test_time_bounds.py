@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import NotAuthorized
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parse import Occasion, PlanRequest
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_json import plan_to_dict
+from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
 from tests.asked import request_parameters
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.engine import preview

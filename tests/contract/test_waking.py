@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from airflow.triggers.base import BaseTrigger
 
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import OverlappingRun
-from airflow_kafka_offsets.offsets.model import RunKey
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.triggers import batch_free
-from airflow_kafka_offsets.triggers.batch_free import BatchFreeTrigger
-from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.triggers import wait_for_batch as batch_free
+from airflow_kafka_offsets.triggers.wait_for_batch import BatchFreeTrigger
+from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce

@@ -23,8 +23,8 @@ from airflow_kafka_offsets.errors import (
     WindowIncomplete,
     WindowOverlaps,
 )
-from airflow_kafka_offsets.offsets.model import RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.request.policies import Skip
+from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Airflow, Lake, Pipeline, entries

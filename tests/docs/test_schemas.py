@@ -12,9 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 
-from airflow_kafka_offsets.offsets.plan.codec import plan_to_dict
+from airflow_kafka_offsets.plan.plan_json import plan_to_dict
+from tests.builders import draft, planned
 from tests.golden.worked import HERE, work
-from tests.offsets.builders import draft, planned
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/work-store.schema.json").read_text())
 VERSIONS = sorted(folder.name for folder in HERE.iterdir() if (folder / "store").is_dir())

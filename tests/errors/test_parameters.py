@@ -6,17 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.offsets.request.asking import problems
 
+from airflow_kafka_offsets.batch.complete_request import request_for, scope_for
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.cli.options import OF_FIELD
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.lag import parse_limits
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters, ScopeParameters, names_of
-from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_window_end
-from airflow_kafka_offsets.pipeline.request import request_for, scope_for
+from airflow_kafka_offsets.plan.consumer_lag import parse_limits
+from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, names_of
+from airflow_kafka_offsets.request.parse_request import Occasion, parse_window_end
 from airflow_kafka_offsets.stores.location import location_of
-from tests.offsets.builders import NOW
-from tests.offsets.request.asking import problems
+from tests.builders import NOW
 
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "topics": ("", {}),
@@ -59,7 +59,7 @@ def test_every_parameter_has_a_wrong_value_here() -> None:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_every_wrong_value_is_named_by_the_parameter(name: str) -> None:
-    from airflow_kafka_offsets.offsets.request.bounds import Partition
+    from airflow_kafka_offsets.request.bounds import Partition
 
     value, others = WRONG[name]
     found = problems(**{"partition": Partition("2026", NOW - 10), **others, name: value})
@@ -89,7 +89,7 @@ def problem_of(ask: Any) -> str:
 
 @pytest.mark.parametrize("name", ["end", "idle_timeout", "clock_skew", "partition_width"])
 def test_the_window_sensors_parameters_are_named(name: str) -> None:
-    from airflow_kafka_offsets.offsets.request.bounds import Partition
+    from airflow_kafka_offsets.request.bounds import Partition
 
     given: dict[str, Any] = {"end": NOW, name: "soon"} if name != "partition_width" else {"end": None, name: "P1M"}
     occasion = Occasion(NOW, partition=Partition("2026", NOW - 10))

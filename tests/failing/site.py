@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, KafkaOffsetsError
-from airflow_kafka_offsets.offsets.lag import Lag, parse_limits
-from airflow_kafka_offsets.offsets.request.subscription import Scope, TopicList
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.pipeline.lag import lag_question, look_at_lag
+from airflow_kafka_offsets.plan.consumer_lag import Lag, parse_limits
+from airflow_kafka_offsets.request.subscription import Scope, TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.three_brokers import ThreeBrokers
 from tests.contract.pipeline import Pipeline

@@ -16,8 +16,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark.jobs import write_batch
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_arguments
 from testbed.broker import KafkaBroker

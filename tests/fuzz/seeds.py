@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.anew import shortened
-from airflow_kafka_offsets.offsets.batch.log import Cleaned, Committed, Planned, Taken, entry_to_dict
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.plan.plan import KeptSplit, Plan
-from airflow_kafka_offsets.offsets.plan.position import position_after
-from airflow_kafka_offsets.offsets.window.claims import OffsetClaim, TimeClaim
-from tests.offsets.builders import NOW, PIPELINE, altered, planned, position, tp
+from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, Taken, entry_to_dict
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.plan import KeptSplit, Plan
+from airflow_kafka_offsets.plan.planned_anew import shortened
+from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.plan.window_claims import OffsetClaim, TimeClaim
+from tests.builders import NOW, PIPELINE, altered, planned, position, tp
 from tests.stores.builders import actor, key_of, plan_of, report_of, window_plan
 
 LOG_PLAN: Plan = altered(

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.broker.config import refuse_name
 from airflow_kafka_offsets.cli import cluster_commands, commit_commands, plan_command, redo_command, reset_command
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.main import main
-from airflow_kafka_offsets.offsets.model import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import decode
 from tests.cli.pipeline import Pipeline

@@ -9,15 +9,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from hypothesis import example, given
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.parse_request import Occasion
+from tests.builders import NOW
 from tests.fuzz.strange import changed, changed_text, fuzzed
-from tests.offsets.builders import NOW
 
 SECRET = "hunter2-secret"
 PLAIN = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "auto.offset.reset": "earliest", "client.id": "me"}

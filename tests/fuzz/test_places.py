@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import StoreDamaged, StoreUnavailable
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipeline_ids
 from airflow_kafka_offsets.stores import limits
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object, read_object
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, pipeline_ids
 from tests.fuzz.strange import fuzzed, texts
 from tests.stores.builders import begin, run
 

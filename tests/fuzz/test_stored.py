@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreDamaged
-from airflow_kafka_offsets.offsets.batch.log import Planned, entry_from_dict, entry_to_dict
-from airflow_kafka_offsets.offsets.batch.mark import Mark, Signature, newest_batch, writer_of
-from airflow_kafka_offsets.offsets.model import CommittedOffset
-from airflow_kafka_offsets.offsets.plan.codec import _plan_from_fields
-from airflow_kafka_offsets.offsets.plan.position import position_after, position_within
-from airflow_kafka_offsets.offsets.reads.verify import Attempt, ReadReport, unverified
-from airflow_kafka_offsets.offsets.request.times import iso
-from airflow_kafka_offsets.offsets.window.claims import claim_of
+from airflow_kafka_offsets.kafka_values import CommittedOffset
+from airflow_kafka_offsets.log.entries import Planned, entry_from_dict, entry_to_dict
+from airflow_kafka_offsets.log.output_claims import owner_of
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
+from airflow_kafka_offsets.log.read_reports import is_read
+from airflow_kafka_offsets.log.verify_reads import Attempt, ReadReport, unverified
+from airflow_kafka_offsets.plan.commit_metadata import Mark, Signature, newest_batch, writer_of
+from airflow_kafka_offsets.plan.plan_json import _plan_from_fields
+from airflow_kafka_offsets.plan.position import position_after, position_within
+from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import encode, read_object
-from airflow_kafka_offsets.stores.outputs import owner_of
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, read_batch
-from airflow_kafka_offsets.stores.reads import is_read
 from tests.fuzz.seeds import BEFORE, ENTRIES, LOG_PLAN, MARKS, OWNERS, REPORTS, RUNS
 from tests.fuzz.strange import changed, changed_bytes, changed_text, fuzzed, noise, values
 from tests.model.store import MemoryStore

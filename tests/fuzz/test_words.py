@@ -11,14 +11,16 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.broker.config import admin_settings, client_defaults, group_id_problem, refuse_name
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, StoreUnavailable
-from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
-from airflow_kafka_offsets.offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink
-from airflow_kafka_offsets.offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
-from airflow_kafka_offsets.offsets.request.run_conf import CONF_WORDS, refuse_misplaced, with_conf
-from airflow_kafka_offsets.offsets.request.times import (
+from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
+from airflow_kafka_offsets.plan.window_claims import time_claim_of_name, window_of_key
+from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.parse_request import Occasion, parse_request
+from airflow_kafka_offsets.request.run_conf import CONF_WORDS, refuse_misplaced, with_conf
+from airflow_kafka_offsets.request.times import (
     iso,
     looks_like_seconds,
     parse_duration_ms,
@@ -26,14 +28,12 @@ from airflow_kafka_offsets.offsets.request.times import (
     parse_timestamp_ms,
     parse_wait_ms,
 )
-from airflow_kafka_offsets.offsets.request.window_width import parse_width, parse_zone
-from airflow_kafka_offsets.offsets.window.claims import time_claim_of_name, window_of_key
-from airflow_kafka_offsets.pipeline.request import request_for
+from airflow_kafka_offsets.request.window_width import parse_width, parse_zone
 from airflow_kafka_offsets.spark.job_batch import planned_batch
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.objects import safe_name
+from tests.builders import NOW
 from tests.fuzz.strange import changed, changed_text, fuzzed, scalars, texts, values
-from tests.offsets.builders import NOW
 
 OFFSETS = (
     '{"orders": {"0": 42, "1": 300}}',

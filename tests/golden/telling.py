@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.main import main
-from airflow_kafka_offsets.offsets.batch.log import entry_to_dict
+from airflow_kafka_offsets.log.entries import entry_to_dict
+from airflow_kafka_offsets.log.output_claims import owner_of
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.stores.local import LocalStore
-from airflow_kafka_offsets.stores.outputs import owner_of
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 
 OUTPUTS = ("/lake/orders", "/lake/clicks", "/lake/released")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.offsets.batch.mark import Signature, newest_batch
-from airflow_kafka_offsets.offsets.model import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.commit_metadata import Signature, newest_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.engine import NoAirflow
 from tests.golden.telling import told

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.reset import ToLatest
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.stores.attempts import begin
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.output_claims import claim_output, release_output
+from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.plan.position_moves import ToLatest
+from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
-from airflow_kafka_offsets.stores.outputs import claim_output, release_output
 from tests.cli.pipeline import Pipeline
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import (

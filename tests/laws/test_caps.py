@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.plan.backlog import more_runs
-from airflow_kafka_offsets.offsets.plan.caps import cap, fair_shares
+from airflow_kafka_offsets.plan.backlog import more_runs
+from airflow_kafka_offsets.plan.caps import cap, fair_shares
+from tests.builders import planned
 from tests.laws.examples import of_examples
-from tests.offsets.builders import planned
 
 law = of_examples(200)
 

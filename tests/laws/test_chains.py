@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.position import Position
 from tests.cluster.memory import MemoryTransaction
 from tests.laws.examples import of_examples
 from tests.laws.pipelines import Died, Pipeline, cluster, run_key

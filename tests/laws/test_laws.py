@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import PartitionsRefused
-from airflow_kafka_offsets.offsets.model import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.caps import cap, fair_shares
-from airflow_kafka_offsets.offsets.plan.codec import plan_from_dict, plan_to_dict, spark_options
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, KeptSplit, Plan, PlannedPartition
-from airflow_kafka_offsets.offsets.plan.position import Position, position_after
-from airflow_kafka_offsets.offsets.plan.resolve import Facts, Known, resolve
-from airflow_kafka_offsets.offsets.plan.splits import flink_owner
-from airflow_kafka_offsets.offsets.request.modes import (
+from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
+from airflow_kafka_offsets.plan.caps import cap, fair_shares
+from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
+from airflow_kafka_offsets.plan.position import Position, position_after
+from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
+from airflow_kafka_offsets.plan.splits import flink_owner
+from airflow_kafka_offsets.request.modes import (
     EarliestOffset,
     FromTimestamp,
     GroupOffsets,
@@ -31,9 +31,9 @@ from airflow_kafka_offsets.offsets.request.modes import (
     UntilSpecificOffsets,
     UntilTimestamp,
 )
-from airflow_kafka_offsets.offsets.request.parse import PlanRequest
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+from tests.builders import altered, plan, planned, request
 from tests.laws.examples import of_examples
-from tests.offsets.builders import altered, plan, planned, request
 
 law = of_examples(100)
 

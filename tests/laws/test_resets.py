@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResetRefused
-from airflow_kafka_offsets.offsets.model import Actor, TopicPartition
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.offsets.plan.reset import ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.plan.position_moves import ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
 from tests.engine import NO_AIRFLOW, Reset, reset_position
 from tests.laws.examples import of_examples
 from tests.laws.pipelines import NOW, Died, Dying, Pipeline, cluster, run_key

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.splits import LEAST_CUT
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.splits import LEAST_CUT
+from tests.builders import plan, planned
 from tests.laws.test_laws import law
-from tests.offsets.builders import plan, planned
 
 sizes_of_partitions = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 300_000)), max_size=12)
 

@@ -16,10 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parse import Occasion, parse_request
-from airflow_kafka_offsets.offsets.request.window_width import Width
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.request.parse_request import Occasion, parse_request
+from airflow_kafka_offsets.request.window_width import Width
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import preview

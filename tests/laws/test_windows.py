@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import WindowOverlaps
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from tests.engine import Assignment, plan_window
 from tests.laws.examples import of_examples
 from tests.laws.pipelines import Pipeline, cluster, run_key

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.stores.store import Store
 from testbed.broker import KafkaBroker
 from testbed.celery_airflow import CeleryAirflow

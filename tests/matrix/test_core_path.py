@@ -21,8 +21,8 @@ from confluent_kafka.admin import NewPartitions
 
 from airflow_kafka_offsets.errors import WorkStoreLost
 from airflow_kafka_offsets.hooks.spark_installation import DELTA_CONF, package_of
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.cache import Say

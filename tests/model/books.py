@@ -24,13 +24,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.offsets.batch.key import number_of
-from airflow_kafka_offsets.offsets.batch.log import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
-from airflow_kafka_offsets.offsets.batch.mark import Mark
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan, PlannedPartition
-from airflow_kafka_offsets.offsets.plan.position import Position
-from airflow_kafka_offsets.stores.attempts import SplitAttempt
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
+from airflow_kafka_offsets.log.split_attempts import SplitAttempt
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
+from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.stores.objects import decode
 from tests.model.lake import NO_LOG, Log, Row, Rows, log_of, planned_rows
 from tests.model.steps import Step, current_step

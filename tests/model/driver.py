@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
+from airflow_kafka_offsets.log.split_attempts import SplitAttempt, begin, require_current
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output
 from airflow_kafka_offsets.spark.job_batch import planned_batch
-from airflow_kafka_offsets.stores.attempts import SplitAttempt, begin, require_current
 from tests.model.lake import Row, log_of
 from tests.model.steps import Killed, SparkFailed, pause, wait_at
 

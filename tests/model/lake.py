@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan import Plan
 
 Log = tuple[str, str, int]  # cluster, topic id, partition
 Row = tuple[Log, int, int]  # offset, how often the log was cut

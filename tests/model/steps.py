@@ -24,7 +24,7 @@ from airflow_kafka_offsets.errors import (
     NothingToDiscover,
     StoreUnavailable,
 )
-from airflow_kafka_offsets.offsets.model import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
 from tests.cluster.memory import InMemoryCluster
 from tests.model.store import MemoryStore
 

@@ -35,9 +35,9 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     WindowOverlaps,
 )
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.plan import splits as splits_module
-from airflow_kafka_offsets.offsets.request.policies import SITUATIONS
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan import splits as splits_module
+from airflow_kafka_offsets.request.policies import SITUATIONS
 from tests.model import remedies
 from tests.model.steps import Fate, Step
 from tests.model.store import ReadOnce
@@ -143,10 +143,10 @@ class Model(RuleBasedStateMachine):
         logging.disable(logging.ERROR)  # thousands of lines on what is refused
         attempts, digits = count(1), (digit for number in count(1) for digit in f"{number:04}")
         self.patches = [
-            patch("airflow_kafka_offsets.stores.attempts.secrets.token_hex", lambda _: f"{next(attempts):08x}"),
+            patch("airflow_kafka_offsets.log.split_attempts.secrets.token_hex", lambda _: f"{next(attempts):08x}"),
             patch("airflow_kafka_offsets.batch.carry_out.secrets.choice", lambda _: next(digits)),
             patch("airflow_kafka_offsets.spark.hadoop_store.open_store", lambda _: self.world.store),
-            patch("airflow_kafka_offsets.stores.pipeline_log.read_object", ReadOnce()),
+            patch("airflow_kafka_offsets.log.pipeline_log.read_object", ReadOnce()),
         ]
         for each in self.patches:
             each.start()

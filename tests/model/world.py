@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.offsets.model import Actor, CommittedOffset, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import Plan
-from airflow_kafka_offsets.offsets.request.parse import Occasion
-from airflow_kafka_offsets.offsets.request.policies import Skip
-from airflow_kafka_offsets.pipeline.request import request_for
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster

@@ -1,4 +1,4 @@
-"""What is made of the table of parameters (``offsets/request/parameters.py``): ``python -m tests.parameters.made``.
+"""What is made of the table of parameters (``request/parameters.py``): ``python -m tests.parameters.made``.
 
 The resolve task's docstring, templates, signature and attributes; the task group's types; the tables of
 docs/parameters.md. They are committed, because Airflow fills ``default_args`` from real parameters only, and an editor
@@ -15,7 +15,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.offsets.request.parameters import (
+from airflow_kafka_offsets.request.parameters import (
     CONF,
     DAG,
     MOST_DAGS,
@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.request.parameters import (
     ResolveParameters,
     row_of,
 )
-from airflow_kafka_offsets.offsets.request.policies import ANSWERS, SITUATIONS
+from airflow_kafka_offsets.request.policies import ANSWERS, SITUATIONS
 
 ROOT = Path(__file__).parents[2]
 RESOLVE = ROOT / "airflow_kafka_offsets" / "operators" / "resolve.py"

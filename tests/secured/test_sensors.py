@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import OffsetLagSensor, PartitionDiscoverySensor, WindowCompleteSensor
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import NotAuthorized
-from airflow_kafka_offsets.offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.pipeline.clock import now_ms
-from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from tests.secured.conftest import Pipeline
 
 SENSORS: dict[str, Callable[..., Any]] = {

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.offsets.request.subscription import TopicPattern
+from airflow_kafka_offsets.request.subscription import TopicPattern
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import duplicated_or_missing, names_below

@@ -13,15 +13,15 @@ from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken
-from airflow_kafka_offsets.offsets.model import Actor, OffsetRange, RunKey, TopicPartition
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, RunKey, TopicPartition
+from airflow_kafka_offsets.log import read_reports as reads
+from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.plan.batch_key import new_key
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
 from airflow_kafka_offsets.spark import Batch, planned_batch
-from airflow_kafka_offsets.stores import reads
 from airflow_kafka_offsets.stores.local import LocalStore
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
 from testbed.broker import KafkaBroker
 from testbed.spark_cluster import QUICK
 from testbed.topics import wait_for

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, ReadNotVerified, UnknownOutput
-from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.window.claims import TimeClaim, batch_name_of
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.batch_key import new_key
+from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
 from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output
 from airflow_kafka_offsets.spark.sinks import delta, files
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from testbed.broker import KafkaBroker
 from tests.spark.conftest import NOW, Plans, attempts, committed, offset_numbers, planned_anew, require_read
 

@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.offsets.reads.arguments import job_arguments
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.read_reports import is_read
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark import planned_batch
 from airflow_kafka_offsets.spark.batch_job import for_each_batch
 from airflow_kafka_offsets.spark.hadoop_store import HadoopStore, open_driver_store
@@ -18,8 +20,6 @@ from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog
-from airflow_kafka_offsets.stores.reads import is_read
 from airflow_kafka_offsets.stores.store import Store
 from testbed.s3_server import SECRET
 from testbed.spark import s3a_conf

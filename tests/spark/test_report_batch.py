@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, StoreUnavailable
-from airflow_kafka_offsets.offsets.model import TopicPartition
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.verify_reads import PartitionRead
 from airflow_kafka_offsets.spark import Batch, read_batch, report_batch
-from airflow_kafka_offsets.stores.pipeline_log import StoredBatch
 from testbed.broker import KafkaBroker
 from tests.spark.conftest import Plans, offset_numbers, planned_anew, require_read, write_split
 

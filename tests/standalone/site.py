@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.offsets.model import RunKey
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, PipelineLog
+from airflow_kafka_offsets.log.read_reports import attempt_numbers
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.pipeline_log import BatchOfRun, PipelineLog
-from airflow_kafka_offsets.stores.reads import attempt_numbers
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.postgres import rows_of as rows_of_database

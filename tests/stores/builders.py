@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_offsets.offsets.batch.key import new_key
-from airflow_kafka_offsets.offsets.batch.log import Committed, Planned, Taken
-from airflow_kafka_offsets.offsets.model import Actor, RunKey
-from airflow_kafka_offsets.offsets.plan.plan import BatchName, Plan, PlannedPartition
-from airflow_kafka_offsets.offsets.plan.position import position_after
-from airflow_kafka_offsets.offsets.reads.verify import PartitionRead, ReadReport
-from airflow_kafka_offsets.offsets.window.claims import Claim, OffsetClaim, TimeClaim, batch_name_of
-from airflow_kafka_offsets.stores.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.stores.reads import begin_attempt, store_report
-from tests.offsets.builders import NOW, PIPELINE, plan, planned
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.plan.batch_key import new_key
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.plan.window_claims import Claim, OffsetClaim, TimeClaim, batch_name_of
+from tests.builders import NOW, PIPELINE, plan, planned
 
 DAY = 86_400_000
 OUTPUT = "s3://lake/orders"

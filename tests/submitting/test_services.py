@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import batch_arguments
-from airflow_kafka_offsets.offsets.reads.arguments import parse_job_arguments
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB
+from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from testbed.spark_service import SparkService
 from tests.submitting.conftest import Orders, ProvidersAirflow
 from tests.submitting.services import Databricks, Dataproc, Emr, EmrServerless, Kubernetes

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.offsets.batch.key import number_of
+from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink, commit
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink

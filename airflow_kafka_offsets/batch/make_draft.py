@@ -1,0 +1,348 @@
+"""Request + what the cluster said → a draft: the range of each partition, which is in no log yet.
+
+It is pure. What it lacks it asks of the situation; the order of the questions is part of the rules (``look_ups``). What
+an answer means for one partition is decided in ``resolve``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_kafka_offsets.batch.situation import (
+    BacklogOf,
+    Cuts,
+    Logs,
+    MorePartitions,
+    OffsetsOfGroup,
+    RangeLookUps,
+    SettingsOf,
+    Situation,
+    TopicsOf,
+)
+from airflow_kafka_offsets.errors import ClusterChanged, TopicRecreated, WindowIncomplete, named
+from airflow_kafka_offsets.kafka_values import (
+    Actor,
+    ClusterDescription,
+    TimestampType,
+    TopicPartition,
+    TopicSettings,
+    is_another_log,
+)
+from airflow_kafka_offsets.plan.caps import cap, carried_over
+from airflow_kafka_offsets.plan.commit_metadata import Held
+from airflow_kafka_offsets.plan.completeness import Completeness, arrived_by, judge
+from airflow_kafka_offsets.plan.missing_topics import compare_topics
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Found, PlannedPartition
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.plan.ranges import (
+    Facts,
+    Known,
+    ends_at_future,
+    future_in_words,
+    resolve,
+    to_compare,
+)
+from airflow_kafka_offsets.request.modes import (
+    FromTimestamp,
+    SpecificOffsets,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.times import FUTURE_AFTER_MS, iso
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a draft goes on from.
+
+    :ivar position: ``None``: the startup mode decides.
+    :ivar kept: the position that lost and skipped records are counted from; ``None``: from the start itself.
+    :ivar adopted: partitions that go on from the group instead, because a person said so.
+    :ivar applied: the restart words of the pipeline so far.
+    :ivar restart: the one that this draft applies.
+    :ivar planned_before_ms: when the batch before was planned: at what pace runs come.
+    """
+
+    position: Position | None = None
+    kept: Position | None = None
+    adopted: Held = field(default_factory=dict)
+    applied: tuple[str, ...] = ()
+    restart: str | None = None
+    planned_before_ms: int | None = None
+
+
+def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
+    """
+    :raises RefusedError: one of its kinds, with every bad partition in it; nothing is planned then.
+    """
+    description = s.need(TopicsOf(request.scope.subscription))
+    vanished, topic_warnings = compare_topics(request, description.topics, start.position)
+    description = _with_restored_topics(request, s, description, start.position, vanished)
+    group = s.need(OffsetsOfGroup(request, tuple(s.need(TopicsOf(request.scope.subscription)).partitions())))
+    known = _known(request, description, group.held, start)
+    partitions, topics = description.partitions(), tuple(description.topics)
+    logs = s.need(_look_ups(request, partitions, start))
+    facts = replace(
+        known,
+        snapshots=logs.snapshots,
+        start_times=logs.starts,
+        end_times=logs.ends,
+        newest_timestamps=logs.newest,
+        future=logs.future,
+    )
+    compared = to_compare(request, facts)
+    facts = replace(facts, cuts=s.need(Cuts(compared)) if compared else {})
+    settings: Mapping[str, TopicSettings] = {}
+    if isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp):
+        settings = s.need(SettingsOf(topics))
+    stamped_by = {name: of.timestamp_type for name, of in settings.items()}
+    judged = _judge_window(request, stamped_by, logs)
+    whole = resolve(request, facts)
+    planned = cap(whole, request.limits.max_records, request.limits.max_records_per_partition)
+    carried = carried_over(whole, planned)
+    ignored = _ignored(request, partitions)
+    return Draft(
+        pipeline=request.scope.pipeline_id,
+        asked=_asked(request, me),
+        found=Found(
+            cluster_id=description.cluster_id,
+            topic_ids={name: topic.topic_id for name, topic in description.topics.items()},
+            timestamp_types=stamped_by,
+            window_complete=judged.complete if judged else None,
+            low_watermark_ms=judged.low_watermark_ms if judged else None,
+            vanished=vanished,
+            ignored=ignored,
+            backlog=s.need(_backlog(request, s, planned, carried, settings, start)) if carried else None,
+        ),
+        partitions=tuple(planned),
+        resolved_at_ms=request.occasion.now_ms,
+        split_count=request.limits.splits,
+        restarts=start.applied if start.restart is None else (*start.applied, start.restart),
+        restarted=start.restart is not None,
+        warnings=(
+            *request.warnings,
+            *topic_warnings,
+            *_startup_warning(request, start),
+            *_incomplete_warning(judged),
+            *_future_warning(request, facts, whole),
+            *_ignored_warning(ignored),
+            *group.warnings,
+        ),
+    )
+
+
+def _asked(request: PlanRequest, me: Actor) -> Asked:
+    return Asked(
+        isolation_level=request.scope.isolation_level,
+        startup_mode=request.startup.name,
+        bounded_mode=request.bounded.name,
+        window=request.window,
+        group_id=request.scope.group_id,
+        mirrors=request.mirrors,
+        output=request.output,
+        subscription=request.scope.subscription_words,
+        startup=request.startup_words,
+        interval=request.occasion.interval,
+        window_bounds=request.window_bounds,
+        window_bounds_by_topic=request.window_bounds_by_topic,
+        split_by=request.limits.split_by,
+        task=(me.run.dag_id, me.run.task_id) if me.run else None,
+    )
+
+
+# ── where each partition goes on ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _known(request: PlanRequest, description: ClusterDescription, held: Held | None, start: Start) -> Facts:
+    """What is known of the starts, once it is known of which cluster and of which topics the position is.
+
+    :raises ClusterChanged: the position is another cluster's, and no policy says what then.
+    :raises TopicRecreated: a topic is another log by now, and no policy says what then.
+    """
+    position, kept = start.position, start.kept
+    if position is not None and position.cluster_id != description.cluster_id:
+        return Facts({}, held, _on_another_cluster(request, position, description.cluster_id, held))
+    counted = kept if kept is not None and kept.cluster_id == description.cluster_id else None
+    topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    recreated = topics_made_anew(position or counted, topic_ids)
+    if position is not None and recreated and request.policies.topic_recreated == "fail":
+        raise TopicRecreated(
+            lines_of_topics_made_anew(recreated, position, topic_ids),
+            "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
+            'Set policies={"topic_recreated": "earliest"} to read the new one from its start (of one run, its conf: '
+            '{"kafka_offsets": '
+            '{"policies": {"topic_recreated": "earliest"}}}). What the old one still had is gone.',
+        )
+    positions = None
+    if position is not None:
+        adopted = {tp: Known(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in start.adopted.items()}
+        known = {tp: Known(o.offset, "position", o.leader_epoch) for tp, o in position.offsets.items()}
+        positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated}
+    offsets = counted.offsets if counted else {}
+    return Facts(
+        {},
+        held,
+        positions,
+        {tp: o.offset for tp, o in offsets.items() if tp.topic not in recreated},
+        recreated if positions is not None else frozenset(),
+    )
+
+
+def _on_another_cluster(
+    request: PlanRequest, position: Position, cluster_id: str, held: Held | None
+) -> dict[TopicPartition, Known]:
+    match request.policies.cluster_changed:
+        case "earliest":
+            return {}  # every partition is new
+        case "adopt-group":
+            found = held or {}
+            return {tp: Known(c.offset, "cluster changed → group adopted", c.leader_epoch) for tp, c in found.items()}
+    raise ClusterChanged(request.scope.pipeline_id or "", position.cluster_id, cluster_id)
+
+
+def topics_made_anew(position: Position | None, topic_ids: Mapping[str, str | None]) -> frozenset[str]:
+    """The topics whose id is not the position's any more: the same name, another log (E6)."""
+    was = position.topic_ids if position else {}
+    return frozenset(topic for topic, now in topic_ids.items() if is_another_log(was.get(topic), now))
+
+
+def lines_of_topics_made_anew(
+    topics: Collection[str], position: Position, topic_ids: Mapping[str, str | None]
+) -> list[str]:
+    return [f"{t}: its id is {topic_ids[t]}, the position is of {position.topic_ids[t]}" for t in sorted(topics)]
+
+
+def _with_restored_topics(
+    request: PlanRequest,
+    s: Situation,
+    description: ClusterDescription,
+    position: Position | None,
+    vanished: Sequence[str],
+) -> ClusterDescription:
+    """With ``filter_restored_partitions=False`` the position's partitions are read on, subscribed to or not (F5)."""
+    if position is None or request.policies.filter_restored_partitions:
+        return description
+    present = set(description.partitions())
+    restored = tuple(sorted(tp for tp in position.offsets if tp not in present and tp.topic not in vanished))
+    if not restored:
+        return description
+    more = s.need(MorePartitions(restored))
+    topics = dict(description.topics)
+    for name, topic in more.topics.items():
+        leaders = {**(topics[name].leaders if name in topics else {}), **topic.leaders}
+        topics[name] = replace(topic, leaders=leaders)
+    return replace(description, topics=topics)
+
+
+# ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], start: Start) -> RangeLookUps:
+    """The start is looked up only where the startup mode decides it."""
+    startup, bounded = request.startup, request.bounded
+    by_mode = isinstance(startup, FromTimestamp) and start.position is None
+    return RangeLookUps(
+        tuple(partitions),
+        request.scope.isolation_level,
+        {tp: startup.of(tp.topic) for tp in partitions} if by_mode and isinstance(startup, FromTimestamp) else {},
+        {tp: bounded.of(tp.topic) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
+        request.occasion.now_ms + FUTURE_AFTER_MS + 1,
+    )
+
+
+def _judge_window(request: PlanRequest, stamped_by: Mapping[str, TimestampType], logs: Logs) -> Completeness | None:
+    """Whether records may still arrive before an end that is a time; ``None`` where it is none.
+
+    :raises WindowIncomplete: they may, and the request wants a complete window.
+    """
+    bounded = request.bounded
+    if not isinstance(bounded, UntilTimestamp):
+        return None
+    ends_ms = {tp: bounded.of(tp.topic) for tp in logs.snapshots}
+    judged = judge(
+        bounded.timestamp_ms,
+        arrived_by(logs.newest, ends_ms, logs.snapshots, logs.ends),
+        now_ms=request.occasion.now_ms,
+        idle_timeout_ms=request.limits.idle_timeout_ms,
+        append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
+        by_topic=bounded.by_topic,
+    )
+    if request.limits.require_complete and not judged.complete:
+        raise WindowIncomplete(
+            [f"{tp}: {reason}" for tp, reason in judged.waiting.items()],
+            f"Records of before {iso(bounded.timestamp_ms)} may still arrive. Run later (WindowCompleteSensor waits "
+            f"for it), or set {named('require_complete_window=False')} to read what is there: what arrives later is "
+            "not in "
+            "this window's output.",
+        )
+    return judged
+
+
+def _backlog(
+    request: PlanRequest,
+    s: Situation,
+    planned: Sequence[PlannedPartition],
+    carried: Mapping[TopicPartition, int],
+    settings: Mapping[str, TopicSettings],
+    start: Start,
+) -> BacklogOf:
+    """What the caps leave. Runs are as far apart as the run's interval is long, else as the last two plans were."""
+    now_ms, interval = request.occasion.now_ms, request.occasion.interval
+    pace_ms = None if start.planned_before_ms is None else max(0, now_ms - start.planned_before_ms)
+    if interval is not None and interval[1] > interval[0]:
+        pace_ms = interval[1] - interval[0]
+    ends = {p.topic_partition: p.end_offset for p in planned if p.topic_partition in carried}
+    settings = settings or s.need(SettingsOf(tuple(sorted({tp.topic for tp in carried}))))
+    return BacklogOf(request, ends, carried, settings, pace_ms)
+
+
+# ── warnings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _startup_warning(request: PlanRequest, start: Start) -> list[str]:
+    began = start.position.startup if start.position else ""
+    if not began or request.startup_words == began:
+        return []
+    return [
+        f"This pipeline began with {began} and goes on from its position: {request.startup_words} is not applied. To "
+        f"apply it once, set {named('restart')} to a new word (such as today's date).",
+    ]
+
+
+def _incomplete_warning(judged: Completeness | None) -> list[str]:
+    if judged is None or judged.complete:
+        return []
+    return [f"The end is not reached yet: {judged}. What arrives later is not in this plan."]
+
+
+def _future_warning(request: PlanRequest, facts: Facts, planned: Sequence[PlannedPartition]) -> list[str]:
+    found = [p.topic_partition for p in planned if ends_at_future(facts, p.topic_partition)]
+    if not found:
+        return []
+    lines = "; ".join(future_in_words(facts, tp) for tp in found[:5])
+    more = f"; and {len(found) - 5} more partitions" if len(found) > 5 else ""
+    what = (
+        "This window ends there, and so does every later one; what comes behind it is in none of them"
+        if request.window
+        else "A look-up by time finds nothing behind it, so this plan goes on to the end of the log"
+    )
+    return [f"{lines}{more}. {what}. Mend the producer."]
+
+
+def _ignored(request: PlanRequest, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+    named = {
+        tp
+        for mode in (request.startup, request.bounded)
+        if isinstance(mode, SpecificOffsets | UntilSpecificOffsets)
+        for tp in mode.offsets
+    }
+    return tuple(sorted(named - set(partitions)))
+
+
+def _ignored_warning(ignored: Sequence[TopicPartition]) -> list[str]:
+    if not ignored:
+        return []
+    shown = ", ".join(map(str, ignored[:5])) + (f" and {len(ignored) - 5} more" if len(ignored) > 5 else "")
+    return [f"Offsets are given for partitions that do not exist or are not subscribed to; they are ignored: {shown}."]

@@ -1,0 +1,102 @@
+"""How far one pipeline is behind.
+
+The pipeline's position is asked for first, in its log or in the group, then the log starts and the ends, so that a
+commit in between cannot lie beyond an end. Last comes where the allowed age lies. That is at most five batch questions,
+however many partitions there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.batch.partition_states import partition_states, position_of
+from airflow_kafka_offsets.broker.protocol import OffsetReader
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.commit_metadata import Signature, position_of_marks
+from airflow_kafka_offsets.plan.consumer_lag import Lag, LagLimits, partition_lag, position_mark
+from airflow_kafka_offsets.plan.missing_topics import missing_for
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.request.subscription import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class LagQuestion:
+    """What has to be asked of the cluster, with what the pipeline's log answers already.
+
+    :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
+    :ivar position: by the log.
+    :ivar pipeline_id: the pipeline, whose marks in a group count where the log is lost.
+    """
+
+    scope: Scope
+    limits: LagLimits
+    group_id: str | None
+    position: Position | None = None
+    pipeline_id: str | None = None
+
+
+def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) -> LagQuestion:
+    """What has to be asked of the cluster, after a look at the log.
+
+    :param pipeline: whose position it is measured from; ``None``: from what the group holds.
+    :raises InvalidRequest: there is no group.
+    """
+    if scope.group_id is None:
+        raise InvalidRequest((f"Whose lag? Give {named('group_id')}, or set group.id in {named(CONNECTION)}.",))
+    if pipeline is None:
+        return LagQuestion(scope, limits, scope.group_id)
+    position = position_of(pipeline)
+    is_lost = position is None and pipeline.newest() is None
+    return LagQuestion(scope, limits, scope.group_id if is_lost else None, position, pipeline.pipeline_id)
+
+
+def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: ClusterDescription, now_ms: int) -> Lag:
+    """How far the pipeline is behind; the group has no new member by it.
+
+    :param description: what there is of the subscription.
+    :raises ClusterUnavailable: the cluster could not be asked.
+    """
+    scope, limits, group_id = question.scope, question.limits, question.group_id
+    partitions = sorted(description.partitions())
+    held = {} if group_id is None else cluster.committed(group_id, partitions, stable=False)
+    states = partition_states(cluster, description, partitions, scope.isolation_level)
+    young: Mapping[TopicPartition, int] = {}
+    if limits.max_age_ms is not None:  # an unread record from before is too old
+        times = {state.topic_partition: max(0, now_ms - limits.max_age_ms) for state in states if state.log is not None}
+        young = cluster.offsets_for_times(times, scope.isolation_level)
+    offsets = _position(question, description.cluster_id, held)
+    lags = [
+        partition_lag(
+            state.topic_partition,
+            state.log,
+            offsets.get(state.topic_partition),
+            young.get(state.topic_partition),
+            ages=limits.max_age_ms is not None,
+        )
+        for state in states
+    ]
+    missing = tuple(missing_for(scope.subscription, description.topics, 1))
+    return Lag(
+        scope.group_id or "", description.cluster_id, limits, now_ms, tuple(lags), position_mark(offsets), missing
+    )
+
+
+def _position(
+    question: LagQuestion, cluster_id: str, held: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, int]:
+    """The next offsets of the pipeline.
+
+    A pipeline whose first batch is not committed has no position yet: its first run has read nothing.
+
+    :param held: what the group holds, where it is asked.
+    """
+    if question.pipeline_id is None:
+        return {tp: commit.offset for tp, commit in held.items()}
+    position = question.position
+    if question.group_id is not None:  # a lost work store: the group's marks count
+        own = Signature.of(question.pipeline_id, "").own(held)
+        position = position_of_marks(held, own, cluster_id, {})
+    return {tp: offset.offset for tp, offset in position.offsets.items()} if position else {}

@@ -1,0 +1,162 @@
+"""Where a pipeline goes on: topics, group and log agree, or it is refused (docs/log.md, "When log and group disagree").
+
+The group is looked at before the log: a mark of a batch that the log does not know then means that the log is old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_kafka_offsets.batch.orders import NextBatch, Window
+from airflow_kafka_offsets.batch.ownership import (
+    group_moved,
+    refuse_another_airflows_log,
+    refuse_another_airflows_marks,
+    refuse_another_pipeline,
+)
+from airflow_kafka_offsets.batch.situation import (
+    HasSucceededBefore,
+    LogNow,
+    NewestBatch,
+    OffsetsOfGroup,
+    Situation,
+    TopicsOf,
+)
+from airflow_kafka_offsets.errors import (
+    StoreBehindGroup,
+    WorkStoreLost,
+)
+from airflow_kafka_offsets.kafka_values import ClusterDescription, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.commit_metadata import Held, Mark, Signature, newest_batch, position_of_marks
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.request.parse_request import PlanRequest
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """Where a pipeline goes on, once topics, group and log agree.
+
+    :ivar position: ``None`` where it has none yet; :ivar after: the key of the batch that it is after.
+    :ivar newest: the newest batch of the log.
+    :ivar marked: the key of the newest batch that the group knows of.
+    :ivar foreign: what somebody else wrote to the group, where a policy says what then.
+    :ivar by_marks: the position is the one of the group's marks: the log is lost, or behind them.
+    :ivar restart: the restart word that is to be applied.
+    """
+
+    position: Position | None
+    after: str | None
+    newest: StoredBatch | None
+    marked: str | None
+    foreign: Held = field(default_factory=dict)
+    by_marks: bool = False
+    restart: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def next_number(self) -> int:
+        """Above the newest batch and above the group's mark, so that no number comes back, whatever was lost."""
+        newest = number_of(self.newest.log.plan.batch.key) if self.newest else 0
+        return max(newest, number_of(self.marked)) + 1
+
+
+def goes_on(order: NextBatch, s: Situation) -> GoesOn:
+    """Topics, group and log agree, or it raises (docs/log.md, "When log and group disagree").
+
+    :raises RefusedError: one of its kinds.
+    """
+    request, me, newest = order.request, order.me, log_now(order, s).newest
+    description, held = topics_now(order, s), group_now(order, s)
+    signature = Signature.of(s.pipeline, me.instance or "")
+    follows = held if held is not None and request.mirrors else {}  # checkpoint-only neither looks nor signs
+    marks = signature.own(follows)
+    if request.policies.another_airflow == "fail":
+        refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)
+        refuse_another_airflows_marks(request, me, marks)
+    position, after = _position_of(newest)
+    restart = _restart_word(request, newest)
+    found = GoesOn(position, after, newest, newest_batch(marks), restart=restart)
+    by_marks = _position_of_marks(description, held, marks, position)
+    if newest is None:
+        refuse_another_pipeline(request, signature, follows)
+        if restart is None and by_marks is None and me.run and s.need(HasSucceededBefore(me.run)):
+            raise WorkStoreLost(s.pipeline, s.store, me.run.task_id)
+    if restart is not None:
+        return found
+    if newest is None and by_marks is not None:
+        warning = (
+            f"The work store has no batch of this pipeline: it goes on from the group's marks, after {found.marked}."
+        )
+        found = replace(found, position=by_marks, after=found.marked, by_marks=True, warnings=(warning,))
+    elif number_of(found.marked) > _last_number(newest):
+        match request.policies.group_moved:
+            case "fail":
+                numbers = number_of(after), number_of(found.marked)
+                raise StoreBehindGroup(s.pipeline, s.store, *numbers)
+            case "adopt-group":
+                found = replace(found, position=by_marks, after=found.marked, by_marks=True)
+    elif newest is None:
+        return found  # a first plan takes the group over
+    foreign = signature.foreign(follows, found.position, _recorded(newest))
+    of_here = found.position is None or found.position.cluster_id == description.cluster_id
+    if foreign and request.policies.group_moved == "fail" and of_here:
+        raise group_moved(request.scope.group_id, foreign, found.position)
+    return replace(found, foreign=foreign)
+
+
+def topics_now(order: NextBatch | Window, s: Situation) -> ClusterDescription:
+    return s.need(TopicsOf(order.request.scope.subscription))
+
+
+def group_now(order: NextBatch | Window, s: Situation) -> Held | None:
+    """What the group holds; ``None`` where this plan does not need it."""
+    return s.need(OffsetsOfGroup(order.request, tuple(topics_now(order, s).partitions()))).held
+
+
+def log_now(order: NextBatch, s: Situation) -> LogNow:
+    return s.need(NewestBatch(order.me.run))
+
+
+def adopted(order: NextBatch | Window, on: GoesOn) -> Held:
+    """What somebody else wrote to the group, where a person says that the pipeline goes on from there."""
+    return on.foreign if order.request.policies.group_moved == "adopt-group" else {}
+
+
+def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | None]:
+    """The position of the log, and the key of the batch that it is after."""
+    if newest is None:
+        return None, None
+    batch, committed = newest.log.plan.batch, newest.log.committed
+    if committed is not None:
+        return committed.position, batch.key
+    return newest.log.planned.position, batch.after
+
+
+def _last_number(newest: StoredBatch | None) -> int:
+    """The highest number that the group may carry: an unfinished batch knew all marks below its own."""
+    if newest is None:
+        return 0
+    number = number_of(newest.log.plan.batch.key)
+    return number if newest.log.committed else number - 1
+
+
+def _position_of_marks(
+    description: ClusterDescription, held: Held | None, marks: Mapping[TopicPartition, Mark], before: Position | None
+) -> Position | None:
+    ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    return position_of_marks(held or {}, marks, description.cluster_id, ids, before)
+
+
+def _restart_word(request: PlanRequest, newest: StoredBatch | None) -> str | None:
+    word = request.words.restart
+    return word if word is not None and (newest is None or word not in newest.log.plan.restarts) else None
+
+
+def _recorded(newest: StoredBatch | None) -> dict[TopicPartition, int | None]:
+    """What an unfinished plan has recorded of the group: it may not have signed that yet."""
+    if newest is None or newest.log.committed:
+        return {}
+    return {p.topic_partition: p.committed_offset for p in newest.log.plan.partitions}

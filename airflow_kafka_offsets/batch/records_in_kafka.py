@@ -1,0 +1,71 @@
+"""Whether the records of a frozen plan are still in Kafka, and how many have come since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
+
+
+class At(Protocol):
+    """An offset, and the newest leader epoch of when it was taken from the log."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsNow:
+    """What there is now of the logs that a plan reads.
+
+    :ivar another_log: a line for each topic that is another log by now; the cluster itself may be another one.
+    :ivar log_starts: of the plan's partitions that are there; ``ends``: their high watermarks.
+    :ivar cuts: the first offset from which on the log is another one than the plan's; absent where it is not.
+    """
+
+    another_log: tuple[str, ...] = ()
+    log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def waiting(self, plan: Plan) -> int:
+        """How many offsets of the plan's partitions have come since: an upper bound of the records."""
+        tps = {p.topic_partition: p.end_offset for p in plan.partitions}
+        return sum(max(0, end - tps[tp]) for tp, end in self.ends.items())
+
+    def replaced(self, partitions: Iterable[PlannedPartition]) -> list[str]:
+        """A line for each range that the log has other records for, or none any more, than when it was planned."""
+        lines = []
+        for p in partitions:
+            tp = p.topic_partition
+            if tp in self.ends and self.ends[tp] < p.end_offset:
+                lines.append(f"{tp}: end offset {p.end_offset} is beyond the end of the log, {self.ends[tp]}")
+            elif tp in self.cuts and self.cuts[tp] < p.end_offset:
+                cut = self.cuts[tp]
+                lines.append(f"{tp}: from offset {cut} on, the log is another one (an unclean leader election)")
+        return lines
+
+    def deleted(self, partitions: Iterable[PlannedPartition]) -> list[str]:
+        """A line for each range of which retention has taken records."""
+        return [
+            f"{p.topic_partition}: start offset {p.start_offset} is below log start offset {log_start} "
+            f"({min(log_start, p.end_offset) - p.start_offset} offsets are gone)"
+            for p in partitions
+            if (log_start := self.log_starts.get(p.topic_partition, 0)) > p.start_offset
+        ]
+
+
+def hulls(splits: Iterable[Iterable[PlannedPartition]]) -> list[PlannedPartition]:
+    """The range of each partition that some splits read, sorted."""
+    found: dict[TopicPartition, PlannedPartition] = {}
+    for piece in (piece for split in splits for piece in split):
+        tp = piece.topic_partition
+        first = found.setdefault(tp, piece)
+        start, end = min(first.start_offset, piece.start_offset), max(first.end_offset, piece.end_offset)
+        found[tp] = first.within(start, end)
+    return [found[tp] for tp in sorted(found)]

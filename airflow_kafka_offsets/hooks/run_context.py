@@ -1,0 +1,120 @@
+"""What a task reads from its run (name, times, conf), and what Airflow knows of other runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.request.bounds import Partition
+from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.run_conf import refuse_misplaced
+from airflow_kafka_offsets.request.times import parse_timestamp_ms
+from airflow_kafka_offsets.request.window_width import parse_zone
+
+PIPELINE_XCOM = "pipeline"
+"""The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""
+SUMMARY_XCOM = "summary"
+"""The key under which resolve and commit push what they did, in words: for people in Airflow's UI."""
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowSurroundings:
+    """:class:`~airflow_kafka_offsets.pipeline.surroundings.Surroundings` of a task.
+
+    :ivar pipeline: the pipeline_id that the task plans for.
+    """
+
+    context: Any
+    pipeline: str
+
+    @property
+    def instance(self) -> str:
+        return this_airflow()
+
+    def is_running(self, run: RunKey) -> bool:
+        ti = self.context["ti"]
+        return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]))
+
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        try:
+            states = self.context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
+        except AirflowRuntimeError:  # worth knowing, and never worth a failure
+            return []
+        return sorted(task for task, state in states.get(run.run_id, {}).items() if state == "failed")
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        """Whether the task has succeeded for this pipeline in another run, earlier or later than this one.
+
+        A task has many pipelines where it is mapped, or where a template names the group or the pipeline_id, and each
+        of them has a first run: so it is looked for by name. Where the XComs were purged, any success counts.
+        """
+        ti = self.context["ti"]
+        asked = {"dag_id": run.dag_id, "task_ids": [run.task_id], "states": ["success"]}
+        if ti.get_ti_count(**asked) <= ti.get_ti_count(**asked, run_ids=[run.run_id]):
+            return False
+        names = set()
+        for run_id in {run.run_id, *runs_that_succeeded_last(ti)}:
+            names |= set(
+                ti.xcom_pull(task_ids=[run.task_id], key=PIPELINE_XCOM, run_id=run_id, include_prior_dates=True)
+            )
+        return self.pipeline in names or not names - {None}
+
+
+def this_airflow() -> str:
+    """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and marks."""
+    named: str = conf.get("kafka_offsets", "instance", fallback="") or conf.get("api", "base_url", fallback="")
+    return named.rstrip("/") or "airflow"
+
+
+def run_key(context: Any) -> RunKey:
+    """The task instance of ``context``; the same for every retry and after every clear."""
+    ti = context["ti"]
+    return RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
+
+
+def run_conf(context: Any) -> Any:
+    """``kafka_offsets`` of the run's conf, which applies to this run alone. ``"restart": true`` stands for the run.
+
+    :raises InvalidRequest: a policy stands beside it: it would be without effect.
+    """
+    conf = context["dag_run"].conf or {}
+    refuse_misplaced(conf)
+    found = conf.get("kafka_offsets")
+    if isinstance(found, dict) and found.get("restart") is True:
+        return {**found, "restart": f"run {context['ti'].run_id}"}
+    return found
+
+
+def occasion_of(context: Any) -> Occasion:
+    """The run's times: its data interval and its partition."""
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    interval = None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))
+    run_type = context["dag_run"].run_type if "dag_run" in context else "manual"
+    return Occasion(now_ms(), interval, _partition_of(context), str(getattr(run_type, "value", run_type)))
+
+
+def _partition_of(context: Any) -> Partition | None:
+    """The partition that the run is for; ``None`` where it is for none."""
+    key, date = context.get("partition_key"), context.get("partition_date")
+    if key is None and date is None:
+        return None
+    date_ms = None if date is None else parse_timestamp_ms(date)
+    return Partition(str(key), date_ms, _zone_of_timetable(context))
+
+
+def _zone_of_timetable(context: Any) -> tzinfo:
+    zone = getattr(getattr(context.get("dag"), "timetable", None), "timezone", None)
+    if isinstance(zone, str):
+        return parse_zone(zone)
+    return zone if isinstance(zone, tzinfo) else UTC
+
+
+def default_pipeline_id(group_id: str | None, dag_id: str, task_id: str) -> str:
+    """The default name of a pipeline. It has the DAG and the task, so two pipelines of one group have two names."""
+    return "/".join([*([group_id] if group_id else []), dag_id, task_id])

@@ -1,0 +1,98 @@
+"""Rows of partitions ↔ JSON columns by topic: the one form in which plans, positions and reports are written.
+
+``{"orders": {"partition": [0, 1], "offset": [5, 9]}}``: the columns of a topic are parallel to ``partition``, which is
+sorted. Absent is null. A column that is not known is passed over: a later version may add some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+
+
+def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """The columns ``names`` of each topic, from a row of values for each partition."""
+    topics: dict[str, dict[str, Any]] = {}
+    for topic, of_topic in groupby(sorted(rows), key=attrgetter("topic")):
+        partitions = list(of_topic)
+        columns = map(list, zip(*(rows[tp] for tp in partitions), strict=True))
+        numbers = [tp.partition for tp in partitions]
+        topics[topic] = {"partition": numbers, **dict(zip(names, columns, strict=True))}
+    return topics
+
+
+def from_columns(
+    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str]
+) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
+    """Each partition with its row.
+
+    :raises ValueError: a column is missing, of another length, or a partition is named twice.
+    """
+    seen: set[TopicPartition] = set()
+    if not isinstance(topics, Mapping):
+        raise ValueError(f"{topics!r} is no object of topics")
+    for topic, columns in topics.items():
+        text(topic)
+        numbers = columns.get("partition") if isinstance(columns, Mapping) else None
+        if not isinstance(numbers, list):
+            raise ValueError(f"topic {topic!r} has no partitions")
+        values: dict[str, Any] = {name: columns.get(name) for name in required}
+        wrong = [name for name, column in values.items() if not isinstance(column, list) or len(column) != len(numbers)]
+        if wrong:
+            raise ValueError(f"topic {topic!r} has no column {', '.join(wrong)} for each of its partitions")
+        for index, number in enumerate(numbers):
+            tp = TopicPartition(topic, whole(number))
+            if tp in seen:
+                raise ValueError(f"{tp} is named twice")
+            seen.add(tp)
+            yield tp, {name: column[index] for name, column in values.items()}
+
+
+def whole(value: Any) -> int:
+    """:raises ValueError: it is no whole number of 64 bits, as Kafka's and Spark's offsets and times are."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a whole number")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("a number has more than 64 bits")
+    return value
+
+
+def whole_or_none(value: Any) -> int | None:
+    return None if value is None else whole(value)
+
+
+def text(value: Any) -> str:
+    """:raises ValueError: it is no text, or one that cannot be written as UTF-8: no log and no terminal takes it."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    value.encode()
+    return value
+
+
+def text_or_none(value: Any) -> str | None:
+    return None if value is None else text(value)
+
+
+def flag(value: Any) -> bool:
+    """:raises ValueError: it is neither true nor false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def flag_or_none(value: Any) -> bool | None:
+    return None if value is None else flag(value)
+
+
+def require_version(data: Mapping[str, Any], known: int, what: str) -> None:
+    """Within a version fields are only added, so an older reader passes over them; it refuses a newer version.
+
+    :raises ValueError: this code does not know the version.
+    """
+    found = data.get("version")
+    if found != known or isinstance(found, bool):
+        raise ValueError(f"{what} version {found!r} is not known to this version of airflow-kafka-offsets")

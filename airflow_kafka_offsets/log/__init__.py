@@ -1,0 +1,1 @@
+"""The log of batches: its entries, the reads beside them, and where they lie in the work store."""

@@ -1,0 +1,271 @@
+"""The log of one batch: plans, who took it, its commit, and that it was cleaned away, as values.
+
+::
+
+    plan ──► taken ──► … ──► commit ──► taken ──► …         a batch of the log: no plan after the commit
+      └────► plan (anew, in place) ──► …                    a window: a plan may follow its commit
+                                       … ──► cleaned        there is no batch any more; a window begins anew after it
+
+Each entry is an object whose name is created once, so two writers are put in an order, and the later one looks again.
+What must stay true: the current plan is the last one; a batch is committed if a commit follows its current plan; the
+holder is who wrote the last plan or ``taken``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_offsets.json_columns import require_version, text, whole
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_json import actor_from_dict, actor_to_dict, plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.plan.position import Position
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan of the batch.
+
+    :ivar position: the position of the pipeline that it goes on from, of all partitions; ``None`` where there was none,
+        and for a window.
+    """
+
+    plan: Plan
+    position: Position | None = None
+
+    @property
+    def by(self) -> Actor:
+        return self.plan.by
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A run, or a person, starts to work on the batch.
+
+    :ivar attempts: of each split the highest attempt so far, where a committed batch is done again: newer ones count.
+    :ivar unread: of a window, how many offsets its times gave at that moment that its plan lacks.
+    """
+
+    by: Actor
+    at_ms: int
+    attempts: Mapping[int, int] = field(default_factory=dict)
+    unread: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit.
+
+    :ivar position: the whole position after it; ``None`` for a window.
+    """
+
+    by: Actor
+    at_ms: int
+    plan_id: str
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """The batch is gone from here on, however much of it is still to be removed."""
+
+
+Entry = Planned | Taken | Committed
+StoredEntry = Entry | Cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLog:
+    """A batch's log from its current plan on.
+
+    :ivar planned: the current plan.
+    :ivar plan_number: the number of its entry; 1 is the batch's first plan.
+    :ivar later: the entries after it.
+    """
+
+    planned: Planned
+    plan_number: int = 1
+    later: tuple[Taken | Committed, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return self.planned.plan
+
+    @property
+    def next_number(self) -> int:
+        return self.plan_number + len(self.later) + 1
+
+    @property
+    def committed(self) -> Committed | None:
+        return next((entry for entry in self.later if isinstance(entry, Committed)), None)
+
+    @property
+    def holder(self) -> Actor:
+        """Who holds the batch: the writer of the last plan or ``taken``."""
+        taken = [entry.by for entry in self.later if isinstance(entry, Taken)]
+        return taken[-1] if taken else self.planned.by
+
+    @property
+    def redone(self) -> Taken | None:
+        """The last ``taken`` after the commit: the committed batch is done again."""
+        after = self.later[self.later.index(self.committed) + 1 :] if self.committed else ()
+        return after[-1] if after and isinstance(after[-1], Taken) else None
+
+    @property
+    def unread(self) -> int:
+        """The most that a run found its window to lack since it was planned."""
+        return max((entry.unread for entry in self.later if isinstance(entry, Taken)), default=0)
+
+    @property
+    def last_instance(self) -> str | None:
+        """The Airflow that wrote the last entry."""
+        return self.later[-1].by.instance if self.later else self.planned.by.instance
+
+    def with_entry(self, entry: Entry) -> BatchLog:
+        if isinstance(entry, Planned):
+            return BatchLog(entry, self.next_number)
+        return BatchLog(self.planned, self.plan_number, (*self.later, entry))
+
+
+# ── what a run has to do ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNext:
+    """No batch is unfinished: plan the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Do this unfinished batch. ``take``: somebody else had it before."""
+
+    take: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DoAgain:
+    """Do this committed batch once more, into the same place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Another run has committed this run's batch."""
+
+    by: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Another run that is running has the batch."""
+
+    holder: Actor
+
+
+Step = PlanNext | Do | DoAgain | Leave | Wait
+
+
+def next_step(me: Actor, log: BatchLog | None, *, own: bool, again: bool, is_running: Callable[[RunKey], bool]) -> Step:
+    """What ``me`` has to do with the batch whose log this is (docs/log.md, rules 1 to 3).
+
+    :param log: of the run's own batch, where it has one, else of the newest; ``None`` where there is none.
+    :param own: whether this run took the batch before.
+    :param again: whether a committed batch is done once more whoever has committed it.
+    :param is_running: whether a DAG run is running; a queued one is not.
+    """
+    match log and log.committed:
+        case _ if log is None:
+            return PlanNext()
+        case None if _is_held(me, log.holder, is_running):
+            return Wait(log.holder)
+        case None:
+            return Do(take=log.holder != me)
+        case _ if not own:
+            return PlanNext()
+        case Committed(by=by) if again or by.run == me.run:
+            return DoAgain()
+        case Committed(by=by):
+            return Leave(by)
+    raise AssertionError("a commit is a commit")
+
+
+def _is_held(me: Actor, holder: Actor, is_running: Callable[[RunKey], bool]) -> bool:
+    """Tasks of one DAG run never wait for each other, and nobody waits for a person."""
+    if holder.run is None or (me.run is not None and holder.run.is_same_dag_run(me.run)):
+        return False
+    return is_running(holder.run)
+
+
+# ── as objects ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
+    match entry:
+        case Planned(plan, position):
+            kind: dict[str, Any] = {
+                "entry": "plan",
+                "plan": plan_to_dict(plan),
+                "position": position.to_dict() if position else None,
+            }
+        case Taken(by, at_ms, attempts, unread):
+            numbers = {str(split): attempts[split] for split in sorted(attempts)}
+            kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
+            kind |= {"unread": unread} if unread else {}
+        case Committed(by, at_ms, plan_id, position):
+            kind = {
+                "entry": "commit",
+                "at_ms": at_ms,
+                "by": actor_to_dict(by),
+                "plan_id": plan_id,
+                "position": position.to_dict() if position else None,
+            }
+        case Cleaned():
+            kind = {"entry": "cleaned"}
+    return {"version": VERSION, **kind}
+
+
+def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
+    """:raises ValueError: it is no entry of a version that is known."""
+    require_version(data, VERSION, "log entry")
+    try:
+        match data["entry"]:
+            case "plan":
+                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]))
+            case "taken":
+                attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
+                unread = whole(data.get("unread", 0))
+                return Taken(actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
+            case "commit":
+                by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
+                return Committed(by, at_ms, plan_id, _position(data["position"]))
+            case "cleaned":
+                return Cleaned()
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not an entry of a batch's log: {error!r}") from error
+    raise ValueError(f"entry {data['entry']!r} is not known")
+
+
+def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:
+    """The log that these entries make, the first of which is the current plan."""
+    planned, *later = entries
+    if not isinstance(planned, Planned) or any(isinstance(entry, Planned | Cleaned) for entry in later):
+        raise ValueError("a batch's log begins with its current plan")
+    return BatchLog(planned, first_number, tuple(later))  # type: ignore[arg-type]  # just looked at
+
+
+def _named(plan: Plan) -> Plan:
+    """:raises ValueError: the names of its batch and of the one before are none that a log gives."""
+    batch = plan.batch
+    if number_of(batch.key) != (batch.number or 0) or batch.number == 0:
+        raise ValueError(f"its batch is {batch!r}, which is no batch of a log and no window")
+    if batch.after is not None and not number_of(batch.after):
+        raise ValueError(f"it goes on after {batch.after!r}, which is not the key of a batch")
+    return plan
+
+
+def _position(data: Mapping[str, Any] | None) -> Position | None:
+    return None if data is None else Position.from_dict(data)

@@ -1,0 +1,233 @@
+"""Attempts and reports → verified, or a table of what is missing.
+
+A split is verified by its single highest attempt that wrote: that one has to have reported exactly the plan's ranges.
+An attempt that has begun and not reported may have written half; two with the highest number may both have. One that
+reported *nothing written* takes nothing from a finished split.
+
+A report proves a range in one of three ways. ``rows``: the output was read back, and has as many rows as offsets, each
+offset once (Spark counts the different ones). ``compared``: on a compacted or transactional topic some offsets have no
+record; there the output was read back and has just the offsets that a scan of the range under ``failOnDataLoss`` found.
+``scan``: that scan came to its end, and nobody has looked at the output.
+
+A split that must be empty has to be read back: a scan of no records shows nothing of the rows that an attempt before
+may have left, and another split may have them now. It has not where nobody wrote before, and where the whole batch was
+given up: what is left then is in no other batch, and an output that cannot be read back would stay unfinished for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from airflow_kafka_offsets.errors import ReadNotVerified, named
+from airflow_kafka_offsets.json_columns import (
+    flag,
+    from_columns,
+    require_version,
+    text,
+    text_or_none,
+    to_columns,
+    whole,
+)
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan import KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.request.plain_values import one_of
+
+VERSION = 1
+Proof = Literal["scan", "compared", "rows"]  # the weakest first
+PROVED: Mapping[Proof, str] = {
+    "scan": "scanned, not read back",
+    "compared": "read back, and compared with a scan",
+    "rows": "read back",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRead:
+    """One partition's report: how many rows were written, of how many offsets, and the first and last offset."""
+
+    row_count: int
+    offset_count: int
+    first_offset: int
+    last_offset: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.offset_count <= self.row_count:
+            raise ValueError(f"{self.row_count} rows cannot have {self.offset_count} different offsets")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """What one attempt at a split wrote.
+
+    :ivar wrote: ``False``: it stopped before it wrote anything.
+    """
+
+    plan_id: str
+    split: int
+    attempt: int
+    proof: Proof
+    partitions: Mapping[TopicPartition, PartitionRead]
+    output: str | None = None
+    wrote: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        columns = ("row_count", "offset_count", "first_offset", "last_offset")
+        rows = {tp: [getattr(read, name) for name in columns] for tp, read in self.partitions.items()}
+        return {
+            "version": VERSION,
+            "plan_id": self.plan_id,
+            "split": self.split,
+            "attempt": self.attempt,
+            "wrote": self.wrote,
+            "proof": self.proof,
+            "output": self.output,
+            "topics": to_columns(columns, rows),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ReadReport:
+        """:raises ValueError: not a report of a version that is known."""
+        require_version(data, VERSION, "read report")
+        try:
+            columns = ("row_count", "offset_count", "first_offset", "last_offset")
+            partitions = {
+                tp: PartitionRead(*(whole(row[name]) for name in columns))
+                for tp, row in from_columns(data["topics"], columns)
+            }
+            return cls(
+                text(data["plan_id"]),
+                whole(data["split"]),
+                whole(data["attempt"]),
+                one_of(data["proof"], get_args(Proof)),
+                partitions,
+                text_or_none(data["output"]),
+                flag(data["wrote"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a read report: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt at a split: its number, and its report once it has made one."""
+
+    number: int
+    report: ReadReport | None = None
+
+    @property
+    def may_have_written(self) -> bool:
+        return self.report is None or self.report.wrote
+
+
+def unverified(
+    plan: Plan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
+) -> list[str]:
+    """A line for everything that speaks against the reads of ``plan``; empty where all of them are verified.
+
+    :param attempts: of each split that may hold rows; one that nobody began is absent.
+    :param newer_than: of each split the attempt that is not enough, because the batch is done again.
+    """
+    return [
+        line
+        for number in sorted(plan.splits_with_rows())
+        for line in _problems_of_split(plan, number, attempts.get(number, ()), (newer_than or {}).get(number, 0))
+    ]
+
+
+def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, KeptSplit]:
+    """The splits with records that need not be read again: what each was read by."""
+    verified = {}
+    for number, partitions in enumerate(plan.splits):
+        if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
+            verified[number] = plan.kept.get(number) or KeptSplit(plan.plan_id, attempts[number][0].number)
+    return verified
+
+
+def require_verified(
+    plan: Plan,
+    attempts: Mapping[int, Sequence[Attempt]],
+    newer_than: Mapping[int, int] | None = None,
+    *,
+    read_back: bool = False,
+) -> Proof | None:
+    """The weakest proof of all splits; ``None`` where none was to be started.
+
+    :param read_back: whether each output has to have been read back.
+    :raises ReadNotVerified: with a line for everything that is missing or too much.
+    """
+    lines = unverified(plan, attempts, newer_than)
+    found = {split: attempt.report for split, (attempt, *_) in sorted(attempts.items())} if not lines else {}
+    proofs = {split: report.proof for split, report in found.items() if report is not None}
+    if read_back:
+        lines += [f"split {split}: {PROVED['scan']}" for split, proof in proofs.items() if proof == "scan"]
+    if lines:
+        output = (
+            f" Output {plan.asked.output} may not be whole for key {plan.batch.key}."
+            if plan.asked.output and plan.batch
+            else ""
+        )
+        raise ReadNotVerified(
+            lines,
+            f"The reports do not show that {plan.batch or 'the plan'} was read, so this task commits nothing.{output} "
+            "Clear the run from its Spark task on: Spark writes the output anew and reports again. "
+            'A run that has started no Spark job does the batch again with the conf {"kafka_offsets": {"redo": true}}. '
+            f"({named('require_report=False')} is for jobs that make no report.)",
+        )
+    return min(proofs.values(), key=get_args(Proof).index, default=None)
+
+
+def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], newer_than: int) -> list[str]:
+    wrote = [attempt for attempt in attempts if attempt.may_have_written]
+    if not wrote:
+        return [f"split {number}: no Spark job has begun to read it"]
+    highest = max(attempt.number for attempt in wrote)
+    top = [attempt for attempt in wrote if attempt.number == highest]
+    if len(top) > 1:
+        return [f"split {number}: {len(top)} Spark jobs wrote to it at the same time (attempt {highest})"]
+    report = top[0].report
+    if report is None:
+        return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
+    kept = plan.kept.get(number)
+    if kept is not None and kept.attempt != highest:
+        return [f"split {number}: attempt {highest} wrote to it, and attempt {kept.attempt} is the one that counts"]
+    expected_plan = kept.plan_id if kept else plan.plan_id
+    if report.plan_id != expected_plan:
+        return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
+    if highest <= newer_than:
+        return [f"split {number}: it was not done again; attempt {highest} is of before"]
+    if plan.asked.output is not None and report.output != plan.asked.output:
+        return [f"split {number}: it was written to {report.output}, and the batch's output is {plan.asked.output}"]
+    expected = {p.topic_partition: p for p in plan.splits[number]}
+    lines = [
+        f"split {number}, {tp}: {report.partitions[tp].row_count} rows are reported, and it is not in this split"
+        for tp in sorted(report.partitions.keys() - expected.keys())
+    ]
+    if not expected and report.proof == "scan" and highest > 1 and not plan.empty:
+        lines.append(
+            f"split {number}: it must be empty, which only the output itself shows, and that was not read back. (Let "
+            "the job return the frame that reads its output, also where there are no records. Where no output can be "
+            "read back, the batch can be skipped, as a whole.)"
+        )
+    for tp, planned in expected.items():
+        problem = _problem(planned, report.partitions.get(tp), report.proof)
+        if problem:
+            lines.append(f"split {number}, {tp} [{planned.start_offset}, {planned.end_offset}): {problem}")
+    return lines
+
+
+def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:
+    size = planned.size
+    if read is None or read.row_count == 0:
+        return f"short: 0 of {size} records" if proof == "rows" else None
+    if read.first_offset < planned.start_offset or read.last_offset >= planned.end_offset:
+        return f"beyond: offsets {read.first_offset} to {read.last_offset} are reported"
+    if read.row_count > read.offset_count:
+        return f"twice: {read.row_count} rows for {read.offset_count} different offsets"
+    if proof == "rows" and read.offset_count < size:
+        return (
+            f"short: {read.offset_count} of {size} offsets. (On a compacted or transactional topic, persist the "
+            "records before they are written: then the report counts what Spark scanned.)"
+        )
+    return None

@@ -1,1 +1,0 @@
-"""Windows of time: their names, which of them overlap, whether one is complete, and what came late."""

@@ -1,0 +1,136 @@
+"""The mark: the commit metadata that this package writes beside each offset of the group.
+
+``{"by": "airflow-kafka-offsets", "pipeline", "instance", "batch"}``: which pipeline, of which Airflow, and up to which
+batch. Anything may stand there that others wrote, so types are checked, and what is not exactly this is somebody's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.strict_json import read_json
+
+BY = "airflow-kafka-offsets"
+METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which counts towards the broker's 4,096
+_LONGEST_NAME = 1000  # of a pipeline or an Airflow, in characters of JSON; two of them fit twice
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """:ivar batch: the key of the last committed batch; ``None``: the group was signed before any was."""
+
+    pipeline: str
+    instance: str
+    batch: str | None = None
+
+    @property
+    def number(self) -> int:
+        return number_of(self.batch)
+
+    def encode(self) -> str:
+        """ASCII JSON, at most ``METADATA_LIMIT_BYTES`` long."""
+        fields = {"by": BY, "pipeline": self.pipeline, "instance": self.instance, "batch": self.batch}
+        return json.dumps(fields, separators=(",", ":"))
+
+    @classmethod
+    def of(cls, committed: CommittedOffset) -> Mark | None:
+        """The mark in this metadata; ``None`` for metadata of another writer."""
+        if len(committed.metadata) > METADATA_LIMIT_BYTES:
+            return None
+        try:
+            fields = read_json(committed.metadata)
+        except ValueError:
+            return None
+        match fields:
+            case {"by": str(by), "pipeline": str(pipeline), "instance": str(instance), "batch": str() | None as batch}:
+                known = by == BY and (batch is None or number_of(batch) > 0)
+                return cls(pipeline, instance, batch) if known else None
+        return None
+
+
+def name_in_mark(name: str) -> str:
+    """A name as marks hold it: itself, or where it is too long its beginning and a digest."""
+    if len(json.dumps(name)) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    return f"{name[: _LONGEST_NAME // 8]}…{digest}"  # a character is at most twelve of JSON
+
+
+Held = Mapping[TopicPartition, CommittedOffset]
+"""What the group holds; absent where nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A writer of marks: one pipeline of one Airflow."""
+
+    pipeline: str
+    instance: str
+
+    @classmethod
+    def of(cls, pipeline_id: str, instance: str) -> Signature:
+        return cls(name_in_mark(pipeline_id), name_in_mark(instance))
+
+    def mark(self, batch: str | None) -> Mark:
+        return Mark(self.pipeline, self.instance, batch)
+
+    def own(self, held: Held) -> dict[TopicPartition, Mark]:
+        """The marks of this pipeline, of whichever Airflow, by partition."""
+        marks = {tp: Mark.of(commit) for tp, commit in held.items()}
+        return {tp: mark for tp, mark in marks.items() if mark is not None and mark.pipeline == self.pipeline}
+
+    def unsigned(self, held: Held) -> Held:
+        """The offsets without a mark of this pipeline and this Airflow."""
+        own = self.own(held)
+        return {tp: c for tp, c in held.items() if tp not in own or own[tp].instance != self.instance}
+
+    def foreign(
+        self, held: Held, position: Position | None, recorded: Mapping[TopicPartition, int | None] | None = None
+    ) -> Held:
+        """Offsets of somebody else: not marked by this pipeline, and not at its position (docs/log.md, rule 5).
+
+        :param recorded: what an unfinished plan has recorded of the group, and may not have signed yet.
+        """
+        own, kept = self.own(held), position.offsets if position else {}
+        return {
+            tp: commit
+            for tp, commit in sorted(held.items())
+            if tp not in own
+            and (tp not in kept or kept[tp].offset != commit.offset)
+            and (recorded or {}).get(tp) != commit.offset
+        }
+
+
+def newest_batch(marks: Mapping[TopicPartition, Mark]) -> str | None:
+    """The key of the newest batch that the group knows of; ``None`` where it knows of none."""
+    return max((mark.batch for mark in marks.values() if mark.batch), key=number_of, default=None)
+
+
+def position_of_marks(
+    held: Held,
+    marks: Mapping[TopicPartition, Mark],
+    cluster_id: str,
+    topic_ids: Mapping[str, str | None],
+    before: Position | None = None,
+) -> Position | None:
+    """The position as the group's marks tell it, over what the log still knows; ``None`` where they tell none."""
+    told = {tp: KeptOffset(held[tp].offset, held[tp].leader_epoch) for tp, mark in marks.items() if mark.batch}
+    if not told:
+        return None
+    base = before or Position(cluster_id, {})
+    ids = {tp.topic: topic_ids[tp.topic] for tp in told if tp.topic in topic_ids}
+    return Position(cluster_id, {**base.offsets, **told}, {**base.topic_ids, **ids}, base.startup, base.restarts)
+
+
+def writer_of(committed: CommittedOffset) -> str:
+    """Who wrote a commit, as far as its metadata tells."""
+    mark = Mark.of(committed)
+    if mark is None:
+        return "somebody else (not this provider)"
+    return f"pipeline {mark.pipeline!r} of Airflow {mark.instance}"

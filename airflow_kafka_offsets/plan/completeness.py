@@ -1,0 +1,162 @@
+"""Is a window complete: may records still arrive whose time lies before its end?
+
+Kafka does not say; what is known of a partition is its newest timestamp. The rule, for each partition:
+
+1. It has a record at or past the end, and everything before that is decided: complete. (Out of order records may follow
+   all the same: that is the topic's, and no rule can know.)
+2. It holds records of a transaction that is open, and is read with ``read_committed``: waited for, whatever the clock
+   says. What is committed later would lie behind the range that was read.
+3. The broker stamps its records (LogAppendTime), and the clock has passed the end by ``clock_skew_ms``: complete. No
+   record can get an earlier time any more.
+4. It is idle: the clock has passed the end by ``idle_timeout_ms``, and so it has since its newest timestamp was last
+   seen to move, if somebody has watched it. Flink's idleness (``WatermarkStrategy.withIdleness``) is silence by the
+   clock; one look cannot hear silence, but a window's end is a fact, and a partition that has nothing at or past it
+   after that long is either silent or late by more than was allowed for. Who looks again and again (a sensor) tells the
+   two apart: a partition that catches up moves, and is not idle. An empty partition is one that never moved.
+
+So an idle partition holds the others back for ``idle_timeout_ms`` after the window's end and no longer, and windows of
+long ago are complete at the first look. What must stay true: what a sensor, which remembers, has found complete is so
+for the plan that is made after it, which does not remember; unless a transaction was opened since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.request.times import DEFAULT_CLOCK_SKEW_MS, DEFAULT_IDLE_TIMEOUT_MS, iso
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What one look at the cluster shows of a partition.
+
+    :ivar newest_ms: the newest timestamp, also of a record that was deleted since; ``None`` where there never was one,
+        or where it is not decided yet.
+    :ivar past_end: whether a record at or past the window's end is there and everything before it is decided.
+    :ivar undecided: whether records of an open transaction are there that a ``read_committed`` reader is not given yet.
+    """
+
+    newest_ms: int | None = None
+    past_end: bool = False
+    undecided: bool = False
+
+
+def arrived_by(
+    newest: Mapping[TopicPartition, int],
+    ends_ms: Mapping[TopicPartition, int],
+    snapshots: Mapping[TopicPartition, PartitionSnapshot],
+    end_times: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, Arrived]:
+    """What has arrived, by the answers that a plan has asked for anyway.
+
+    A record past the end counts only up to the end that the plan knows: what was written between the two look-ups is
+    not in its range.
+
+    :param newest: the newest timestamps, asked before the ends of the logs.
+    :param end_times: the first offset at or after the window's end; absent where there is none.
+    """
+    return {
+        tp: Arrived(
+            newest.get(tp),
+            newest.get(tp, -1) >= ends_ms[tp] or (tp in end_times and end_times[tp] <= snapshot.end_offset),
+            snapshot.end_offset < snapshot.high_watermark,
+        )
+        for tp, snapshot in snapshots.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Whether a window is complete, and why.
+
+    :ivar waiting: the partitions that are waited for, sorted, each with the reason.
+    :ivar idle: those that are not waited for because nothing comes.
+    :ivar low_watermark_ms: how far all partitions have come that are not idle: the lowest of their newest timestamps,
+        where a partition that the broker stamps has come as far as the end once the clock has. ``None`` where one of
+        them has no record yet, or all are idle. Of a complete window it is never below the end.
+    """
+
+    end_ms: int
+    newest: Mapping[TopicPartition, int]
+    waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
+    idle: tuple[TopicPartition, ...] = ()
+    low_watermark_ms: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        return not self.waiting
+
+    def __str__(self) -> str:
+        if self.complete:
+            idle = f", {len(self.idle)} idle" if self.idle else ""
+            return f"complete up to {iso(self.end_ms)}{idle}"
+        first = [f"{tp}: {reason}" for tp, reason in list(self.waiting.items())[:_SHOWN]]
+        more = f"; and {len(self.waiting) - _SHOWN} more" if len(self.waiting) > _SHOWN else ""
+        return (
+            f"{len(self.waiting)} partitions may still get records before {iso(self.end_ms)}: {'; '.join(first)}{more}"
+        )
+
+
+def judge(
+    end_ms: int,
+    arrived: Mapping[TopicPartition, Arrived],
+    *,
+    now_ms: int,
+    idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS,
+    append_time_topics: Collection[str] = (),
+    clock_skew_ms: int = DEFAULT_CLOCK_SKEW_MS,
+    moved_ms: Mapping[TopicPartition, int] | None = None,
+    by_topic: Mapping[str, int] | None = None,
+) -> Completeness:
+    """The verdict on the window that ends, exclusively, at ``end_ms``.
+
+    :param now_ms: this machine's clock.
+    :param append_time_topics: the topics whose records the broker stamps.
+    :param clock_skew_ms: how far the brokers' clocks may be behind this machine's.
+    :param by_topic: the ends of topics that have one of their own; ``end_ms`` is then the latest of them.
+    :param moved_ms: when each partition's newest timestamp was last seen to move, as far as anybody watched.
+    """
+    waiting: dict[TopicPartition, str] = {}
+    idle: list[TopicPartition] = []
+    come_to: list[int | None] = []
+    for tp in sorted(arrived):
+        found, stamped = arrived[tp], tp.topic in append_time_topics
+        end = (by_topic or {}).get(tp.topic, end_ms)
+        if found.past_end:
+            come_to.append(end if found.newest_ms is None else max(end, found.newest_ms))
+        elif found.undecided:
+            waiting[tp] = "records of an open transaction are not decided yet"
+            come_to.append(found.newest_ms)
+        elif stamped and now_ms >= end + clock_skew_ms:
+            come_to.append(end)
+        elif now_ms >= max(end, (moved_ms or {}).get(tp, end)) + idle_timeout_ms:
+            idle.append(tp)
+        else:
+            newest = (
+                "it has no record" if found.newest_ms is None else f"its newest record is of {iso(found.newest_ms)}"
+            )
+            waiting[tp] = f"{newest}, and the clock has not passed the end" if stamped else newest
+            come_to.append(found.newest_ms)
+    known = [moment for moment in come_to if moment is not None]
+    return Completeness(
+        end_ms,
+        {tp: found.newest_ms for tp, found in sorted(arrived.items()) if found.newest_ms is not None},
+        waiting,
+        tuple(idle),
+        min(known) if known and len(known) == len(come_to) else None,
+    )
+
+
+def moves(
+    before: Mapping[TopicPartition, Arrived],
+    now: Mapping[TopicPartition, Arrived],
+    moved_ms: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> dict[TopicPartition, int]:
+    """When each partition was last seen to move, after another look. The first look has seen nothing move."""
+    fresh = {tp: now_ms for tp, found in now.items() if tp in before and found.newest_ms != before[tp].newest_ms}
+    return {**moved_ms, **fresh}

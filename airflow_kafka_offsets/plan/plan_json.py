@@ -1,0 +1,306 @@
+"""Plan ↔ versioned JSON, and the option strings of Spark's Kafka source.
+
+Within a version fields may be added; none is removed or changes its meaning. A version that this code does not know is
+refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from operator import attrgetter
+from typing import Any, get_args
+
+from airflow_kafka_offsets.json_columns import (
+    flag,
+    flag_or_none,
+    from_columns,
+    require_version,
+    text,
+    text_or_none,
+    to_columns,
+    whole,
+    whole_or_none,
+)
+from airflow_kafka_offsets.kafka_values import (
+    Actor,
+    IsolationLevel,
+    OffsetRange,
+    RunKey,
+    TimestampType,
+    TopicPartition,
+)
+from airflow_kafka_offsets.plan.backlog import Backlog
+from airflow_kafka_offsets.plan.plan import (
+    Asked,
+    BatchName,
+    Continuity,
+    Draft,
+    Found,
+    KeptSplit,
+    Plan,
+    PlannedPartition,
+)
+from airflow_kafka_offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.request.parse_request import MOST_SPLITS
+from airflow_kafka_offsets.request.plain_values import one_of
+
+VERSION = 1
+_COLUMNS = (
+    "start_offset",
+    "end_offset",
+    "position",
+    "position_epoch",
+    "committed_offset",
+    "log_start_offset",
+    "leader_epoch",
+    "start_reason",
+    "end_reason",
+    "lost",
+    "skipped",
+    "continuity",
+    "newest_timestamp",
+    "late",
+    "gap",
+)
+_ASKED = tuple(one.name for one in fields(Asked))
+
+
+def plan_to_dict(plan: Draft) -> dict[str, Any]:
+    """The plan as docs/formats.md gives it: plain JSON values. A draft has no batch, nobody who made it, and no splits.
+
+    ``split``: the number of the split that reads the partition, or of each piece ``[split, start_offset, end_offset]``.
+    """
+    row_of = attrgetter(*_COLUMNS)
+    rows = {p.topic_partition: row_of(p) for p in plan.partitions}
+    names: tuple[str, ...] = _COLUMNS
+    in_log: dict[str, Any] = {}
+    if isinstance(plan, Plan):
+        names = (*_COLUMNS, "split")
+        pieces = _pieces(plan)
+        rows = {tp: (*row, pieces.get(tp)) for tp, row in rows.items()}
+        batch = plan.batch
+        in_log = {
+            "plan_id": plan.plan_id,
+            "batch": {"key": batch.key, "number": batch.number, "after": batch.after},
+            **actor_to_dict(plan.by),
+            "overwrites": list(plan.overwrites),
+            "kept": {str(number): asdict(plan.kept[number]) for number in sorted(plan.kept)},
+            "reason": plan.reason,
+            "withdrawn": plan.withdrawn,
+        }
+    columns = to_columns(names, rows)
+    found = plan.found
+    return {
+        "version": VERSION,
+        **in_log,
+        "pipeline": plan.pipeline,
+        **{name: getattr(plan.asked, name) for name in _ASKED},
+        "cluster_id": found.cluster_id,
+        "resolved_at_ms": plan.resolved_at_ms,
+        "splits": plan.split_count,
+        "restarts": list(plan.restarts),
+        "restarted": plan.restarted,
+        "record_count_upper_bound": plan.record_count_upper_bound,
+        "window_complete": found.window_complete,
+        "low_watermark_ms": found.low_watermark_ms,
+        "warnings": list(plan.warnings),
+        "ignored": [str(tp) for tp in found.ignored],
+        "vanished": list(found.vanished),
+        "backlog": asdict(found.backlog) if found.backlog else None,
+        "topics": {
+            topic: {
+                "topic_id": topic_id,
+                "timestamp_type": found.timestamp_types.get(topic),
+                **columns.get(topic, {"partition": [], **{name: [] for name in names}}),
+            }
+            for topic, topic_id in sorted(found.topic_ids.items())
+        },
+    }
+
+
+def _pieces(plan: Plan) -> dict[TopicPartition, Any]:
+    pieces: dict[TopicPartition, list[tuple[int, PlannedPartition]]] = {}
+    for number, split in enumerate(plan.splits):
+        for piece in split:
+            pieces.setdefault(piece.topic_partition, []).append((number, piece))
+    whole = {p.topic_partition: p.range for p in plan.partitions}
+    return {
+        tp: of_one[0][0]
+        if len(of_one) == 1 and of_one[0][1].range == whole[tp]
+        else [[number, piece.start_offset, piece.end_offset] for number, piece in of_one]
+        for tp, of_one in pieces.items()
+    }
+
+
+def plan_from_dict(data: Mapping[str, Any]) -> Plan:
+    """The plan that ``data`` describes.
+
+    :raises ValueError: an unknown version, a field that is missing or of another type, or a ``plan_id`` that is not the
+        digest of the contents.
+    """
+    require_version(data if isinstance(data, Mapping) else {}, VERSION, "plan")
+    try:
+        plan = _plan_from_fields(data)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a plan: {error!r}") from error
+    if plan.plan_id != data.get("plan_id"):
+        raise ValueError(f"plan_id is {data.get('plan_id')}, but the contents digest to {plan.plan_id}: it was altered")
+    return plan
+
+
+def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
+    topics, batch, count = data["topics"], data["batch"], whole(data["splits"])
+    if not 0 < count <= MOST_SPLITS:
+        raise ValueError(f"it has {count} splits, and there are 1 to {MOST_SPLITS}")
+    splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
+    partitions = []
+    for tp, row in from_columns(topics, (*_COLUMNS, "split")):
+        partition = _partition(tp, row)
+        partitions.append(partition)
+        for number, piece in _pieces_of(partition, row["split"]):
+            if not 0 <= number < count:
+                raise ValueError(f"{tp} is in split {number}, and there are {count}")
+            splits[number].append(piece)
+    kept = {whole(int(n)): KeptSplit(text(k["plan_id"]), whole(k["attempt"])) for n, k in data["kept"].items()}
+    return Plan(
+        pipeline=text_or_none(data["pipeline"]),
+        asked=_asked(data),
+        found=Found(
+            cluster_id=text(data["cluster_id"]),
+            topic_ids={topic: text_or_none(columns["topic_id"]) for topic, columns in topics.items()},
+            timestamp_types={
+                topic: one_of(columns["timestamp_type"], get_args(TimestampType))
+                for topic, columns in topics.items()
+                if columns.get("timestamp_type") is not None
+            },
+            window_complete=flag_or_none(data["window_complete"]),
+            low_watermark_ms=whole_or_none(data["low_watermark_ms"]),
+            vanished=tuple(map(text, data["vanished"])),
+            ignored=tuple(_parse_partition(text(item)) for item in data["ignored"]),
+            backlog=_backlog(data["backlog"]),
+        ),
+        partitions=tuple(sorted(partitions, key=attrgetter("topic_partition"))),
+        resolved_at_ms=whole(data["resolved_at_ms"]),
+        split_count=count,
+        restarts=tuple(map(text, data["restarts"])),
+        restarted=flag(data["restarted"]),
+        warnings=tuple(map(text, data["warnings"])),
+        batch=BatchName(text(batch["key"]), whole_or_none(batch["number"]), text_or_none(batch["after"])),
+        by=actor_from_dict(data),
+        splits=tuple(tuple(sorted(split, key=attrgetter("topic_partition"))) for split in splits),
+        overwrites=tuple(map(whole, data["overwrites"])),
+        kept=kept,
+        reason=text_or_none(data["reason"]),
+        withdrawn=flag(data["withdrawn"]),
+    )
+
+
+def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
+    return PlannedPartition(
+        topic_partition=tp,
+        range=OffsetRange(whole(row["start_offset"]), whole(row["end_offset"])),
+        start_reason=text(row["start_reason"]),
+        end_reason=text(row["end_reason"]),
+        log_start_offset=whole(row["log_start_offset"]),
+        position=whole(row["position"]),
+        position_epoch=whole_or_none(row["position_epoch"]),
+        committed_offset=whole_or_none(row["committed_offset"]),
+        leader_epoch=whole_or_none(row["leader_epoch"]),
+        lost=whole(row["lost"]),
+        skipped=whole(row["skipped"]),
+        continuity=_one_of_or_none(row["continuity"], Continuity),
+        newest_timestamp=whole_or_none(row["newest_timestamp"]),
+        late=whole(row["late"]),
+        gap=whole(row["gap"]),
+    )
+
+
+def _pieces_of(partition: PlannedPartition, split: Any) -> list[tuple[int, PlannedPartition]]:
+    if split is None:
+        return []
+    if not isinstance(split, list):
+        return [(whole(split), partition)]
+    return [(whole(n), partition.within(whole(start), whole(end))) for n, start, end in split]
+
+
+def _asked(data: Mapping[str, Any]) -> Asked:
+    task = data["task"]
+    return Asked(
+        isolation_level=one_of(data["isolation_level"], get_args(IsolationLevel)),
+        startup_mode=text(data["startup_mode"]),
+        bounded_mode=text(data["bounded_mode"]),
+        window=flag(data["window"]),
+        group_id=text_or_none(data["group_id"]),
+        mirrors=flag(data["mirrors"]),
+        output=text_or_none(data["output"]),
+        subscription=text(data["subscription"]),
+        startup=text(data["startup"]),
+        interval=_two(data["interval"]),
+        window_bounds=_two(data["window_bounds"]),
+        window_bounds_by_topic=_bounds_by_topic(data["window_bounds_by_topic"]),
+        split_by=one_of(data["split_by"], get_args(SplitBy)),
+        task=None if task is None else (text(task[0]), text(task[1])),
+    )
+
+
+def _bounds_by_topic(data: Any) -> dict[str, tuple[int, int]] | None:
+    return None if data is None else {topic: (whole(start), whole(end)) for topic, (start, end) in data.items()}
+
+
+def _backlog(data: Any) -> Backlog | None:
+    if data is None:
+        return None
+    numbers = whole(data["carried_over"]), whole(data["more_runs"]), whole_or_none(data["expiring"])
+    return Backlog(*numbers, text(data["because"]))
+
+
+def actor_to_dict(by: Actor) -> dict[str, Any]:
+    return {"run": asdict(by.run) if by.run else None, "instance": by.instance}
+
+
+def actor_from_dict(data: Mapping[str, Any]) -> Actor:
+    """:raises ValueError: it is nobody's name; ``LookupError`` or ``TypeError``: it is no object of that form."""
+    run = data["run"]
+    who = (text(run["dag_id"]), text(run["run_id"]), text(run["task_id"]), whole(run["map_index"])) if run else None
+    return Actor(RunKey(*who) if who else None, text_or_none(data["instance"]))
+
+
+def _two(pair: Any) -> tuple[int, int] | None:
+    return None if pair is None else (whole(pair[0]), whole(pair[1]))
+
+
+def _one_of_or_none(value: Any, kind: Any) -> Any:
+    return None if value is None else one_of(value, get_args(kind))
+
+
+def _parse_partition(item: str) -> TopicPartition:
+    topic, _, number = item.removesuffix("]").rpartition("[")
+    return TopicPartition(topic, whole(int(number)))
+
+
+def spark_options(partitions: Iterable[PlannedPartition]) -> dict[str, str]:
+    """``assign``, ``startingOffsets`` and ``endingOffsets`` over exactly these partitions.
+
+    The three have the same keys, as Spark demands, and hold no -1 or -2, which Spark would bind late, in each task.
+    ``assign`` rather than ``subscribe``: a partition added meanwhile fails a subscription and leaves this one alone.
+    No two closing braces touch: YARN's cluster mode deletes ``}}`` from arguments.
+    """
+    assign: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for p in partitions:
+        tp = p.topic_partition
+        assign.setdefault(tp.topic, []).append(tp.partition)
+        starts.setdefault(tp.topic, {})[str(tp.partition)] = p.start_offset
+        ends.setdefault(tp.topic, {})[str(tp.partition)] = p.end_offset
+    return {
+        "assign": _brace_safe(assign),
+        "startingOffsets": _brace_safe(starts),
+        "endingOffsets": _brace_safe(ends),
+    }
+
+
+def _brace_safe(value: object) -> str:
+    return json.dumps(value, separators=(",", ":")).replace("}}", "} }")

@@ -1,0 +1,151 @@
+"""A batch that is planned anew in place: the plan that takes the place of the one before.
+
+What must stay true: it has at least as many splits as any plan before, and starts every split that may hold rows of an
+earlier plan, so that they are overwritten and nobody has to look who had begun. Only a split that is kept because it is
+written and verified is not started; then no record changes its split, and nothing newer is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition
+from airflow_kafka_offsets.plan.plan import Draft, KeptSplit, Plan, PlannedPartition, Splits, placed
+from airflow_kafka_offsets.plan.splits import split_ranges
+from airflow_kafka_offsets.request.policies import Skip
+
+Kept = Mapping[int, KeptSplit]
+
+
+def planned_anew(before: Plan, fresh: Draft, by: Actor, reason: str) -> Plan:
+    """The plan that takes the place of ``before``: the ranges of ``fresh``, under the key of the batch."""
+    count = max(before.split_count, fresh.split_count)
+    splits = split_ranges(fresh.partitions, count, fresh.asked.split_by)
+    return placed(fresh, before.batch, by, splits, overwrites=_left_over(before, splits), reason=reason)
+
+
+def emptied(before: Plan, by: Actor, reason: str, *, withdrawn: bool = False) -> Plan:
+    """The plan that takes the place of ``before`` and reads nothing."""
+    nothing = tuple(p.within(p.end_offset, p.end_offset) for p in before.partitions)
+    splits: Splits = ((),) * before.split_count
+    left = {"overwrites": _left_over(before, splits), "kept": {}, "reason": reason, "withdrawn": withdrawn}
+    return placed(replace_draft(before, nothing), before.batch, by, splits, **left)
+
+
+def shortened(before: Plan, by: Actor, kept: Kept, log_starts: Mapping[TopicPartition, int], reason: str) -> Plan:
+    """``before`` without the records that retention has taken.
+
+    :param kept: the splits that are verified: they need no records.
+    """
+
+    def left(p: PlannedPartition) -> OffsetRange:
+        log_start = log_starts.get(p.topic_partition, 0)
+        return OffsetRange(min(max(log_start, p.start_offset), p.end_offset), p.end_offset)
+
+    def without(p: PlannedPartition, pieces: list[PlannedPartition], gone: int) -> PlannedPartition:
+        start = min((piece.start_offset for piece in pieces), default=p.end_offset)
+        return replace(
+            p,
+            range=OffsetRange(start, p.end_offset),
+            gap=p.end_offset - start - sum(piece.size for piece in pieces),
+            lost=p.lost + gone,
+            start_reason=f"{p.start_reason}, then out of range → log start, {gone} lost" if gone else p.start_reason,
+        )
+
+    return _cut(before, by, kept, left, without, reason)
+
+
+def skipped(before: Plan, by: Actor, skip: Skip, verified: Kept) -> Plan:
+    """The plan that takes the place of ``before``, without what a person gives up.
+
+    :param verified: the splits whose reads are verified; those that lose nothing stay as they are.
+    :raises InvalidRequest: ``past`` names what the batch does not read.
+    """
+    past = dict(skip.past)
+    ranges = {p.topic_partition: p for p in before.to_read()}
+    problems = [
+        f"skip past {tp}:{offset}: the batch reads "
+        + (f"[{ranges[tp].start_offset}, {ranges[tp].end_offset}) of it." if tp in ranges else "nothing of it.")
+        for tp, offset in past.items()
+        if tp not in ranges or not ranges[tp].start_offset <= offset < ranges[tp].end_offset
+    ]
+    if problems:
+        raise InvalidRequest(tuple(problems))
+
+    def left(p: PlannedPartition) -> OffsetRange:
+        if past and p.topic_partition not in past:
+            return p.range
+        start = past[p.topic_partition] + 1 if past else p.end_offset
+        return OffsetRange(min(max(start, p.start_offset), p.end_offset), p.end_offset)
+
+    def without(p: PlannedPartition, pieces: list[PlannedPartition], given_up: int) -> PlannedPartition:
+        start = left(p).start_offset
+        return replace(
+            p,
+            range=OffsetRange(start, p.end_offset),
+            gap=p.end_offset - start - sum(piece.size for piece in pieces),
+            position=start if given_up else p.position,  # so that a batch that is planned anew does not bring it back
+            skipped=p.skipped + given_up,
+            start_reason=f"{p.start_reason}, then {given_up} skipped by order: {skip.reason}"
+            if given_up
+            else p.start_reason,
+        )
+
+    untouched = {n: k for n, k in verified.items() if all(left(piece) == piece.range for piece in before.splits[n])}
+    return _cut(before, by, untouched if past else {}, left, without, skip.words)
+
+
+def _cut(
+    before: Plan,
+    by: Actor,
+    kept: Kept,
+    left: Callable[[PlannedPartition], OffsetRange],
+    without: Callable[[PlannedPartition, list[PlannedPartition], int], PlannedPartition],
+    reason: str,
+) -> Plan:
+    """The same splits, in which no record changes its place; each that is not kept has what ``left`` gives.
+
+    :param without: makes a partition of what is left of its pieces, and of how many offsets are not.
+    """
+    splits = tuple(
+        split if number in kept else tuple(cut for piece in split if (cut := _within(piece, left(piece))).size)
+        for number, split in enumerate(before.splits)
+    )
+    pieces: dict[TopicPartition, list[PlannedPartition]] = {}
+    for piece in (piece for split in splits for piece in split):
+        pieces.setdefault(piece.topic_partition, []).append(piece)
+    partitions = []
+    for p in before.partitions:
+        of_it = pieces.get(p.topic_partition, [])
+        partitions.append(without(p, of_it, p.size - sum(piece.size for piece in of_it)))
+    now = {p.topic_partition: p for p in partitions}
+    splits = tuple(tuple(_within(now[piece.topic_partition], piece.range) for piece in split) for split in splits)
+    more = {"overwrites": _left_over(before, splits), "kept": kept, "reason": reason}
+    return placed(replace_draft(before, tuple(partitions)), before.batch, by, splits, **more)
+
+
+def replace_draft(plan: Draft, partitions: tuple[PlannedPartition, ...]) -> Draft:
+    """The draft of a plan, with other partitions."""
+    return Draft(
+        pipeline=plan.pipeline,
+        asked=plan.asked,
+        found=plan.found,
+        partitions=partitions,
+        resolved_at_ms=plan.resolved_at_ms,
+        split_count=plan.split_count,
+        restarts=plan.restarts,
+        restarted=plan.restarted,
+        warnings=plan.warnings,
+    )
+
+
+def _within(piece: PlannedPartition, range_: OffsetRange) -> PlannedPartition:
+    return piece if range_ == piece.range else piece.within(range_.start_offset, range_.end_offset)
+
+
+def _left_over(before: Plan, splits: Splits) -> tuple[int, ...]:
+    """The splits that may hold rows of an earlier plan and have nothing to read now."""
+    with_records = {number for number, split in enumerate(splits) if split}
+    return tuple(sorted(before.splits_with_rows() - with_records))

@@ -1,0 +1,93 @@
+"""Ranges → splits: which Spark job reads what when one run is read by several jobs.
+
+The ranges of all splits are the plan's, each offset once. By ``flink`` a partition is in one split, whole. By ``size``
+it is, too, unless it alone has more records than an even split: such a range is cut into contiguous pieces, at most one
+for each split. A plan lists what each of its splits reads, so this is asked once for each plan.
+
+Splits are numbered 0 … n-1 and may be empty; the others keep their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapreplace
+from typing import assert_never
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan import PlannedPartition, Splits
+from airflow_kafka_offsets.request.parameters import SplitBy
+
+LEAST_CUT = 10_000  # records; to start one more Spark job takes longer than to read them
+
+
+def split_ranges(partitions: Iterable[PlannedPartition], count: int, split_by: SplitBy) -> Splits:
+    """``count`` splits; a piece of a range that was cut is the partition with another range."""
+    to_read = [p for p in partitions if p.size]
+    match split_by:
+        case "flink":
+            splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
+            for partition in to_read:
+                splits[flink_owner(partition.topic_partition, count)].append(partition)
+        case "size":
+            splits = _balanced(to_read, count)
+        case _ as never:
+            assert_never(never)
+    return tuple(tuple(sorted(split, key=lambda p: p.topic_partition)) for split in splits)
+
+
+def flink_owner(tp: TopicPartition, parallelism: int) -> int:
+    """Flink's ``KafkaTopicPartitionAssigner.assign``: a topic's partitions go round robin from a start of its own.
+
+    :raises ValueError: ``parallelism`` is not positive (H4).
+    """
+    if parallelism < 1:
+        raise ValueError(f"parallelism {parallelism} is not positive")
+    start_index = ((java_string_hash(tp.topic) * 31) & 0x7FFFFFFF) % parallelism
+    return (start_index + tp.partition) % parallelism
+
+
+def java_string_hash(text: str) -> int:
+    """Java's ``String.hashCode``: over UTF-16 code units, in 32 bits that wrap, unsigned."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        result = (result * 31 + (high << 8 | low)) & 0xFFFFFFFF
+    return result
+
+
+def _balanced(partitions: Sequence[PlannedPartition], count: int) -> list[list[PlannedPartition]]:
+    """Even splits: the largest range that fits goes to the split that has least; those that do not fit fill the rest.
+
+    A range is cut only if it has more records than an even share, and more than ``LEAST_CUT``. The largest split has at
+    most a third more than the best that is possible so (Graham's bound for the longest first).
+    """
+    most = max(-(-_load(partitions) // count), LEAST_CUT)
+    splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
+    loads = [(0, number) for number in range(count)]
+    whole = [p for p in partitions if p.size <= most]
+    for p in sorted(whole, key=lambda p: (-p.size, p.topic_partition)):
+        load, number = loads[0]
+        splits[number].append(p)
+        heapreplace(loads, (load + p.size, number))
+    _pour([p for p in partitions if p.size > most], splits, most)
+    return splits
+
+
+def _pour(large: Sequence[PlannedPartition], splits: list[list[PlannedPartition]], most: int) -> None:
+    """Cut ranges where a split is full (McNaughton's rule), beginning with the split that has least."""
+    level = max(most, *map(_load, splits))
+    room = sorted(((level - _load(split), number) for number, split in enumerate(splits)), key=lambda r: (-r[0], r[1]))
+    for p in large:
+        start = p.start_offset
+        while start < p.end_offset:
+            left, number = room.pop(0)
+            end = min(start + left, p.end_offset)
+            if start < end:
+                splits[number].append(p.within(start, end))
+            if left > end - start:
+                room.insert(0, (left - (end - start), number))
+            start = end
+
+
+def _load(split: Sequence[PlannedPartition]) -> int:
+    return sum(p.size for p in split)

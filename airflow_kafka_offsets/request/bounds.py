@@ -1,0 +1,304 @@
+"""Where to start and where to end, from what people write and from the run: a startup mode and a bounded mode.
+
+A bound that is a time and is not given comes from the run, the first of these that there is: its data interval, if
+that has a length; its partition, from the partition's date for ``partition_width``. A run that has neither is refused,
+with the timetable that would give it one, because the alternative is a window that is always empty: every run of a
+backfill would be green, and none would have read a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.modes import (
+    BOUNDED_MODES,
+    STARTUP_MODES,
+    BoundedMode,
+    EarliestOffset,
+    FromTimestamp,
+    GroupOffsets,
+    LatestOffset,
+    SpecificOffsets,
+    StartupMode,
+    UntilGroupOffsets,
+    UntilLatest,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.request.offset_maps import EXAMPLE, mapping
+from airflow_kafka_offsets.request.plain_values import one_of
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList
+from airflow_kafka_offsets.request.times import is_relative, iso, looks_like_seconds, parse_timestamp_ms
+from airflow_kafka_offsets.request.window_width import Width
+
+Time = int | str | datetime
+Times = Time | Mapping[str, Time]
+Offsets = Mapping[str, Mapping[str, int]] | str
+
+TIMES_EXAMPLE = '{"orders": "2026-11-20T10:00:00Z", "payments": "now-2h"}'
+_TIMETABLES = (
+    "schedule the DAG with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), whose runs have one, "
+    "or with CronPartitionTimetable and partition_width"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The partition that an Airflow run is for.
+
+    :ivar date_ms: when the partition begins; ``None`` where Airflow cannot tell it from the key.
+    :ivar zone: of the timetable; where a partition is days wide, its calendar decides how long they are.
+    """
+
+    key: str
+    date_ms: int | None = None
+    zone: tzinfo = UTC
+
+
+@dataclass(frozen=True, slots=True)
+class RunWindow:
+    """``[start, end)`` of a run in epoch milliseconds, and where it comes from, in words."""
+
+    start_ms: int
+    end_ms: int
+    source: str
+
+
+def window_of_run(interval: tuple[int, int] | None, partition: Partition | None, width: Width | None) -> RunWindow:
+    """The window that the run itself gives.
+
+    :raises ValueError: it gives none, and why; a sentence that can follow "is missing and".
+    """
+    if interval is not None and interval[0] < interval[1]:
+        return RunWindow(*interval, "the data interval")
+    if partition is not None and partition.date_ms is not None:
+        if width is None:
+            raise ValueError(
+                f"this run is for partition {partition.key!r}, whose length is not known: give partition_width, such "
+                "as PT1H"
+            )
+        end_ms = width.after(partition.date_ms, partition.zone)
+        return RunWindow(partition.date_ms, end_ms, "the partition")
+    if partition is not None:
+        raise ValueError(
+            f"this run is for partition {partition.key!r}, which Airflow knows no date of: make the time from the key "
+            'yourself, such as "{{ partition_key }}", or schedule the DAG with CronPartitionTimetable'
+        )
+    if interval is not None:
+        raise ValueError(
+            f"this run's data interval has no length ({iso(interval[0])}): a plain cron string, @hourly and a "
+            f"timedelta give such intervals, and each window would be empty. Give the time, or {_TIMETABLES}"
+        )
+    raise ValueError(
+        "this run has no data interval (asset-triggered runs, and runs triggered without a logical date, have none): "
+        f"give the time, such as from the run's conf, or {_TIMETABLES}"
+    )
+
+
+@dataclass(slots=True)
+class BoundsReader:
+    """Reads both bounds of one request. What is wrong goes to ``problems``, what is only odd to ``warnings``.
+
+    :ivar read_offsets: offsets by partition, in the forms of ``offset_maps``.
+    """
+
+    problems: Problems
+    warnings: list[str]
+    subscription: Subscription | None
+    read_offsets: Callable[[Any], dict[TopicPartition, int]]
+    interval: tuple[int, int] | None
+    partition: Partition | None
+    width: Width | None
+    now_ms: int
+
+    def startup(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> StartupMode | None:
+        self._foreign("startup_timestamp", timestamp, "startup_mode", mode, FromTimestamp.name)
+        self._foreign("specific_offsets", offsets, "startup_mode", mode, SpecificOffsets.name)
+        match mode:
+            case EarliestOffset.name:
+                return EarliestOffset()
+            case LatestOffset.name:
+                return LatestOffset()
+            case GroupOffsets.name:
+                return GroupOffsets()
+            case FromTimestamp.name:
+                return self._from_timestamp(timestamp)
+            case SpecificOffsets.name:
+                parsed = self._offsets("specific_offsets", offsets, "startup_mode", "the next record to read")
+                return None if parsed is None else SpecificOffsets(parsed)
+            case _:
+                self.problems.take("startup_mode", lambda: one_of(mode, STARTUP_MODES), None)
+                return None
+
+    def bounded(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> BoundedMode | None:
+        self._foreign("bounded_timestamp", timestamp, "bounded_mode", mode, UntilTimestamp.name)
+        self._foreign("bounded_offsets", offsets, "bounded_mode", mode, UntilSpecificOffsets.name)
+        match mode:
+            case UntilLatest.name:
+                return UntilLatest()
+            case UntilGroupOffsets.name:
+                return UntilGroupOffsets()
+            case UntilTimestamp.name:
+                return self.until("bounded_timestamp", timestamp)
+            case UntilSpecificOffsets.name:
+                what = "of every partition the first offset not to read"
+                parsed = self._offsets("bounded_offsets", offsets, "bounded_mode", what)
+                return None if parsed is None else UntilSpecificOffsets(parsed)
+            case _:
+                self.problems.take("bounded_mode", lambda: one_of(mode, BOUNDED_MODES), None)
+                return None
+
+    def _offsets(
+        self, parameter: str, value: Offsets | None, mode_name: str, what: str
+    ) -> dict[TopicPartition, int] | None:
+        if value is None:
+            named = self.problems.named
+            self.problems.add(
+                f"{named(mode_name)}='specific-offsets' needs {named(parameter)}, such as {EXAMPLE}: {what}.",
+                mode_name,
+                parameter,
+            )
+            return None
+        return self.problems.take(parameter, lambda: self.read_offsets(value), None)
+
+    def until(self, parameter: str, timestamp: Times | None) -> UntilTimestamp | None:
+        """An end by time, that of the run where none is given."""
+        if timestamp is None:
+            window = self._window_of_run(parameter)
+            return UntilTimestamp(window.end_ms) if window else None
+        times = self._times(parameter, timestamp)
+        if times is None:
+            return None
+        return UntilTimestamp(max(times.values()), {} if None in times else _named(times))
+
+    def _from_timestamp(self, timestamp: Times | None) -> FromTimestamp | None:
+        if timestamp is None:
+            window = self._window_of_run("startup_timestamp")
+            if window is None or self._in_the_future({None: window.start_ms}):
+                return None
+            return FromTimestamp(window.start_ms, written=f"of {window.source}")
+        times = self._times("startup_timestamp", timestamp)
+        if times is None or self._in_the_future(times):
+            return None
+        by_topic = {} if None in times else _named(times)
+        return FromTimestamp(min(times.values()), by_topic, _as_written(timestamp, times))
+
+    def _in_the_future(self, times: Mapping[str | None, int]) -> bool:
+        future = {topic: moment for topic, moment in times.items() if moment > self.now_ms}
+        for topic, moment in future.items():
+            self.problems.add(
+                f"{self.problems.named('startup_timestamp')} {iso(moment)}{f' of topic {topic}' if topic else ''} is "
+                f"in the future (it is {iso(self.now_ms)} now): no record can be found for it yet.",
+                "startup_timestamp",
+            )
+        return bool(future)
+
+    def _window_of_run(self, parameter: str) -> RunWindow | None:
+        try:
+            window = window_of_run(self.interval, self.partition, self.width)
+        except ValueError as error:
+            self.problems.add(f"{self.problems.named(parameter)} is missing and {error}.", parameter, "partition_width")
+            return None
+        if window.source == "the partition" and window.end_ms > self.now_ms:
+            self.problems.add(
+                f"The partition from {iso(window.start_ms)} to {iso(window.end_ms)} has not ended (it is "
+                f"{iso(self.now_ms)} now): its records are still to come. A run for the partition that has just ended "
+                "is CronPartitionTimetable(..., run_offset=-1).",
+                parameter,
+                "partition_width",
+            )
+            return None
+        return window
+
+    def _times(self, parameter: str, value: Times) -> dict[str | None, int] | None:
+        """The moment of every topic, or, under ``None``, the one moment of all of them."""
+        if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
+            by_topic = self.problems.take(parameter, lambda: self._by_topic(value), None)
+            if by_topic is None:
+                return None
+        else:
+            by_topic = {None: value}
+        found: dict[str | None, int] = {}
+        for topic, written in by_topic.items():
+            part = "" if topic is None else f" of topic {topic}"
+            moment = self.problems.take(
+                parameter,
+                lambda w=written: parse_timestamp_ms(w, now_ms=self.now_ms),  # type: ignore[misc]
+                None,
+                part,
+            )
+            if moment is None:
+                continue
+            found[topic] = moment
+            if looks_like_seconds(moment):
+                self.warnings.append(
+                    f"{self.problems.named(parameter)}{part} {written!r} is {iso(moment)}: is it in seconds? Kafka's "
+                    "timestamps are milliseconds."
+                )
+        return found if len(found) == len(by_topic) else None
+
+    def _by_topic(self, value: Mapping[str, Time] | str) -> dict[str | None, Time]:
+        times: dict[str | None, Time] = dict(mapping(value, TIMES_EXAMPLE).items())
+        if not times:
+            raise ValueError(f"names no topic; expected a time for every one, as in {TIMES_EXAMPLE}")
+        match self.subscription:
+            case TopicList(topics):
+                wanted = set(topics)
+            case PartitionSet(partitions):
+                wanted = {tp.topic for tp in partitions}
+            case None:
+                return times  # the subscription is refused anyway
+            case _:
+                raise ValueError("has times by topic, and topic_pattern may find others: list the topics")
+        if wanted - set(times):
+            missing = ", ".join(sorted(wanted - set(times)))
+            raise ValueError(f"names no time for {missing}; expected one for every topic, as in {TIMES_EXAMPLE}")
+        if set(times) - wanted:
+            others = ", ".join(sorted(map(str, set(times) - wanted)))
+            raise ValueError(f"names {others}, which is not subscribed to")
+        return times
+
+    def _foreign(self, parameter: str, value: object, mode_name: str, mode: str, owner: str) -> None:
+        if value is not None and mode != owner:
+            name = self.problems.named(mode_name)
+            self.problems.add(
+                f"{self.problems.named(parameter)} is given, but {name} is {mode!r}: it goes with {name}={owner!r} "
+                "only.",
+                parameter,
+                mode_name,
+            )
+
+
+def refuse_end_before_start(problems: Problems, startup: StartupMode | None, bounded: BoundedMode | None) -> None:
+    """A problem for each topic, or one for all of them, whose window would end before it starts."""
+    if not isinstance(startup, FromTimestamp) or not isinstance(bounded, UntilTimestamp):
+        return
+    topics: list[str | None] = [*sorted({*startup.by_topic, *bounded.by_topic})] or [None]
+    for topic in topics:
+        if bounded.of(topic) < startup.of(topic):
+            problems.add(
+                f"{problems.named('bounded_timestamp')} ({iso(bounded.of(topic))}) is before "
+                f"{problems.named('startup_timestamp')} ({iso(startup.of(topic))})"
+                f"{f' for topic {topic}' if topic else ''}.",
+                *("startup_timestamp", "bounded_timestamp"),
+            )
+
+
+def _named(times: Mapping[str | None, int]) -> dict[str, int]:
+    return {topic: times[topic] for topic in sorted(name for name in times if name is not None)}
+
+
+def _as_written(value: Times, times: Mapping[str | None, int]) -> str | None:
+    """How the request words a start that one number does not say; the same words in each run of the same DAG."""
+    if None in times:
+        return str(value).strip() if is_relative(value) else None
+    written = mapping(value, TIMES_EXAMPLE) if isinstance(value, Mapping | str) else {}
+    return ", ".join(
+        f"{topic}={str(written[topic]).strip() if is_relative(written[topic]) else iso(moment)}"
+        for topic, moment in _named(times).items()
+    )

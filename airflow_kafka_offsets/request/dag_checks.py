@@ -1,0 +1,63 @@
+"""Checks a request when its DAG is parsed, so that mistakes are found before a run, not after Spark has written.
+
+The request is read as a run would read it, with what only a run can know assumed at its best: an interval that has a
+length, a group that the connection names, a time at which nothing lies in the future. A parameter that a template still
+decides has its default meanwhile, and a problem that depends on such a parameter is left to the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from airflow_kafka_offsets.request.modes import FromTimestamp
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.parse_request import Occasion, parse_request
+from airflow_kafka_offsets.request.problems import Problems
+
+T = TypeVar("T", bound=RequestParameters)
+_END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
+
+BEST_OCCASION = Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled")
+"""A run at which nothing lies in the future, with an interval that has a length."""
+
+
+def as_far_as_decided(asked: T, undecided: Collection[str]) -> T:
+    """``asked`` with the default of each parameter that a template decides."""
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(asked)}
+    return replace(asked, **{name: default for name, default in defaults.items() if name in undecided})
+
+
+def problems_before_a_run(
+    asked: RequestParameters, undecided: Collection[str], *, empty_intervals: bool = False
+) -> list[str]:
+    """What no run could put right, in sentences.
+
+    :param undecided: the parameters that a template decides.
+    :param empty_intervals: whether the schedule gives its runs intervals without length.
+    """
+    decided = as_far_as_decided(asked, undecided)
+    problems = Problems()
+    if empty_intervals:
+        _refuse_without_interval(problems, decided)
+    with_group = replace(decided, group_id="any" if decided.group_id is None else decided.group_id)
+    problems.take_all(lambda: parse_request(with_group, BEST_OCCASION))
+    return problems.without(undecided)
+
+
+def _refuse_without_interval(problems: Problems, asked: RequestParameters) -> None:
+    by_time = FromTimestamp.name  # and UntilTimestamp's
+    missing = {
+        time: mode
+        for time, mode in (("startup_timestamp", "startup_mode"), ("bounded_timestamp", "bounded_mode"))
+        if getattr(asked, mode) == by_time and getattr(asked, time) is None
+    }
+    if missing:
+        problems.add(
+            f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals "
+            "without length, as @hourly, every other plain cron string and a timedelta do: use "
+            'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., '
+            "interval=...), or give the time.",
+            *(*missing, *missing.values()),
+        )

@@ -1,0 +1,183 @@
+"""Offsets by partition in the forms that people have them in, both ways.
+
+- JSON or a mapping, ``{"orders": {"0": 42}}``: as Spark and this package write them;
+- Flink's SQL option, ``partition:0,offset:42;partition:1,offset:300``, of one topic (C13); for several topics each
+  entry names its own, ``topic:orders,partition:0,offset:42`` (M8: Flink refuses several topics, FLINK-18602);
+- the CSV of ``kafka-consumer-groups --reset-offsets --export`` and ``--from-file``: ``topic,partition,offset`` a line,
+  or ``group,topic,partition,offset`` for several groups.
+
+An offset is the next record to read. A negative one is somebody's sentinel and is refused by name (A9, C10): -1 means
+"latest" to one tool and "nothing" to another, and only a mode says which was meant.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_kafka_offsets.errors import named
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.problems import WrongTogether
+from airflow_kafka_offsets.strict_json import NamedTwice, read_json
+
+EXAMPLE = '{"orders": {"0": 42}}'
+
+# Flink's KafkaSource and Kafka's tools, then FlinkKafkaConsumer (KafkaTopicPartitionStateSentinel).
+_SENTINELS: Mapping[int, str] = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "committed",
+    -915623761773: "committed",
+    -915623761774: "latest",
+    -915623761775: "earliest",
+    -915623761776: "not set",
+}
+_FLINK_ENTRY = re.compile(r"(?:topic:([^,;]+),)?partition:(\d+),offset:(-?\d+)")
+
+
+def parse_partition_offsets(
+    value: Mapping[str, Mapping[str, int]] | str, topics: Sequence[str] = (), group_id: str | None = None
+) -> dict[TopicPartition, int]:
+    """Offsets by partition, from any of the three forms.
+
+    :param topics: the topics that are subscribed to; Flink's form may leave the topic out where there is one.
+    :param group_id: whose lines of a CSV of several groups are taken.
+    :raises ValueError: what is wrong, as the end of a sentence that begins with the parameter's name.
+    """
+    if isinstance(value, str) and value.lstrip().startswith(("partition:", "topic:")):
+        return _from_flink(value.strip(), topics)
+    if isinstance(value, str) and not value.lstrip().startswith(("{", "[", '"{')) and value.count(",") >= 2:
+        return _from_csv(value, group_id)
+    offsets: dict[TopicPartition, int] = {}
+    for topic, of_topic in mapping(value, EXAMPLE).items():
+        if not isinstance(of_topic, Mapping):
+            raise ValueError(f'has {of_topic!r} for topic {topic!r}; expected {{"0": 42}}')
+        for partition, offset in of_topic.items():
+            tp = partition_named(topic, natural(partition, f"has partition {partition!r} of topic {topic!r}"))
+            if tp in offsets:  # as "0" and "00", or as text and as a number
+                raise ValueError(f"names {tp} twice")
+            offsets[tp] = _offset(offset, f"has offset {offset!r} for {tp}")
+    return offsets
+
+
+def to_flink(offsets: Mapping[TopicPartition, int]) -> str:
+    """Flink's form; with ``topic:`` before each entry where there are several topics."""
+    several = len({tp.topic for tp in offsets}) > 1
+    return ";".join(
+        (f"topic:{tp.topic}," if several else "") + f"partition:{tp.partition},offset:{offsets[tp]}"
+        for tp in sorted(offsets)
+    )
+
+
+def to_csv(offsets: Mapping[TopicPartition, int]) -> str:
+    """What ``kafka-consumer-groups --reset-offsets --from-file`` reads for one group; topic names need no quotes."""
+    return "\n".join(f"{tp.topic},{tp.partition},{offsets[tp]}" for tp in sorted(offsets))
+
+
+def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for entry in text.removesuffix(";").split(";"):
+        match = _FLINK_ENTRY.fullmatch(entry)
+        if match is None:
+            raise ValueError(f"has {entry!r}; expected partition:0,offset:42;partition:1,offset:300")
+        topic = match[1]
+        if topic is None and len(topics) != 1:
+            raise ValueError(
+                f"has {entry!r}, which names no topic: put topic:NAME, before it, or list exactly one topic"
+            )
+        tp = partition_named(topic or topics[0], natural(match[2], f"has partition {match[2]}"))
+        if tp in offsets:
+            raise ValueError(f"names {tp} twice")
+        offsets[tp] = _offset(match[3], f"has offset {match[3]} for {tp}")
+    return offsets
+
+
+def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    groups = set()
+    for number, row in enumerate(_csv_rows(text), 1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if len(cells) not in (3, 4):
+            raise ValueError(f"has {len(cells)} fields on line {number}; expected topic,partition,offset")
+        *group, topic, partition, offset = cells
+        groups.update(group)
+        if group and group_id is not None and group[0] != group_id:
+            continue
+        tp = partition_named(topic, natural(partition, f"has partition {partition!r} on line {number}"))
+        if tp in offsets:
+            raise ValueError(f"names {tp} again on line {number}")
+        offsets[tp] = _offset(offset, f"has offset {offset} for {tp} on line {number}")
+    if groups and (group_id is None or group_id not in groups):
+        raise WrongTogether(
+            f"holds offsets of the groups {', '.join(sorted(groups))}, and {named('group_id')} is {group_id!r}",
+            "group_id",
+        )
+    return offsets
+
+
+def _csv_rows(text: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(text.splitlines()))
+    except csv.Error as error:  # a field of more than 128 KiB
+        raise ValueError(f"is no CSV: {error}") from None
+
+
+def mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
+    """``value`` itself, or the object that its JSON describes."""
+    if isinstance(value, str):
+        try:
+            value = read_json(value)
+        except NamedTwice:
+            raise
+        except ValueError as error:
+            raise ValueError(f"is not JSON ({error}); expected {example}") from None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"is {value!r}; expected {example}")
+    wrong = [name for name in value if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"has topic {wrong[0]!r}, which is no text; put the name in quotes")
+    return value
+
+
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def partition_named(topic: str, number: int) -> TopicPartition:
+    """:raises ValueError: Kafka has no such name for a topic, or no such number for a partition."""
+    if not TOPIC.fullmatch(topic):
+        raise ValueError(f"has topic {topic!r}; Kafka's topic names have letters, digits, '.', '_' and '-', up to 249")
+    if number >= 2**31:
+        raise ValueError(f"has partition {number} of topic {topic!r}; Kafka's highest is {2**31 - 1}")
+    return TopicPartition(topic, number)
+
+
+def natural(value: object, subject: str) -> int:
+    """A whole number that is not negative, also from its digits."""
+    number = _whole(value, subject)
+    if number < 0:
+        raise ValueError(f"{subject}, which is negative")
+    return number
+
+
+def _offset(value: object, subject: str) -> int:
+    number = _whole(value, subject)
+    if number < 0:
+        meaning = f" ({_SENTINELS[number]!r} in Flink and Kafka's tools)" if number in _SENTINELS else ""
+        raise ValueError(f"{subject}: negative numbers are sentinels{meaning}, not offsets; use a mode instead")
+    return number
+
+
+def _whole(value: object, subject: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{subject}, which is not a whole number")
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(f"{subject}, which is not a whole number") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{subject}, which has more than the 64 bits that Kafka has for it")
+    return number

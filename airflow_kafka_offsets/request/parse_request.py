@@ -1,0 +1,315 @@
+"""What people write → a valid :class:`PlanRequest`, or every problem at once.
+
+Text, templates, command lines and connections give strings and JSON. All of it is read before any cluster is asked, and
+one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem, each with its remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
+from airflow_kafka_offsets.request.bounds import BoundsReader, Partition, refuse_end_before_start
+from airflow_kafka_offsets.request.modes import (
+    BoundedMode,
+    EarliestOffset,
+    FromTimestamp,
+    GroupOffsets,
+    SpecificOffsets,
+    StartupMode,
+    UntilGroupOffsets,
+    UntilLatest,
+    UntilSpecificOffsets,
+    UntilTimestamp,
+)
+from airflow_kafka_offsets.request.offset_maps import natural, parse_partition_offsets
+from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
+from airflow_kafka_offsets.request.plain_values import one_of, parse_flag, plain_text
+from airflow_kafka_offsets.request.policies import Policies, Words, take_policies, take_words
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.subscription import Scope, TopicList, take_scope
+from airflow_kafka_offsets.request.times import (
+    DEFAULT_CLOCK_SKEW_MS,
+    DEFAULT_IDLE_TIMEOUT_MS,
+    iso,
+    parse_wait_ms,
+)
+from airflow_kafka_offsets.request.window_width import Width, parse_width
+
+OutputOrigin = Literal["fixed", "templated output", "templated sink"]
+MOST_SPLITS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The time and the run that a request is made for. It comes from the Airflow run, if there is one.
+
+    :ivar now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
+    :ivar interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
+    :ivar partition: what a partitioned run is for; fills them in where there is no interval that has a length.
+    :ivar run_type: Airflow's: ``manual``, ``scheduled``, ``backfill``, ``asset_triggered`` …
+    """
+
+    now_ms: int
+    interval: tuple[int, int] | None = None
+    partition: Partition | None = None
+    run_type: str = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one run reads, and by how many Spark jobs.
+
+    :ivar require_complete: refuse an end by time before which records may still arrive.
+    """
+
+    max_records: int | None = None
+    max_records_per_partition: int | None = None
+    splits: int = 1
+    split_by: SplitBy = "size"
+    require_complete: bool = False
+    idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A valid request.
+
+    :ivar output: what the Spark job writes; ``None`` where nobody says.
+    :ivar reset_by_client: whether the client's configuration, and no parameter, says what a group without a commit
+        means: a default that may skip records, which the plan's reasons then say.
+    :ivar output_origin: whether a template gives each run another output, and who is then held to the batch's one: a
+        sink of this package takes it from the plan.
+    """
+
+    scope: Scope
+    startup: StartupMode
+    bounded: BoundedMode
+    policies: Policies
+    words: Words
+    limits: Limits
+    output: str | None
+    occasion: Occasion
+    warnings: tuple[str, ...] = ()
+    reset_by_client: bool = False
+    output_origin: OutputOrigin = "fixed"
+
+    @property
+    def window(self) -> bool:
+        """Whether the request alone gives both bounds, so that no position is read or moved (docs/position.md)."""
+        match self.startup, self.bounded:
+            case FromTimestamp(), UntilTimestamp():
+                return True
+            case SpecificOffsets(), UntilSpecificOffsets():
+                return self.occasion.run_type == "manual"  # on a schedule they would be read again and again
+            case _:
+                return False
+
+    @property
+    def window_bounds(self) -> tuple[int, int] | None:
+        """``[start, end)`` in epoch milliseconds of a window by time; of all topics together."""
+        match self.startup, self.bounded:
+            case FromTimestamp(start_ms), UntilTimestamp(end_ms):
+                return start_ms, end_ms
+            case _:
+                return None
+
+    @property
+    def window_bounds_by_topic(self) -> dict[str, tuple[int, int]] | None:
+        """The same of each topic, where they differ by the request."""
+        match self.startup, self.bounded:
+            case FromTimestamp() as start, UntilTimestamp() as end if start.by_topic or end.by_topic:
+                return {topic: (start.of(topic), end.of(topic)) for topic in sorted({*start.by_topic, *end.by_topic})}
+            case _:
+                return None
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether the group follows the pipeline's position."""
+        return self.policies.commit_mode == "on-success" and not self.window and self.scope.group_id is not None
+
+    @property
+    def startup_words(self) -> str:
+        """The startup request as the log records it; two requests with one wording are one."""
+        match self.startup:
+            case FromTimestamp(timestamp_ms, written=written):
+                return f"{FromTimestamp.name} {written or iso(timestamp_ms)}"
+            case SpecificOffsets(offsets):
+                return f"{SpecificOffsets.name} " + ", ".join(f"{tp}={offsets[tp]}" for tp in sorted(offsets))
+            case mode:
+                return mode.name
+
+    @property
+    def reads_commits(self) -> bool:
+        """Whether an offset of this plan can come from the group."""
+        return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)
+
+
+def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[str, str] | None = None) -> PlanRequest:
+    """The request that these parameters make on this occasion.
+
+    :param names: as :class:`Problems` takes them.
+    :raises InvalidRequest: with every problem found, not just the first.
+    """
+    problems = Problems(names)
+    warnings: list[str] = []
+    scope = take_scope(problems, asked)
+    bounds = _bounds_reader(problems, warnings, scope, occasion, asked.partition_width, asked.group_id)
+    startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
+    bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
+    refuse_end_before_start(problems, startup, bounded)
+    policies, words, limits = take_policies(problems, asked), take_words(problems, asked), _limits(problems, asked)
+    output = problems.take("output_name", lambda: _output(asked.output_name), None)
+    request = PlanRequest(
+        scope or Scope(TopicList(())),
+        startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
+        bounded or UntilLatest(),
+        policies,
+        words,
+        limits,
+        output,
+        occasion,
+        tuple(warnings),
+    )
+    if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
+        complete, mode = problems.named("require_complete_window"), problems.named("bounded_mode")
+        problems.add(
+            f"{complete} needs {mode}='timestamp': only a time can be incomplete.",
+            *("require_complete_window", "bounded_mode"),
+        )
+    if scope and startup and bounded:
+        _refuse_together(problems, request, has_group=asked.group_id is not None)
+    if problems:
+        raise InvalidRequest(tuple(problems))
+    return request
+
+
+def _bounds_reader(
+    problems: Problems,
+    warnings: list[str],
+    scope: Scope | None,
+    occasion: Occasion,
+    partition_width: Any,
+    group_id: str | None = None,
+) -> BoundsReader:
+    stand_in = Width(0, 1)  # for one that is refused anyway
+    return BoundsReader(
+        problems,
+        warnings,
+        scope.subscription if scope else None,
+        partial(parse_partition_offsets, topics=scope.topic_names if scope else (), group_id=group_id),
+        occasion.interval,
+        occasion.partition,
+        None
+        if partition_width is None
+        else problems.take("partition_width", lambda: parse_width(partition_width), stand_in),
+        occasion.now_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEnd:
+    """A window's end, and the partitions to wait for."""
+
+    scope: Scope
+    until: UntilTimestamp
+    idle_timeout_ms: int
+    clock_skew_ms: int
+    warnings: tuple[str, ...] = ()
+
+
+def parse_window_end(
+    asked: ScopeParameters,
+    end: Any,
+    occasion: Occasion,
+    *,
+    partition_width: Any = None,
+    idle_timeout: Any = None,
+    clock_skew: Any = None,
+) -> WindowEnd:
+    """The end of a window, as a request reads it.
+
+    :raises InvalidRequest: with every problem.
+    """
+    # Who writes a task group never types ``end``.
+    problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
+    warnings: list[str] = []
+    scope = take_scope(problems, asked)
+    until = _bounds_reader(problems, warnings, scope, occasion, partition_width).until("end", end)
+    idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
+    skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
+    if problems or scope is None or until is None:
+        raise InvalidRequest(tuple(problems))
+    return WindowEnd(scope, until, idle_ms, skew_ms, tuple(warnings))
+
+
+def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: bool) -> None:
+    """What is wrong between parameters each of which could be right."""
+    limits, words, name = request.limits, request.words, problems.named
+    modes = ("startup_mode", "bounded_mode")
+    caps = [cap for cap in ("max_records", "max_records_per_partition") if getattr(limits, cap)]
+    if request.window and caps:
+        problems.add(
+            f"{name('max_records')} and {name('max_records_per_partition')} cannot be used with a window (both bounds "
+            "given): a capped window would leave records that no later run reads. Use a smaller window.",
+            *(*caps, *modes),
+        )
+    if request.window and words.restart is not None:
+        problems.add(
+            f"{name('restart')} is for a pipeline that has a position; a window has none. Use {name('re_plan')}.",
+            *("restart", *modes),
+        )
+    if words.skip is not None and (words.re_plan or words.redo):
+        problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
+    needing = {
+        parameter: mode.name
+        for parameter, mode in zip(modes, (request.startup, request.bounded), strict=True)
+        if isinstance(mode, GroupOffsets | UntilGroupOffsets)
+    }
+    if needing and not has_group:
+        found = " and ".join(f"{name(parameter)}={mode!r}" for parameter, mode in needing.items())
+        problems.add(
+            f"{found} reads a committed offset, but there is no consumer group: give {named('group_id')}, or set "
+            f"group.id in {named(CONNECTION)}.",
+            *("group_id", *needing),
+        )
+
+
+def _limits(problems: Problems, asked: RequestParameters) -> Limits:
+    return Limits(
+        problems.take("max_records", lambda: _at_least_one(asked.max_records), None),
+        problems.take("max_records_per_partition", lambda: _at_least_one(asked.max_records_per_partition), None),
+        problems.take("splits", lambda: _splits(asked.splits), 1),
+        problems.take("split_by", lambda: one_of(asked.split_by, get_args(SplitBy)), "size"),
+        problems.take("require_complete_window", lambda: parse_flag(asked.require_complete_window), False),
+        problems.take("idle_timeout", lambda: _wait(asked.idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0),
+    )
+
+
+def _wait(value: Any, default_ms: int) -> int:
+    return default_ms if value is None else parse_wait_ms(value)
+
+
+def _output(value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ValueError(f"is {value!r}; give the path or the table that the Spark job writes")
+    return plain_text(value).strip().rstrip("/") if value else None
+
+
+def _splits(value: Any) -> int:
+    number = _at_least_one(value) or 1
+    if number > MOST_SPLITS:
+        raise ValueError(f"is {value!r}; there can be {MOST_SPLITS} Spark jobs at most")
+    return number
+
+
+def _at_least_one(value: Any) -> int | None:
+    if value is None:
+        return None
+    number = natural(value, f"is {value!r}")
+    if number < 1:
+        raise ValueError(f"is {value!r}; it must be at least 1")
+    return number

@@ -1,0 +1,272 @@
+"""Policies: what a run does in a situation that is not the usual one. Words: what a person orders for one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, get_args
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.offset_maps import mapping, natural, partition_named
+from airflow_kafka_offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
+from airflow_kafka_offsets.request.problems import Problems
+
+ResetStrategy = Literal["earliest", "latest", "none"]
+CommitMode = Literal["on-success", "checkpoint-only"]
+
+
+class PolicyAnswers(TypedDict, total=False):
+    """What ``policies`` takes: of each situation the answer, where it is another one than ``fail``."""
+
+    data_loss: Literal["fail", "advance", "reset"]
+    topic_recreated: Literal["fail", "earliest"]
+    cluster_changed: Literal["fail", "earliest", "adopt-group"]
+    group_moved: Literal["fail", "adopt-group", "keep-checkpoint"]
+    topic_vanished: Literal["fail", "drop"]
+    another_airflow: Literal["fail", "take-over"]
+    output_changed: Literal["fail", "accept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The chosen answer for each situation.
+
+    :ivar auto_offset_reset: ``None``: nobody has said what a partition without a commit means (A1).
+    :ivar commit_mode: ``checkpoint-only``: the group is neither looked at nor written (Flink's DISABLED).
+    """
+
+    auto_offset_reset: ResetStrategy | None = None
+    data_loss: Literal["fail", "advance", "reset"] = "fail"
+    topic_recreated: Literal["fail", "earliest"] = "fail"
+    cluster_changed: Literal["fail", "earliest", "adopt-group"] = "fail"
+    group_moved: Literal["fail", "adopt-group", "keep-checkpoint"] = "fail"
+    topic_vanished: Literal["fail", "drop"] = "fail"
+    another_airflow: Literal["fail", "take-over"] = "fail"
+    output_changed: Literal["fail", "accept"] = "fail"
+    commit_mode: CommitMode = "on-success"
+    filter_restored_partitions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A row of the table of situations, in Markdown.
+
+    :ivar what: what has happened.
+    :ivar answers: what each answer does besides ``fail``, which stops, writes nothing, and is the default.
+    :ivar recorded: what the log holds of it afterwards.
+    """
+
+    what: str
+    answers: Mapping[str, str]
+    recorded: str
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    "data_loss": Situation(
+        "records that the batch would read are gone, or an unclean election has cut the log",
+        {
+            "advance": "start at the log start; where the log was cut, at the first offset that differs",
+            "reset": "do as `auto_offset_reset` says",
+        },
+        "of each partition `lost` and `skipped`, and why",
+    ),
+    "topic_recreated": Situation(
+        "a topic was deleted and created again",
+        {"earliest": "read the new topic from its start"},
+        "the new topic's id, and why each partition starts where it does",
+    ),
+    "cluster_changed": Situation(
+        "another cluster answers at the same address",
+        {
+            "earliest": "read it from its log starts",
+            "adopt-group": "continue from the group's offsets there, which mirroring tools translate",
+        },
+        "the new cluster's id, and why each partition starts where it does",
+    ),
+    "group_moved": Situation(
+        "somebody else wrote to the consumer group",
+        {
+            "adopt-group": "continue from the group's offset; if it was set back, records are in the output twice",
+            "keep-checkpoint": "continue from the saved position, and set the group to it, which can move it back",
+        },
+        "why each partition starts where it does",
+    ),
+    "topic_vanished": Situation(
+        "a pattern does not find a topic any more that was read",
+        {"drop": "go on without it"},
+        "the topic's offsets, as they were",
+    ),
+    "another_airflow": Situation(
+        "another Airflow wrote this pipeline's log or its group",
+        {"take-over": "take its place"},
+        "which Airflow each batch is of",
+    ),
+    "output_changed": Situation(
+        "the unfinished batch would be written elsewhere than planned, or another task continues into another output",
+        {"accept": "write to the new output; what the old one has under the batch's key is named"},
+        "the output of each plan",
+    ),
+}
+ANSWERS = tuple(f"{situation}={answer}" for situation, row in SITUATIONS.items() for answer in ("fail", *row.answers))
+"""Every answer, as a terminal takes it."""
+
+NO_REASON = "no reason was given"
+_RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
+    "earliest": "earliest",
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "latest": "latest",
+    "largest": "latest",
+    "end": "latest",
+    "none": "none",
+    "error": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Records that a person gives up: all of one batch, or what one partition has of it up to an offset.
+
+    :ivar batch: the key of the batch, or the name of a window.
+    :ivar past: of each partition, the last offset that is left out; empty: everything is.
+    """
+
+    batch: str
+    past: tuple[tuple[TopicPartition, int], ...] = ()
+    reason: str = NO_REASON
+
+    @property
+    def words(self) -> str:
+        past = " past " + ", ".join(f"{tp}:{offset}" for tp, offset in self.past) if self.past else ""
+        return f"skip{past}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a person orders for one run, in its conf or at the command line.
+
+    :ivar re_plan: plan an unfinished batch anew, or a window that is committed.
+    :ivar redo: do this run's batch again, although another run has committed it.
+    :ivar restart: apply the startup mode once more, under this word; a word is applied once in a pipeline's life.
+    """
+
+    re_plan: bool = False
+    redo: bool = False
+    restart: str | None = None
+    skip: Skip | None = None
+
+
+def take_policies(problems: Problems, asked: Any) -> Policies:
+    """The policies among ``asked``'s attributes; each problem goes to ``problems``."""
+    given: dict[str, Any] = problems.take("policies", lambda: read_answers(asked.policies), {})
+    answers: dict[str, Any] = {
+        situation: problems.take("policies", lambda s=situation, a=answer: _answer(s, a), "fail")  # type: ignore[misc]
+        for situation, answer in given.items()
+    }
+    return Policies(
+        problems.take("auto_offset_reset", lambda: parse_reset(asked.auto_offset_reset), None),
+        commit_mode=problems.take("commit_mode", lambda: _commit_mode(asked.commit_mode), "on-success"),
+        filter_restored_partitions=problems.take(
+            "filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True
+        ),
+        **{situation: answer for situation, answer in answers.items() if situation in SITUATIONS},
+    )
+
+
+def read_answers(value: Any) -> dict[str, Any]:
+    """The answers by situation, unchecked: of a mapping, its JSON, or ``data_loss=advance,topic_vanished=drop``.
+
+    :raises ValueError: it is neither.
+    """
+    example = '{"data_loss": "advance"}'
+    if value is None or isinstance(value, Mapping):
+        return dict(value or {})
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return dict(mapping(value, example))
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) and "=" in word for word in words):
+        raise ValueError(f"is {value!r}; expected {example}, or data_loss=advance")
+    pairs = [word.partition("=") for of_one in words for word in of_one.split(",")]
+    return {situation.strip(): answer.strip() for situation, _, answer in pairs}
+
+
+def _answer(situation: Any, answer: Any) -> Any:
+    if situation not in SITUATIONS:
+        raise ValueError(f"has {situation!r}; its keys are {', '.join(SITUATIONS)}")
+    answers = ("fail", *SITUATIONS[situation].answers)
+    if answer not in answers:
+        raise ValueError(f"has {situation}={answer!r}; use one of {', '.join(answers)}")
+    return answer
+
+
+def take_words(problems: Problems, asked: Any) -> Words:
+    return Words(
+        problems.take("re_plan", lambda: parse_flag(asked.re_plan), False),
+        problems.take("redo", lambda: parse_flag(asked.redo), False),
+        problems.take("restart", lambda: _word(asked.restart), None),
+        problems.take("skip", lambda: parse_skip(asked.skip), None),
+    )
+
+
+def parse_reset(value: str | None) -> ResetStrategy | None:
+    """Kafka's three strategies, by librdkafka's names for them too."""
+    if value is None:
+        return None
+    strategy = _RESET_SYNONYMS.get(str(value).strip().lower())
+    if strategy is None:
+        raise ValueError(f"is {value!r}; use one of earliest, latest, none")
+    return strategy
+
+
+def parse_skip(value: Any) -> Skip | None:
+    """A batch's key; or ``{"batch": key, "past": "orders-3:4711", "reason": "…"}``.
+
+    :raises ValueError: what is wrong with it.
+    """
+    if value is None or isinstance(value, Skip):
+        return value
+    if isinstance(value, str):
+        value = {"batch": value}
+    unknown = sorted(map(str, value.keys() - {"batch", "past", "reason"})) if isinstance(value, Mapping) else ["?"]
+    batch = value.get("batch") if isinstance(value, Mapping) else None
+    if unknown or not isinstance(batch, str) or not batch.strip():
+        raise ValueError(f'is {value!r}; expected {{"batch": KEY, "past": "orders-3:4711", "reason": "…"}}')
+    reason = value.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        raise ValueError(f"has the reason {reason!r}, which is no text")
+    return Skip(one_line(batch.strip()), _past(value.get("past")), one_line(reason or NO_REASON))
+
+
+def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
+    if value is None:
+        return ()
+    found: dict[TopicPartition, int] = {}
+    for item in value.split(",") if isinstance(value, str) else [None]:
+        where, _, offset = (item or "").strip().rpartition(":")
+        topic, _, number = where.rpartition("-")
+        if not topic or not (number.isascii() and number.isdecimal()):
+            raise ValueError(f"has past {value!r}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
+        tp = partition_named(topic, natural(number, f"has past {value!r}"))
+        if tp in found:
+            raise ValueError(f"names {tp} twice")
+        found[tp] = natural(offset, f"has offset {offset!r} for {tp}")
+    return tuple(sorted(found.items()))
+
+
+def _commit_mode(value: Any) -> Any:
+    if isinstance(value, str) and "periodic" in value.lower():
+        raise ValueError(
+            f"is {value!r}: a batch has no periodic commit. Flink's KAFKA_PERIODIC commits what was polled, on a "
+            "timer, read or not; here offsets are committed once, after the reads were verified. "
+            f"Use one of {', '.join(get_args(CommitMode))}"
+        )
+    return one_of(value, get_args(CommitMode))
+
+
+def _word(value: Any) -> str | None:
+    if not isinstance(value, str | None):
+        raise ValueError(f'is {value!r}; it must be a word, such as "2026-11-20"')
+    word = (value or "").strip()
+    if "\n" in word:
+        raise ValueError(f"is {value!r}; it must be a word, without line ends")
+    return plain_text(word) or None

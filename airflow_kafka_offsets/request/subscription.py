@@ -1,0 +1,181 @@
+"""The scope of a question: topics, group, isolation level and pipeline. Sensors, lag and plans share it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never, get_args
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
+from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.plain_values import one_line, one_of, plain_text
+from airflow_kafka_offsets.request.problems import Problems
+
+_INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True)
+class TopicList:
+    """These topics, all of their partitions.
+
+    :ivar all_exist: whether one that does not exist is an error; else those count that do.
+    """
+
+    topics: tuple[str, ...]
+    all_exist: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
+
+    pattern: str
+
+    def matches(self, topic: str) -> bool:
+        return topic not in _INTERNAL_TOPICS and re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSet:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription = TopicList | TopicPattern | PartitionSet
+SUBSCRIPTION = ("topics", "topic_pattern", "partitions")
+"""The parameters that say which topics; exactly one of them is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The scope of a question.
+
+    :ivar group_id: the consumer group; ``None`` where none is given.
+    :ivar pipeline_id: the pipeline, whose position is kept under this name; ``None``: it has none.
+    """
+
+    subscription: Subscription
+    group_id: str | None = None
+    isolation_level: IsolationLevel = "read_uncommitted"
+    pipeline_id: str | None = None
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The topics that are listed by name; none for the other kinds."""
+        return self.subscription.topics if isinstance(self.subscription, TopicList) else ()
+
+    @property
+    def subscription_words(self) -> str:
+        """What is subscribed to, in words."""
+        match self.subscription:
+            case TopicList(topics):
+                return "topics " + ", ".join(topics)
+            case TopicPattern(pattern):
+                return f"pattern {pattern}"
+            case PartitionSet(partitions):
+                return "partitions " + ", ".join(map(str, partitions))
+            case _ as never:
+                assert_never(never)
+
+
+def parse_scope(parameters: ScopeParameters, names: Mapping[str, str] | None = None) -> Scope:
+    """The scope on its own, for sensors and the command line.
+
+    :param names: as :class:`Problems` takes them.
+    :raises InvalidRequest: with every problem.
+    """
+    problems = Problems(names)
+    scope = take_scope(problems, parameters)
+    if problems or scope is None:
+        raise InvalidRequest(tuple(problems))
+    return scope
+
+
+def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
+    """The scope, or ``None`` where the subscription is wrong; each problem goes to ``problems``."""
+    subscription = _subscription(problems, asked)
+    isolation: IsolationLevel = problems.take(
+        "isolation_level",
+        lambda: one_of(
+            "read_uncommitted" if asked.isolation_level is None else asked.isolation_level, get_args(IsolationLevel)
+        ),
+        "read_uncommitted",
+    )
+    group_id = problems.take("group_id", lambda: _name(asked.group_id, _GROUP), None)
+    pipeline_id = problems.take("pipeline_id", lambda: _name(asked.pipeline_id, _PIPELINE), None)
+    return None if subscription is None else Scope(subscription, group_id, isolation, pipeline_id)
+
+
+_GROUP = "is empty; name the consumer group, or leave it out where no commit is read or written"
+_PIPELINE = "is empty; name the pipeline, or leave it out"
+
+
+def _name(value: str | None, if_empty: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"is {value!r}, which is no text; put it in quotes")
+    if not value.strip():
+        raise ValueError(if_empty)
+    return one_line(value)
+
+
+def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | None:
+    given = [name for name in SUBSCRIPTION if getattr(asked, name) is not None]
+    if len(given) != 1:
+        *first, last = map(problems.named, SUBSCRIPTION)
+        found = " and ".join(map(problems.named, given)) or "none"
+        problems.add(f"Give exactly one of {', '.join(first)} and {last}, not {found}.", *SUBSCRIPTION)
+        return None
+    match given[0]:
+        case "topics":
+            return problems.take("topics", lambda: TopicList(_topic_names(asked.topics)), None)
+        case "partitions":
+            return problems.take("partitions", lambda: PartitionSet(_partition_set(asked.partitions or {})), None)
+    return problems.take("topic_pattern", lambda: TopicPattern(_regex(asked.topic_pattern)), None)
+
+
+def _topic_names(topics: Any) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        names = [name.strip() for name in topics.split(",")]
+    elif isinstance(topics, Sequence):
+        names = list(topics)
+    else:
+        raise ValueError(
+            f"is {topics!r}, which is no text; put the name in quotes (under render_template_as_native_obj a template "
+            "that renders to 2026 or True is no text: write \"'{{ params.topic }}'\")"
+        )
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"has {wrong[0]!r}, which is no text; put the name in quotes")
+    if not names or not all(names):
+        raise ValueError(f"is {topics!r}; give at least one topic name, and no empty one")
+    illegal = [name for name in names if not TOPIC.fullmatch(name)]
+    if illegal:
+        raise ValueError(f"has {illegal[0]!r}; Kafka's topic names have letters, digits, '.', '_' and '-', up to 249")
+    return tuple(sorted(set(names)))
+
+
+def _regex(pattern: Any) -> str:
+    if not isinstance(pattern, str) or not pattern:
+        raise ValueError(f"is {pattern!r}; give a regular expression, which is matched against the whole name")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    return plain_text(pattern)
+
+
+def _partition_set(partitions: Mapping[str, Sequence[int]] | str) -> tuple[TopicPartition, ...]:
+    found = set()
+    for topic, numbers in mapping(partitions, '{"orders": [0, 2]}').items():
+        if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not numbers:
+            raise ValueError(f"has {numbers!r} for topic {topic!r}; expected a list such as [0, 2]")
+        found |= {partition_named(topic, natural(n, f"has partition {n!r} of topic {topic!r}")) for n in numbers}
+    if not found:
+        raise ValueError('is empty; expected {"orders": [0, 2]}')
+    return tuple(sorted(found))

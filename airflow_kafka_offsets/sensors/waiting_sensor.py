@@ -1,0 +1,207 @@
+"""The base of the sensors: look once, then wait in a worker or in the triggerer; errors and the timeout.
+
+Airflow's base class waits in a worker only. What it does there with errors and a timeout (``soft_fail``,
+``never_fail``, ``silent_fail``) is done here around a deferral too, so that a sensor fails alike wherever it waits.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.hooks.airflow_versions import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    TaskDeferralTimeout,
+)
+from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.times import parse_seconds
+from airflow_kafka_offsets.sensors.sensor_defaults import TIMEOUT_S, configured_timeout_s, is_deferrable
+from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+# The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
+_GRACE = timedelta(minutes=2)
+
+
+class WaitingSensor(BaseSensorOperator):
+    """Waits for what its trigger looks for; the trigger is the same whether it runs here or in the triggerer.
+
+    :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
+        has set ``[operators] default_deferrable`` to no.
+    :param mode: where it is not deferrable: ``poke`` or ``reschedule``, as of every sensor.
+    :param poke_interval: seconds between two looks, or a ``timedelta``. Default: a minute.
+    :param timeout: how long to wait: seconds or a ``timedelta``. Default: ten minutes, unless somebody has set
+        ``[sensors] default_timeout``.
+    """
+
+    ui_color = "#e6f2e6"
+    task_doc: ClassVar[str | None] = None  # what the UI shows where the DAG's author says nothing else
+
+    def __init__(
+        self,
+        *,
+        deferrable: bool | None = None,
+        mode: str | None = None,
+        poke_interval: timedelta | float = 60.0,
+        timeout: timedelta | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._wrong = Problems()
+        if timeout is None:
+            timeout = configured_timeout_s()
+        self._has_own_timeout = timeout is not None
+        if mode is not None and mode not in self.valid_modes:
+            self._wrong.append(f"mode is {mode!r}; use one of {', '.join(self.valid_modes)}.")
+            mode = None
+        super().__init__(
+            poke_interval=self._wrong.take("poke_interval", lambda: parse_seconds(poke_interval), 60.0),
+            timeout=self._wrong.take("timeout", lambda: parse_seconds(TIMEOUT_S if timeout is None else timeout), 0.0),
+            mode=mode or "poke",
+            **{"doc_md": self.task_doc, **kwargs},
+        )
+        self.deferrable = is_deferrable(mode) if deferrable is None else deferrable
+        self._missing = ""  # of the last look
+
+    def refuse_what_is_wrong(self, problems: Sequence[str]) -> None:
+        """The last act of each sensor's ``__init__``.
+
+        :param problems: what is wrong with its own parameters.
+        :raises InvalidRequest: with every problem.
+        """
+        found = (*self._wrong, *problems)
+        if found:
+            raise InvalidRequest(found)
+
+    def execute(self, context: Any) -> Any:
+        if self.deferrable:
+            with self._failing_as_while_poking():
+                return self._look_and_defer(context)
+        try:
+            return super().execute(context)
+        except (AirflowSensorTimeout, AirflowSkipException) as ended:
+            kind = AirflowSkipException if self.never_fail else type(ended)  # a timeout, too, as after a deferral
+            missing = f" Still missing: {self._missing}" if self._missing else ""
+            raise kind(f"{ended}{missing}") from ended
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        self._missing = ""
+        try:
+            found = self._trigger(context).look()
+            if not isinstance(found, NotYet):
+                return PokeReturnValue(is_done=True, xcom_value=self._report(context, found))
+        except UnavailableError as error:
+            if not error.retriable:
+                raise
+            self._missing = str(error)
+            self.log.warning("Waiting: %s", error)
+        except RequestError as error:
+            raise AirflowFailException(str(error)) from None
+        else:
+            self._missing = found.missing
+            self.log.info("Waiting: %s", found.missing)
+        return PokeReturnValue(is_done=False)
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
+        """Called with the trigger's event: what it found, an error, what is missing, or that this has to look again."""
+        with self._failing_as_while_poking():
+            if "timeout" in event:
+                raise self._timed_out(event["timeout"])
+            if LOOK_AGAIN in event:
+                return self._look_and_defer(context)
+            try:
+                if "error" in event:
+                    raise error_from_dict(event)
+                return self._report(context, event)
+            except RequestError as error:
+                raise AirflowFailException(str(error)) from None
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """As ``BaseSensorOperator``; also if the scheduler, not the trigger, ended the wait."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except AirflowSensorTimeout as error:
+            if not isinstance(error.__cause__, TaskDeferralTimeout):
+                raise
+            raise AirflowSensorTimeout(
+                f"Sensor has timed out: it has waited for {self.timeout:g} seconds, and no triggerer has said what is "
+                "missing. Is one running? Without a triggerer, give mode='reschedule'."
+            ) from error
+
+    def _look_and_defer(self, context: Any) -> Any:
+        """What the first look has found; else it ends here, and :meth:`execute_complete` goes on."""
+        until_ms = now_ms() + round(self.timeout * 1000)
+        try:
+            result = self.poke(context)
+        except KafkaOffsetsError as error:
+            if not goes_on(error, self.silent_fail):
+                raise
+            self._missing = str(error)
+            self.log.warning("Waiting: %s", error)
+            result = PokeReturnValue(is_done=False)
+        if not result.is_done:
+            self._wait_in_the_triggerer(context, until_ms)
+        return result.xcom_value
+
+    def _wait_in_the_triggerer(self, context: Any, until_ms: int) -> None:
+        """
+        :raises TaskDeferred: the worker is free.
+        :raises AirflowSensorTimeout: it is too late for that.
+        """
+        if now_ms() >= until_ms:
+            raise self._timed_out(self._missing)
+        trigger = self._trigger(context)
+        trigger.until_ms, trigger.silent_fail = until_ms, self.silent_fail
+        left = timedelta(milliseconds=until_ms - now_ms())
+        self.defer(trigger=trigger, method_name="execute_complete", timeout=left + _GRACE)
+
+    def _timed_out(self, missing: str) -> AirflowSensorTimeout:
+        return AirflowSensorTimeout(
+            f"Sensor has timed out: it has waited for {self.timeout:g} seconds. Still missing: {missing}"
+        )
+
+    @contextmanager
+    def _failing_as_while_poking(self) -> Iterator[None]:
+        """The same ends as ``BaseSensorOperator.execute`` makes of errors."""
+        try:
+            yield
+        except AirflowSkipException:
+            raise
+        except (AirflowSensorTimeout, AirflowTaskTimeout, AirflowFailException) as error:
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(f"Skipped, as soft_fail or never_fail says: {error}") from error
+            raise
+        except Exception as error:
+            if self.never_fail:
+                raise AirflowSkipException(f"Skipped, as never_fail says: {error}") from error
+            raise
+
+    @abstractmethod
+    def _trigger(self, context: Any) -> WaitingTrigger:
+        """What looks."""
+
+    @abstractmethod
+    def _report(self, context: Any, found: Mapping[str, Any]) -> Any:
+        """The sensor's XCom, of what the trigger found."""
+
+
+def watched_pipeline_id(
+    context: Any, hook: KafkaOffsetsHook, group_id: str | None, pipeline_id: str | None, resolve_task_id: str | None
+) -> str | None:
+    """The pipeline_id of the resolve task that a sensor names in its own DAG; ``None`` where it names none."""
+    if pipeline_id or not resolve_task_id:
+        return pipeline_id
+    group = group_id or hook.client_config.get("group.id")
+    return default_pipeline_id(group, context["ti"].dag_id, resolve_task_id)

@@ -1,0 +1,101 @@
+"""Waiting for a backlog in the triggerer, for a deferred ``OffsetLagSensor``. It never joins the group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_offsets.batch.complete_request import scope_for
+from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.value_sizes import fits
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.consumer_lag import Lag, parse_limits
+from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
+from airflow_kafka_offsets.triggers.shared_client import cluster_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagWatch:
+    """Whose lag over which topics, and how much of it is enough.
+
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param topics: topic names; exactly one of ``topics``, ``topic_pattern`` and ``partitions``.
+    :param topic_pattern: a regular expression for whole names.
+    :param partitions: ``{"topic": [0, 2]}``.
+    :param group_id: default: the connection's ``group.id``.
+    :param pipeline_id: measure from this pipeline's position, instead of what the group holds.
+    :param work_store: of that pipeline.
+    :param isolation_level: default: the connection's.
+    :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
+    :param max_age: so is one that is older: seconds, or an ISO 8601 duration (``PT10M``).
+    """
+
+    kafka_config_id: str = "kafka_default"
+    topics: Sequence[str] | str | None = None
+    topic_pattern: str | None = None
+    partitions: Mapping[str, Sequence[int]] | str | None = None
+    group_id: str | None = None
+    pipeline_id: str | None = None
+    work_store: str | None = None
+    isolation_level: str | None = None
+    min_records: int | str | None = None
+    max_age: float | str | timedelta | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: what a trigger is stored as."""
+        age = self.max_age
+        return {**asdict(self), "max_age": age.total_seconds() if isinstance(age, timedelta) else age}
+
+    @property
+    def waits_for(self) -> str:
+        """What may hang during a look: the connection's brokers, and a pipeline's work store."""
+        return self.kafka_config_id if self.pipeline_id is None else f"{self.kafka_config_id} {self.work_store}"
+
+    def look(self) -> Lag:
+        """One look: six batch questions or fewer, however many partitions.
+
+        :raises InvalidRequest: the request is wrong, whatever the cluster holds.
+        :raises ClusterUnavailable: the cluster could not be asked.
+        """
+        config = kafka_hook(self.kafka_config_id).client_config
+        limits = parse_limits(self.min_records, self.max_age)
+        scope = scope_for(config, parameters_of(ScopeParameters, self))
+        named = scope.pipeline_id
+        question = lag_question(
+            scope, limits, PipelineLog(configured_work_store(self.work_store), named) if named else None
+        )
+        with cluster_of(self.kafka_config_id, config) as cluster:
+            return look_at_lag(question, cluster, cluster.discover(scope.subscription), now_ms())
+
+
+class OffsetLagTrigger(WaitingTrigger):
+    """Fires the lag once it is enough; the parameters are those of :class:`LagWatch`."""
+
+    def __init__(
+        self, *, poke_interval: float, until_ms: int | None = None, silent_fail: bool = False, **watch: Any
+    ) -> None:
+        self.watch = LagWatch(**watch)
+        super().__init__(self.watch.kafka_config_id, poke_interval, until_ms, silent_fail)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return ("airflow_kafka_offsets.triggers.wait_for_lag.OffsetLagTrigger", {**self.watch.to_dict(), **self.pace})
+
+    @property
+    def waits_for(self) -> str:
+        return self.watch.waits_for
+
+    def look(self) -> dict[str, Any] | NotYet:
+        lag = self.watch.look()
+        return event_of(lag) if lag.is_enough else NotYet(str(lag))
+
+
+def event_of(lag: Lag) -> dict[str, Any]:
+    """The lag as JSON; without the topics where they are too many for Airflow's database."""
+    whole = lag.to_dict()
+    return whole if fits(whole) else {**whole, "topics": None}
