@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields as fields_of
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.kafka_values import (
@@ -135,6 +136,24 @@ def plan(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Plan:
     in_log = {name: given.pop(name) for name in ("overwrites", "kept", "reason", "withdrawn") if name in given}
     made = draft(partitions, **given)
     return placed(made, batch, by, split_ranges(made.partitions, count, made.asked.split_by), **in_log)
+
+
+def altered(made: Plan, **given: Any) -> Plan:
+    """``made`` with other fields, of it or of any of its parts; ranges, or a number of splits, are split anew."""
+    asked = replace(made.asked, **{name: given.pop(name) for name in given.keys() & _ASKED})
+    found = replace(made.found, **{name: given.pop(name) for name in given.keys() & _FOUND})
+    by = replace(made.by, **{name: given.pop(name) for name in given.keys() & {"run", "instance"}})
+    partitions, count = given.pop("partitions", made.partitions), given.pop("splits", made.split_count)
+    splits = made.splits
+    if (partitions, count, asked.split_by) != (made.partitions, made.split_count, made.asked.split_by):
+        splits = split_ranges(partitions, count, asked.split_by)
+    return replace(
+        made,
+        **{"asked": asked, "found": found, "by": by, **given},
+        partitions=partitions,
+        split_count=count,
+        splits=splits,
+    )
 
 
 def position(offsets: Mapping[int | TopicPartition, int | KeptOffset], **fields: Any) -> Position:

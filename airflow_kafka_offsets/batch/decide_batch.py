@@ -166,24 +166,24 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
     gone = missing(plan, records)
     splits = tuple(plan.splits_to_start())
-    if gone:
+    if gone or plan.kept:
         attempts = s.need(Reports(batch))
         verified = verified_splits(plan, attempts)
         needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
         deleted, replaced = records.deleted(needed), records.replaced(hulls(plan.splits))
         lost = [*records.another_log, *deleted, *replaced]
-        if not unverified(plan, attempts):
+        if gone and not unverified(plan, attempts):
             splits = ()
-        elif not lost:
-            splits = tuple(number for number in splits if number not in verified)
-        elif order.request.policies.data_loss == "fail" and not records.another_log:
+        elif lost and order.request.policies.data_loss == "fail" and not records.another_log:
             first = f"The records went after {at_hand.what} was planned, and before it was read."
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif records.another_log or replaced:  # what is written of it is not in the log any more
             return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
-        else:
-            shorter = shortened(plan, order.me, verified, records.log_starts, messages.gone(lost)[0])
-            return at_hand.replaced(shorter)
+        elif lost or plan.kept.keys() - verified.keys():  # a late job wrote to a split that the plan does not start
+            reason = messages.gone(lost)[0] if lost else "a split that was verified was written to again"
+            return at_hand.replaced(shortened(plan, order.me, verified, records.log_starts, reason))
+        elif gone:
+            splits = tuple(number for number in splits if number not in verified)
     unread, warnings = _unread(at_hand)
     holder = batch.log.holder
     failed = s.need(FailedTasks(holder.run)) if _may_tell(at_hand) and holder.run else []

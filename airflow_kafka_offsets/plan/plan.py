@@ -242,7 +242,7 @@ class Plan(Draft):
         strange = [number for number in (*self.overwrites, *self.kept) if not 0 <= number < self.split_count]
         if strange:
             raise ValueError(f"{strange} are not among its {self.split_count} splits")
-        read = sum(p.size for split in self.splits for p in split)
+        read = sum(p.range.size for split in self.splits for p in split)  # a piece has no gap: Spark reads all of it
         if read != self.record_count_upper_bound:
             raise ValueError(f"its splits read {read} offsets, and its partitions have {self.record_count_upper_bound}")
         object.__setattr__(self, "plan_id", _digest(self))

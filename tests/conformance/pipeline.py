@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
 from tests.asked import request_parameters
 from tests.conformance.situations import NOW
@@ -29,7 +29,7 @@ class Pipeline(contract.Pipeline):
     now_ms: int = NOW
     runs: int = field(default=0, kw_only=True)
 
-    def first(self, **more: Any) -> Plan:
+    def first(self, **more: Any) -> Draft:
         """What a first run would read: there is no position, and nothing is written."""
         return preview(self.request(**more), self.cluster, None)
 

@@ -25,6 +25,7 @@ from airflow_kafka_offsets.plan.commit_metadata import Mark
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
+from tests.builders import altered
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
 from tests.conformance.conftest import Site
@@ -389,7 +390,7 @@ def test_N2_topics_of_one_name_in_two_clusters_stay_apart(store: LocalStore, gro
         pipeline.next()
     elsewhere = pipeline.next(max_records=4, cluster_changed="earliest")
     assert ranges(elsewhere.plan) == {0: (0, 4)}, "the first cluster's position is not this one's"
-    assert replace(first.plan, cluster_id="other").plan_id != first.plan.plan_id
+    assert altered(first.plan, cluster_id="other").plan_id != first.plan.plan_id
     with pytest.raises(ClusterUnavailable, match="was read from cluster other, and this connection leads to"):
         commit(elsewhere, one)
 

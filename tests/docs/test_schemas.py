@@ -12,6 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 
+from airflow_kafka_offsets.plan.plan_json import plan_to_dict
+from tests.builders import draft, planned
 from tests.golden.worked import HERE, work
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/work-store.schema.json").read_text())
@@ -86,6 +88,13 @@ def test_what_a_version_has_kept_fits_the_schema(version: str) -> None:
 def test_what_is_written_now_fits_the_schema(tmp_path: Path) -> None:
     work(tmp_path)
     check(tmp_path)
+
+
+def test_a_draft_fits_the_schema_and_is_no_plan() -> None:
+    """It is what ``kafka-offsets plan`` prints: without a batch, who made it, and splits."""
+    strict, made = closed(SCHEMA), json.loads(json.dumps(plan_to_dict(draft([planned(0, 4, 10)], split_count=2))))
+    validator("draft", strict).validate(made)
+    assert not validator("plan", strict).is_valid(made)
 
 
 def test_another_version_s_object_does_not_fit() -> None:

@@ -7,22 +7,23 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.offsets.test_errors import CLASSES, example
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.batch.messages import advance_or_stop
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.explain_command import error_pages
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused, TopicRecreated, UnavailableError
 from tests.docs.pages import DOCS
-from tests.offsets.test_errors import CLASSES, example
 
 GROUPING = {"KafkaOffsetsError", "RequestError", "RefusedError", "PartitionsRefused", "UnavailableError"}
 RAISED = [kind for kind in CLASSES if kind.__name__ not in GROUPING]
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
 PAGES = {page["code"]: page for page in error_pages()}
 WAY_OUT = re.compile(
-    r"\b(call|check|clear|commit|correct|give|grant|install|leave out|let|lower|mark|name|raise|remove|restore|retry|"
-    r"run later|say|set|stop|there is nothing to do|try again|use|wait)\b|kafka-offsets \w|policies=",
+    r"\b(call|check|clear|commit|correct|give|grant|install|leave out|let|lower|mark|name|put|raise|remove|restore|"
+    r"retry|run later|say|set|stop|there is nothing to do|try again|use|wait)\b|kafka-offsets \w|policies=",
     re.IGNORECASE,
 )
 OPTIONS = {option.flag for command in COMMANDS for option in command.options}
@@ -76,11 +77,17 @@ def test_whoever_refuses_says_what_now(module: Path) -> None:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in place:
             continue
         remedy = next(iter(call.args[place[call.func.id] :]), None)
-        if remedy is None or ".remedy" in ast.unparse(remedy):  # handed on from where it is written
+        if remedy is None or re.search(r"\.remedy|advance_or_stop", ast.unparse(remedy)):  # from where it is written
             continue
         words = [part.value for part in ast.walk(remedy) if isinstance(part, ast.Constant)]
         if words:
             assert WAY_OUT.search("".join(map(str, words))), ast.unparse(remedy)
+
+
+def test_where_records_are_gone_both_ways_out_are_named() -> None:
+    """It is written once, in the messages, and handed to whoever refuses for that."""
+    assert WAY_OUT.search(advance_or_stop("The records went."))
+    assert '"data_loss": "advance"' in advance_or_stop("The records went.")
 
 
 def section(text: str, title: str) -> list[str]:

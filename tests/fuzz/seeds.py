@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, Taken, entry_to_dict
 from airflow_kafka_offsets.plan.commit_metadata import Mark
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan import KeptSplit, Plan
+from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.window_claims import OffsetClaim, TimeClaim
-from tests.builders import NOW, PIPELINE, planned, position, tp
+from tests.builders import NOW, PIPELINE, altered, planned, position, tp
 from tests.stores.builders import actor, key_of, plan_of, report_of, window_plan
 
-LOG_PLAN: Plan = replace(
+LOG_PLAN: Plan = altered(
     plan_of(2, [planned(tp(0, "bills"), 7, 7), planned(0, 10, 20, committed_offset=10, lost=1), planned(1, 0, 5)]),
     splits=2,
     overwrites=(1,),
@@ -31,7 +31,10 @@ WINDOW_PLAN = window_plan(
     low_watermark_ms=NOW,
 )
 OFFSETS_PLAN = window_plan(OffsetClaim((("orders", "id-of-orders", 0, 3, 9),)))
-PLANS = (LOG_PLAN, WINDOW_PLAN, OFFSETS_PLAN)
+KEPT = {0: KeptSplit(LOG_PLAN.plan_id, 3)}
+SHORT_PLAN = shortened(LOG_PLAN, actor("b"), KEPT, {tp(0): 14, tp(1): 2}, "records are gone")
+PIECES_PLAN = plan_of(2, [planned(0, 0, 30_000), planned(1, 0, 5)], splits=3, task=("billing", "resolve"))
+PLANS = (LOG_PLAN, WINDOW_PLAN, OFFSETS_PLAN, SHORT_PLAN, PIECES_PLAN)
 BEFORE = position({0: 10, 1: 0, tp(0, "bills"): 7}, restarts=("again",))
 
 ENTRIES: list[dict[str, Any]] = [

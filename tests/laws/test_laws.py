@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import PartitionsRefused
 from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
 from airflow_kafka_offsets.plan.caps import cap, fair_shares
-from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan, PlannedPartition
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
-from airflow_kafka_offsets.plan.splits import flink_owner, split_plan
+from airflow_kafka_offsets.plan.splits import flink_owner
 from airflow_kafka_offsets.request.modes import (
     EarliestOffset,
     FromTimestamp,
@@ -32,7 +32,7 @@ from airflow_kafka_offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
-from tests.builders import plan, planned, request
+from tests.builders import altered, plan, planned, request
 from tests.laws.examples import of_examples
 
 law = of_examples(100)
@@ -359,7 +359,7 @@ def plans(draw):
 @given(plans())
 def test_splits_rejoin_to_the_whole_without_overlap(made):
     splits = made.splits
-    assert len(splits) == made.splits
+    assert len(splits) == made.split_count
     rejoined = sorted((p for split in splits for p in split), key=lambda p: p.topic_partition)
     assert rejoined == made.to_read()
     assert all([p.topic_partition for p in split] == sorted(p.topic_partition for p in split) for split in splits)
@@ -368,7 +368,7 @@ def test_splits_rejoin_to_the_whole_without_overlap(made):
 @law
 @given(plans())
 def test_splits_by_size_are_as_even_as_whole_partitions_allow(made):
-    loads = [sum(p.range.size for p in split) for split in split_plan(replace(made, split_by="size"))]
+    loads = [sum(p.range.size for p in split) for split in altered(made, split_by="size").splits]
     largest = max((p.range.size for p in made.to_read()), default=0)
     assert max(loads) - min(loads) <= largest
 
@@ -414,8 +414,10 @@ def any_plans(draw):
     rows = draw(st.lists(ROWS, max_size=6, unique_by=lambda row: row.topic_partition))
     rows = tuple(sorted(rows, key=lambda row: row.topic_partition))
     topics = sorted({row.topic_partition.topic for row in rows})
-    splits = draw(st.integers(1, 9))
-    return Plan(
+    count = draw(st.integers(1, 9))
+    more = st.integers(0, count - 1)
+    return plan(
+        rows,
         cluster_id=draw(TEXT),
         group_id=draw(st.none() | TEXT),
         pipeline=draw(st.none() | TEXT),
@@ -425,17 +427,18 @@ def any_plans(draw):
         window=draw(st.booleans()),
         resolved_at_ms=draw(INT64),
         topic_ids={topic: draw(st.none() | TEXT) for topic in topics},
-        partitions=rows,
-        batch=draw(st.none() | st.builds(BatchName, TEXT, st.none() | INT64, st.none() | TEXT)),
+        batch=draw(st.builds(BatchName, TEXT, st.none() | INT64, st.none() | TEXT)),
         instance=draw(st.none() | TEXT),
         run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
         mirrors=draw(st.booleans()),
         output=draw(st.none() | TEXT),
         subscription=draw(TEXT),
-        startup_words=draw(TEXT),
-        splits=splits,
+        startup=draw(TEXT),
+        task=draw(st.none() | st.tuples(TEXT, TEXT)),
+        splits=count,
         split_by=draw(st.sampled_from(["size", "flink"])),
-        overwrites=tuple(draw(st.lists(st.integers(0, splits - 1), max_size=2))),
+        overwrites=tuple(draw(st.lists(more, max_size=2))),
+        kept=draw(st.dictionaries(more, st.builds(KeptSplit, TEXT, INT64), max_size=2)),
         restarts=draw(TEXTS),
         restarted=draw(st.booleans()),
         reason=draw(st.none() | TEXT),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from airflow_kafka_offsets.errors import PlanReplaced
@@ -12,10 +10,11 @@ from airflow_kafka_offsets.log.output_claims import claim_output
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import begin_attempt, has_begun
 from airflow_kafka_offsets.log.split_attempts import begin as begin_as_driver
+from airflow_kafka_offsets.plan.planned_anew import emptied
 from airflow_kafka_offsets.plan.window_claims import Claim, OffsetClaim, TimeClaim
 from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.stores.store import Store
-from tests.builders import NOW, PIPELINE, planned
+from tests.builders import NOW, PIPELINE
 from tests.engine import KEPT_COMMITS, Removal, find_old, remove
 from tests.model.store import MemoryStore
 from tests.stores.builders import (
@@ -279,8 +278,7 @@ def test_a_window_that_was_emptied_goes_with_the_claims_of_its_name(
 ) -> None:
     """Its plan claims nothing any more; its name is still in each place where it was written."""
     window = done_window(log, claim, OLD)
-    emptied = replace(window.log.plan, partitions=(planned(0, 5, 5),), reason="skip")
-    anew = window.append(Planned(emptied))
+    anew = window.append(Planned(emptied(window.log.plan, actor("b"), "skip")))
     assert anew is not None
     read(anew, 2)
     commit(anew, OLD)
@@ -320,7 +318,8 @@ def test_a_clean_that_has_nothing_to_do_asks_a_few_questions_however_long_the_lo
     for number in (count - 1, count):
         done(log, number, YOUNG)
     for hour in range(count):
-        log.claim(TimeClaim(NOW + hour, NOW + hour + 1), 1)  # which is never read
+        claim = TimeClaim(NOW + hour, NOW + hour + 1)
+        log.claim(claim.name, claim.places, 1)  # which is never read
     assert len(asked(store)) <= 18
 
 

@@ -31,7 +31,7 @@ RUNNING = {"other runs": {OTHER.run, ANOTHER_DAG.run}, "no run": set(), "every r
 
 
 def log(planner: Actor, *later: Taken | Committed) -> BatchLog:
-    made = replace(plan([planned(0, 0, 9)]), run=planner.run, instance=planner.instance)
+    made = plan([planned(0, 0, 9)], by=planner)
     return BatchLog(Planned(made), 1, later)
 
 

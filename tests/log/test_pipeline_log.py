@@ -21,7 +21,7 @@ from airflow_kafka_offsets.plan.batch_key import HIGHEST
 from airflow_kafka_offsets.plan.window_claims import OffsetClaim, TimeClaim
 from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.stores.store import Store
-from tests.builders import NOW, PIPELINE, plan, planned
+from tests.builders import NOW, PIPELINE, planned
 from tests.model.store import MemoryStore
 from tests.stores.builders import (
     DAY,
@@ -403,12 +403,12 @@ def test_a_claim_is_in_each_month_that_the_window_lies_in_and_goes_from_all_of_t
     quarter = TimeClaim(NOW, NOW + 60 * DAY)
     by_offsets = OffsetClaim((("orders", None, 0, 0, 5),))
     for claim in (quarter, DAY_1, by_offsets, quarter):
-        log.claim(claim, 1)
+        log.claim(claim.name, claim.places, 1)
     assert log.windows_in("2026-11") == sorted([DAY_1.name, quarter.name])
     assert log.windows_in("2026-12") == log.windows_in("2027-01") == [quarter.name]
     assert log.windows_in("offsets") == [by_offsets.name]
     assert log.windows_in("2027-02") == []
-    log.claim(quarter, 4)
+    log.claim(quarter.name, quarter.places, 4)
     for name in (*log.claims_before(quarter.name, 4), *log.claims_before(by_offsets.name, 4)):
         log.store.delete(name)
     assert log.windows_in("offsets") == []
@@ -477,10 +477,3 @@ def test_a_damaged_record_of_a_run_is_named(store: MemoryStore, log: PipelineLog
     damage(store, name, store.objects[name][:-1])
     with pytest.raises(StoreDamaged, match=r"runs/billing/run-a/resolve/-1\.json"):
         log.batch_of_run(run("a"))
-
-
-def test_a_plan_that_is_in_no_log_has_no_key() -> None:
-    log = PipelineLog(MemoryStore(), PIPELINE)
-    begun = log.begin(1, Planned(plan([planned(0, 0, 5)], batch=None)))
-    log.bind(run("a"), begun)
-    assert log.batch_of_run(run("a")) == BatchOfRun("batches/00000000/0000000001", None, None)

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.log.verify_reads import Attempt, PartitionRead, ReadReport, require_verified, unverified
-from tests.builders import plan, planned, tp
+from tests.builders import altered, plan, planned, tp
 
 # Split 0 reads orders[0], split 1 reads orders[1] and [3]; orders[2] has nothing to read.
 ROWS = [planned(0, 10, 110), planned(1, 5, 45), planned(2, 7, 7), planned(3, 0, 40)]
@@ -109,7 +108,7 @@ def test_the_single_highest_attempt_that_wrote_decides(attempts, problem):
 
 
 def test_where_the_plan_names_no_output_any_is_taken():
-    of = replace(PLAN, output=None)
+    of = altered(PLAN, output=None)
     assert problems({0: [report(0, reads(0), output=OUT)], 1: [report(1, reads(1, 3), output=None)]}, of) == []
 
 

@@ -32,7 +32,7 @@ from airflow_kafka_offsets.plan.commit_metadata import Mark
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.stores.objects import decode
-from tests.model.lake import Log, Row, Rows, log_of, planned_rows
+from tests.model.lake import NO_LOG, Log, Row, Rows, log_of, planned_rows
 from tests.model.steps import Step, current_step
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Books:
                 f"{name} is committed, and gets another plan"
             )
         if earlier is not None:
-            assert set(earlier.plan.splits_to_start()) <= set(plan.splits_to_start()), f"{name} starts fewer splits"
+            self._require_splits(step, folder, earlier.plan, plan)
         if plan.asked.window:
             return
         self.orders[name.key] |= {word for word, value in step.ask.items() if value not in (None, False, "fail")}
@@ -261,8 +261,39 @@ class Books:
             assert before in (None, p.position) or ordered, (
                 f"{plan.batch}: {p.topic_partition} began at {before}, and begins at {p.position} now"
             )
-        if (plan.reason or "").startswith("records are gone"):
-            assert folder not in step.verified, f"{plan.batch} was verified: {plan.reason}"
+        if not ordered and not orders.get("re_plan") and not self._is_of_another_log(earlier.plan):
+            self._require_nothing_given_up(step, folder, earlier.plan, plan)
+
+    def _require_splits(self, step: Step, folder: str, earlier: Plan, plan: Plan) -> None:
+        """Each split that may hold rows is written over, or stays as it was read; then nobody writes it."""
+        may_hold, dealt_with = self._splits_with_rows(earlier), self._splits_with_rows(plan)
+        assert may_hold <= dealt_with, f"{plan.batch}: nobody writes over splits {may_hold - dealt_with}"
+        assert not plan.kept.keys() & set(plan.splits_to_start()), f"{plan.batch} starts what it keeps: {plan.kept}"
+        assert dealt_with - plan.kept.keys() == set(plan.splits_to_start()), f"{plan.batch} does not start all splits"
+        for split, kept in plan.kept.items():
+            assert planned_rows(plan)[split] == planned_rows(earlier)[split], f"{plan.batch} changes kept split {split}"
+            read_by = [t for t in self.tries[folder, split] if (t.number, t.plan_id) == (kept.attempt, kept.plan_id)]
+            assert any(t.wrote and t.whole for t in read_by), f"{plan.batch} keeps split {split}, which nobody read"
+
+    def _require_nothing_given_up(self, step: Step, folder: str, earlier: Plan, plan: Plan) -> None:
+        """What is gone shortens the batch in place: no record changes its split, and nothing newer is added.
+
+        What was verified since the step began is kept, also where its records are gone.
+        """
+        before, after = planned_rows(earlier), planned_rows(plan)
+        for split, rows in after.items():
+            assert rows <= before.get(split, set()), f"{plan.batch}: split {split} has other records than before"
+        for split, rows in before.items():
+            if (folder, split) in step.verified_splits:
+                assert after[split] == rows, f"{plan.batch} gives up what split {split} has verified"
+                assert split in plan.kept or after == before, f"{plan.batch} writes split {split} again: {plan.reason}"
+            there = {(log, offset) for log, offset in rows if offset >= self.world.log_start(log)}
+            assert there <= after[split], f"{plan.batch} leaves out what is there of split {split}: {plan.reason}"
+
+    def _is_of_another_log(self, plan: Plan) -> bool:
+        """Whether a log that the plan reads is another one by now: cut, made anew, or of another cluster."""
+        logs = {log for rows in planned_rows(plan).values() for log, _ in rows}
+        return any(self.world.was_cut(log) or self.world.log_start(log) == NO_LOG for log in logs)
 
     def _require_join(self, plan: Plan, p: PlannedPartition, before: Position | None, orders: set[str]) -> None:
         tp, log = p.topic_partition, log_of(plan, p.topic_partition)
@@ -282,7 +313,7 @@ class Books:
             cut = "data_loss" in orders and self.world.was_cut(log)
             assert moved or cut, f"{plan.batch} reads {tp} again from {p.start_offset}, unasked; it was at {kept}"
         elif not self.world.cut_at(log, kept):
-            counted = p.lost + p.skipped
+            counted = p.lost + p.skipped - p.gap
             assert counted == p.start_offset - kept or (moved and counted > p.start_offset - kept), (
                 f"{plan.batch} jumps from {kept} and counts {counted}: {p}"
             )
@@ -386,7 +417,8 @@ class Books:
             accounted = self.accounted[pipeline, log_of(plan, p.topic_partition)]
             if kept_offset(before, plan, p.topic_partition) is None:
                 accounted |= set(range(p.position))  # the startup mode's choice, or a new log that starts there
-            accounted |= set(range(p.start_offset - p.lost - p.skipped, p.end_offset))
+            before_it = p.lost + p.skipped - p.gap
+            accounted |= set(range(p.start_offset - before_it, p.end_offset))
 
     def _epochs(self, pipeline: str, plan: Plan, before: Position | None) -> dict[Log, int]:
         """Which epoch of each log the batch belongs to; what was not ordered does not begin another."""
@@ -571,15 +603,28 @@ class Books:
         """By the rule: of each split the single highest attempt that may have written has reported the current plan."""
         planned = self.planned(folder)
         return planned is not None and all(
-            self._is_split_verified(folder, split, planned.plan) for split in planned.plan.splits_to_start()
+            self._is_split_verified(folder, split, planned.plan) for split in self._splits_with_rows(planned.plan)
         )
 
+    def verified_splits(self, folder: str) -> set[int]:
+        """The splits of the current plan with records that need not be read again."""
+        planned = self.planned(folder)
+        rows = planned_rows(planned.plan) if planned else {}
+        return {split for split in rows if rows[split] and self._is_split_verified(folder, split, planned.plan)}
+
+    def _splits_with_rows(self, plan: Plan) -> set[int]:
+        return {split for split, rows in planned_rows(plan).items() if rows} | set(plan.overwrites)
+
     def _is_split_verified(self, folder: str, split: int, plan: Plan) -> bool:
+        """A split that a plan keeps counts by the plan and the attempt that it names."""
+        kept = plan.kept.get(split)
+        plan_id = kept.plan_id if kept else plan.plan_id
         tries = [t for t in self.tries[folder, split] if t.wrote is not False and self._is_there(t)]
         highest = max((t.number for t in tries), default=0)
         match [t for t in tries if t.number == highest]:
             case [one]:
-                return bool(one.wrote) and one.whole and one.plan_id == plan.plan_id
+                right = kept is None or one.number == kept.attempt
+                return bool(one.wrote) and one.whole and one.plan_id == plan_id and right
         return False
 
     def _notice_verified(self, folder: str) -> None:
@@ -587,6 +632,9 @@ class Books:
         if not self.verified(folder):
             for step in self.world.open_steps():
                 step.verified.discard(folder)
+        now = self.verified_splits(folder)
+        for step in self.world.open_steps():
+            step.verified_splits = {(f, split) for f, split in step.verified_splits if f != folder or split in now}
 
     # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -16,6 +16,7 @@ from airflow_kafka_offsets.plan.plan import Plan
 Log = tuple[str, str, int]  # cluster, topic id, partition
 Row = tuple[Log, int, int]  # offset, how often the log was cut
 Rows = frozenset[Row]
+NO_LOG = 10**9  # the log start of a log that is not there any more
 
 
 def log_of(plan: Plan, tp: TopicPartition) -> Log:

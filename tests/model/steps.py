@@ -80,6 +80,7 @@ class Step:
         self.described: dict[str, str | None] = {}
         self.wrote_group_at: int | None = None
         self.verified: set[str] = set()
+        self.verified_splits: set[tuple[str, int]] = set()
 
     @property
     def succeeded(self) -> bool:

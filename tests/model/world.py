@@ -24,7 +24,7 @@ from tests.cluster.memory import InMemoryCluster
 from tests.engine import Asker, Assignment, find_old, plan_batch, plan_window, remove, skip_batch, skip_window
 from tests.model.books import Books
 from tests.model.driver import drive, records_gone
-from tests.model.lake import Lake, Log
+from tests.model.lake import NO_LOG, Lake, Log
 from tests.model.reader import check_log, check_windows
 from tests.model.steps import Step, SteppedCluster, SteppedStore
 from tests.model.store import MemoryStore
@@ -202,7 +202,9 @@ class World:
     def _step(self, kind: str, run: Run, ask: Mapping[str, Any], call: Any, on_return: Any = lambda _: None) -> Step:
         step = Step(kind, run, ask, call, self.books.tick, on_return)
         step.group_at_birth = dict(self.group_of(run.pipeline))
-        step.verified = {folder for _, folder in self.books.batches(run.pipeline) if self.books.verified(folder)}
+        folders = [folder for _, folder in self.books.batches(run.pipeline)]
+        step.verified = {folder for folder in folders if self.books.verified(folder)}
+        step.verified_splits = {(folder, n) for folder in folders for n in self.books.verified_splits(folder)}
         self.steps = [old for old in self.steps if not old.done] + [step]
         return step
 
@@ -308,7 +310,7 @@ class World:
         for topic in self.cluster.topics.values():
             if topic.topic_id == log[1] and log[2] in topic.logs and self.cluster.cluster_id == log[0]:
                 return topic.logs[log[2]].log_start_offset
-        return 10**9
+        return NO_LOG
 
     def is_left_as_it_is(self, run: Run) -> bool:
         """Whether nobody can do the run's batch once more: it is committed, not verified, and its records are gone."""
@@ -316,7 +318,7 @@ class World:
         if handed is None or handed.plan is None:
             return False
         folder = handed.plan_object.rpartition("/")[0]
-        gone = any(records_gone(self, handed.plan, split) for split in range(handed.plan.splits))
+        gone = any(records_gone(self, handed.plan, split) for split in range(len(handed.plan.splits)))
         return gone and self.books.committed(folder) is not None and not self.books.verified(folder)
 
     # ── what people, Kafka and disks do ───────────────────────────────────────────────────────────────────────────────

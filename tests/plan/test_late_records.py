@@ -1,11 +1,9 @@
 """What lies between two adjacent windows, because it came after the first of them was planned."""
 
-from dataclasses import replace
-
 import pytest
 
 from airflow_kafka_offsets.plan.late_records import count_late, late_between
-from tests.builders import plan, planned, tp
+from tests.builders import altered, plan, planned, tp
 
 WINDOW = {"window": True, "startup_mode": "timestamp", "bounded_mode": "timestamp"}
 BEFORE = plan([planned(0, 0, 5), planned(1, 0, 7)], window_bounds=(0, 10), **WINDOW)
@@ -29,21 +27,21 @@ def test_offsets_that_neither_reads_are_counted():
     ],
 )  # fmt: skip
 def test_nothing_is_counted_that_cannot_be_late(before, after):
-    assert late_between(replace(BEFORE, **before), replace(AFTER, **after)) == {}
+    assert late_between(altered(BEFORE, **before), altered(AFTER, **after)) == {}
 
 
 def test_of_what_was_deleted_in_part_the_rest_is_counted():
-    assert late_between(BEFORE, replace(AFTER, partitions=(planned(0, 8, 9, log_start_offset=6),))) == {tp(0): 2}
+    assert late_between(BEFORE, altered(AFTER, partitions=(planned(0, 8, 9, log_start_offset=6),))) == {tp(0): 2}
 
 
 def test_the_plan_says_how_many_where_and_what_can_be_done():
     told = count_late(BEFORE, AFTER)
     assert [p.late for p in told.partitions] == [3, 0, 0]
     (warning,) = told.warnings
-    for words in ("3 offsets came too late", str(BEFORE.run), "orders[0] 3", "re_plan", "bounded_mode='timestamp'"):
+    for words in ("3 offsets came too late", str(BEFORE.by.run), "orders[0] 3", "re_plan", "bounded_mode='timestamp'"):
         assert words in warning
     assert told.plan_id == AFTER.plan_id
 
 
 def test_without_late_records_the_plan_is_the_same():
-    assert count_late(replace(BEFORE, partitions=(planned(0, 0, 8),)), AFTER) is AFTER
+    assert count_late(altered(BEFORE, partitions=(planned(0, 0, 8),)), AFTER) is AFTER

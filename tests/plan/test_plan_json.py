@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.kafka_values import RunKey
-from airflow_kafka_offsets.plan.plan import BatchName
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
+from airflow_kafka_offsets.plan.planned_anew import shortened
 from tests.builders import NOW, PIPELINE, plan, planned, tp
 
 WINDOW_KEY = "20261120T000000Z--20261121T000000Z-0a1b2c3d"
@@ -33,7 +34,8 @@ FULL = plan(
     mirrors=False,
     output="s3://lake",
     subscription="topics clicks, orders",
-    startup_words="timestamp of the data interval",
+    startup="timestamp of the data interval",
+    task=("d", "t"),
     splits=3,
     split_by="flink",
     overwrites=(1, 2),
@@ -46,14 +48,19 @@ FULL = plan(
     vanished=("gone",),
 )  # fmt: skip
 BATCH = plan([planned(0, 1, 2)])
-BARE = plan([planned(0, 1, 2)], run=None, group_id=None, pipeline=None, batch=None, instance=None)
+BARE = plan([planned(0, 1, 2)], run=None, group_id=None, pipeline=None, instance=None)
+PIECES = plan([planned(0, 0, 30_000), planned(1, 5, 9)], splits=3)
+SHORTER = shortened(PIECES, Actor(None), {0: KeptSplit(PIECES.plan_id, 2)}, {tp(0): 25_000}, "records are gone")
+
+
+NAMES = ["window", "batch", "nothing optional", "empty", "a partition in pieces", "a split that stays"]
 
 
 def as_json(made):
     return json.loads(json.dumps(plan_to_dict(made)))
 
 
-@pytest.mark.parametrize("made", [FULL, BATCH, BARE, plan()], ids=["window", "batch", "nothing optional", "empty"])
+@pytest.mark.parametrize("made", [FULL, BATCH, BARE, plan(), PIECES, SHORTER], ids=NAMES)
 def test_a_plan_is_read_back_as_it_was_written(made):
     again = plan_from_dict(as_json(made))
     assert again == made
@@ -66,7 +73,8 @@ def test_the_JSON_is_designs():
         "version": 1,
         "plan_id": FULL.plan_id,
         "pipeline": PIPELINE,
-        "batch": {"key": WINDOW_KEY, "number": None, "after": None, "window": [1, 9]},
+        "batch": {"key": WINDOW_KEY, "number": None, "after": None},
+        "window_bounds": [1, 9],
         "cluster_id": "cluster-1",
         "group_id": "g",
         "isolation_level": "read_uncommitted",
@@ -99,12 +107,12 @@ def test_the_JSON_is_designs():
 
 def test_a_batch_of_the_log_is_named_by_key_and_number_and_the_one_before():
     batch = as_json(BATCH)["batch"]
-    assert batch == {"key": BATCH.batch.key, "number": 7, "after": "0000000006-20261120T090000-aaaa", "window": None}
+    assert batch == {"key": BATCH.batch.key, "number": 7, "after": "0000000006-20261120T090000-aaaa"}
 
 
 def test_absent_is_null():
     data = as_json(BARE)
-    absent = ("group_id", "pipeline", "batch", "interval", "run", "instance", "output", "reason", "window_complete",
+    absent = ("group_id", "pipeline", "task", "interval", "run", "instance", "output", "reason", "window_complete",
               "window_bounds", "window_bounds_by_topic", "low_watermark_ms")  # fmt: skip
     assert [data[name] for name in absent] == [None] * len(absent)
 

@@ -1,26 +1,29 @@
 """A batch planned anew in place: every split that may hold rows of an earlier plan is written over."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.kafka_values import RunKey
-from airflow_kafka_offsets.plan.plan import BatchName, Plan
-from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, skipped
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.plan.plan import Draft, KeptSplit, Plan
+from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
-from airflow_kafka_offsets.plan.splits import splits_to_start, splits_with_records
 from airflow_kafka_offsets.request.policies import Skip
-from tests.builders import KEY, plan, planned, position, tp
+from tests.builders import KEY, altered, draft, plan, planned, position, tp
 
-LATER_RUN = RunKey("billing", "run-9", "resolve")
-BEFORE = plan([planned(0, 10, 20), planned(1, 5, 9), planned(2, 7, 7)], splits=2, startup_words="latest-offset")
+LATER = Actor(RunKey("billing", "run-9", "resolve"), "airflow.example.com")
+BEFORE = plan([planned(0, 10, 20), planned(1, 5, 9), planned(2, 7, 7)], splits=2, startup="latest-offset")
 
 
-def fresh(*rows, **fields):
-    return plan(rows, run=LATER_RUN, batch=BatchName("0000000099-20261120T100000-zzzz", 99), **fields)
+def fresh(*rows, splits=1, **more):
+    return draft(rows, split_count=splits, **more)
+
+
+def as_draft(made):
+    return Draft(**{one.name: getattr(made, one.name) for one in fields(Draft)})
 
 
 # ── planned anew ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -28,16 +31,18 @@ def fresh(*rows, **fields):
 
 def test_the_new_plan_has_the_batchs_name_the_reason_and_everything_else_of_its_own():
     made = fresh(planned(0, 12, 30), planned(1, 5, 9), splits=2, output="s3://new", restarts=("a",))
-    anew = planned_anew(BEFORE, made, "re_plan")
-    assert anew == replace(made, batch=BEFORE.batch, reason="re_plan")
-    assert anew.plan_id not in (made.plan_id, BEFORE.plan_id)
+    anew = planned_anew(BEFORE, made, LATER, "re_plan")
+    assert as_draft(anew) == made
+    assert (anew.batch, anew.by, anew.reason, anew.kept) == (BEFORE.batch, LATER, "re_plan", {})
+    assert anew.plan_id != BEFORE.plan_id
 
 
 @pytest.mark.parametrize(("before_splits", "fresh_splits", "splits"), [(4, 2, 4), (2, 4, 4), (3, 3, 3), (1, 1, 1)])
 def test_it_never_has_fewer_splits_than_any_plan_before(before_splits, fresh_splits, splits):
     """A split that is no more would keep what its jobs wrote, and nobody would read it back."""
-    anew = planned_anew(replace(BEFORE, splits=before_splits), fresh(planned(0, 0, 5), splits=fresh_splits), "x")
-    assert anew.splits == splits
+    before = altered(BEFORE, splits=before_splits)
+    anew = planned_anew(before, fresh(planned(0, 0, 5), splits=fresh_splits), LATER, "x")
+    assert anew.split_count == splits
     assert len(anew.splits) == splits
 
 
@@ -50,15 +55,15 @@ def test_it_never_has_fewer_splits_than_any_plan_before(before_splits, fresh_spl
     ],
 )
 def test_a_split_that_has_no_records_any_more_is_started_all_the_same(rows, overwrites, started):
-    anew = planned_anew(BEFORE, fresh(*rows, splits=2), "x")
+    anew = planned_anew(BEFORE, fresh(*rows, splits=2), LATER, "x")
     assert (anew.overwrites, anew.splits_to_start()) == (overwrites, started)
 
 
 def test_what_the_plan_before_had_to_overwrite_is_not_forgotten():
     """Nobody looks who had begun: the splits of the first plan are started by the third."""
     first = plan([planned(number, 0, 10) for number in range(3)], splits=3)
-    second = planned_anew(first, fresh(planned(0, 0, 10), splits=3), "x")
-    third = planned_anew(second, fresh(planned(0, 0, 10), planned(1, 0, 5), splits=1), "y")
+    second = planned_anew(first, fresh(planned(0, 0, 10), splits=3), LATER, "x")
+    third = planned_anew(second, fresh(planned(0, 0, 10), planned(1, 0, 5), splits=1), LATER, "y")
     assert second.overwrites == (1, 2)
     assert third.overwrites == (2,)
     assert third.splits_to_start() == [0, 1, 2]
@@ -66,25 +71,24 @@ def test_what_the_plan_before_had_to_overwrite_is_not_forgotten():
 
 def test_a_split_that_was_never_started_is_not_started_now():
     first = plan([planned(0, 0, 10)], splits=3)
-    assert splits_to_start(planned_anew(first, fresh(planned(0, 0, 5), splits=3), "x")) == [0]
+    assert planned_anew(first, fresh(planned(0, 0, 5), splits=3), LATER, "x").splits_to_start() == [0]
 
 
 # ── emptied ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_emptied_batch_reads_nothing_and_starts_every_split_that_had_something():
-    by = replace(BEFORE, run=LATER_RUN)
-    made = emptied(BEFORE, by, "withdrawn")
+    made = emptied(BEFORE, LATER, "withdrawn")
     assert made.empty
     assert [(p.start_offset, p.end_offset) for p in made.partitions] == [(20, 20), (9, 9), (7, 7)]
-    assert (made.overwrites, made.reason, made.run, made.batch) == ((0, 1), "withdrawn", LATER_RUN, BEFORE.batch)
+    assert (made.overwrites, made.reason, made.by, made.batch) == ((0, 1), "withdrawn", LATER, BEFORE.batch)
 
 
 # ── skipped by a person ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def skip(past=(), reason="poison"):
-    return skipped(BEFORE, replace(BEFORE, run=LATER_RUN), Skip(KEY, tuple(past), reason))
+def skip(past=(), reason="poison", verified=None):
+    return skipped(BEFORE, LATER, Skip(KEY, tuple(past), reason), verified or {})
 
 
 def ranges(made):
@@ -103,7 +107,7 @@ def test_a_batch_that_is_skipped_reads_nothing_ends_where_it_did_and_counts_ever
     ]
     assert made.reason == "skip: poison"
     assert made.splits_to_start() == BEFORE.splits_to_start(), "what was half written has to go"
-    assert (made.run, made.batch) == (LATER_RUN, BEFORE.batch)
+    assert (made.by, made.batch) == (LATER, BEFORE.batch)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +138,8 @@ def test_a_batch_that_is_planned_anew_after_a_skip_does_not_bring_back_what_was_
 
 
 def test_what_was_skipped_before_stays_counted():
-    before = replace(BEFORE, partitions=(replace(BEFORE.partitions[0], skipped=100, lost=7),))
-    [p] = skipped(before, before, Skip(KEY, ((tp(0), 10),))).partitions
+    before = altered(BEFORE, partitions=(replace(BEFORE.partitions[0], skipped=100, lost=7),))
+    [p] = skipped(before, LATER, Skip(KEY, ((tp(0), 10),)), {}).partitions
     assert (p.skipped, p.lost) == (101, 7)
 
 
@@ -162,6 +166,67 @@ def test_everything_that_lies_outside_is_named_at_once():
     assert len(refused.value.problems) == 2
 
 
+def test_a_batch_that_is_skipped_whole_keeps_no_split_also_where_one_is_verified():
+    made = skip(verified={0: KeptSplit(BEFORE.plan_id, 1)})
+    assert (made.kept, made.overwrites, made.splits_to_start()) == ({}, (0, 1), [0, 1])
+
+
+def test_past_an_offset_a_verified_split_that_loses_nothing_is_not_started():
+    kept = {0: KeptSplit(BEFORE.plan_id, 3), 1: KeptSplit(BEFORE.plan_id, 1)}
+    made = skip([(tp(0), 14)], verified=kept)
+    assert (made.kept, made.splits_to_start()) == ({1: kept[1]}, [0])
+    assert made.splits[1] == BEFORE.splits[1]
+
+
+# ── shortened, because records are gone ──────────────────────────────────────────────────────────────────────────────
+
+# Three splits of 20,000: orders[0] is cut over all of them, and orders[1] is beside its last piece.
+LONG = plan([planned(0, 0, 50_000), planned(1, 0, 10_000)], splits=3)
+
+
+def pieces(made):
+    return [[(p.topic_partition.partition, p.start_offset, p.end_offset) for p in split] for split in made.splits]
+
+
+def test_what_is_gone_shortens_the_ranges_and_no_record_changes_its_split():
+    """Which split reads what is the sink's key: a record that moved would be in two places."""
+    assert pieces(LONG) == [[(1, 0, 10_000), (0, 40_000, 50_000)][::-1], [(0, 0, 20_000)], [(0, 20_000, 40_000)]]
+    made = shortened(LONG, LATER, {}, {tp(0): 25_000}, "records are gone")
+    assert pieces(made) == [[(0, 40_000, 50_000), (1, 0, 10_000)], [], [(0, 25_000, 40_000)]]
+    assert (made.overwrites, made.splits_to_start(), made.kept) == ((1,), [0, 1, 2], {})
+    assert [(p.start_offset, p.end_offset, p.lost, p.gap) for p in made.partitions] == [
+        (25_000, 50_000, 25_000, 0),
+        (0, 10_000, 0, 0),
+    ]
+    assert made.partitions[0].start_reason == "committed, then out of range → log start, 25000 lost"
+    assert (made.batch, made.by, made.reason) == (LONG.batch, LATER, "records are gone")
+
+
+def test_a_verified_split_stays_whole_where_its_records_are_gone_and_names_what_it_was_read_by():
+    kept = {1: KeptSplit(LONG.plan_id, 2)}
+    made = shortened(LONG, LATER, kept, {tp(0): 25_000}, "records are gone")
+    assert pieces(made) == [[(0, 40_000, 50_000), (1, 0, 10_000)], [(0, 0, 20_000)], [(0, 25_000, 40_000)]]
+    assert (made.kept, made.splits_to_start()) == (kept, [0, 2])
+    first = made.partitions[0]
+    assert (first.start_offset, first.end_offset, first.gap, first.lost) == (0, 50_000, 5_000, 5_000)
+    assert first.size == 45_000, "what no split reads is not counted as read"
+
+
+def test_what_is_gone_twice_is_counted_once():
+    once = shortened(LONG, LATER, {1: KeptSplit(LONG.plan_id, 2)}, {tp(0): 25_000}, "gone")
+    twice = shortened(once, LATER, once.kept, {tp(0): 30_000, tp(1): 4}, "gone")
+    assert [(p.gap, p.lost, p.size) for p in twice.partitions] == [(10_000, 10_000, 40_000), (0, 4, 9_996)]
+    assert twice.kept == once.kept, "the plan and the attempt that counted are named for as long as it is kept"
+
+
+def test_where_all_of_a_partition_is_gone_its_end_stays_the_position_after_it():
+    made = shortened(LONG, LATER, {}, {tp(0): 90_000}, "gone")
+    assert [(p.start_offset, p.end_offset, p.lost) for p in made.partitions] == [
+        (50_000, 50_000, 50_000),
+        (0, 10_000, 0),
+    ]
+
+
 # ── laws ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -172,7 +237,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan(rows, splits=draw(st.integers(1, 5)), split_by=draw(st.sampled_from(["size", "flink"])))
 
 
-HOW = st.sampled_from(["anew", "emptied", "skipped", "past"])
+HOW = st.sampled_from(["anew", "emptied", "skipped", "past", "shortened"])
 
 
 @settings(deadline=None, max_examples=200)
@@ -184,13 +249,20 @@ def test_however_often_a_batch_is_planned_anew_every_split_that_was_ever_started
         before = current
         match how:
             case "anew":
-                current = planned_anew(before, other, "x")
+                current = planned_anew(before, as_draft(other), LATER, "x")
                 counted = current.skipped
             case "emptied":
-                current = emptied(before, before, "x")
+                current = emptied(before, LATER, "x")
             case "skipped":
-                current = skipped(before, before, Skip(KEY))
+                current = skipped(before, LATER, Skip(KEY), {})
                 counted += before.record_count_upper_bound
+            case "shortened":
+                gone = {tp(number): data.draw(st.integers(0, 25)) for number in range(6)}
+                current = shortened(before, LATER, {}, gone, "gone")
+                lost = before.record_count_upper_bound - current.record_count_upper_bound
+                assert current.lost - before.lost == lost
+                for old, new in zip(before.splits, current.splits, strict=True):
+                    assert {p.topic_partition for p in new} <= {p.topic_partition for p in old}
             case "past":
                 readable = before.to_read()
                 chosen = data.draw(st.lists(st.sampled_from(readable), unique=True)) if readable else []
@@ -199,17 +271,13 @@ def test_however_often_a_batch_is_planned_anew_every_split_that_was_ever_started
                 past = tuple(
                     (p.topic_partition, data.draw(st.integers(p.start_offset, p.end_offset - 1))) for p in chosen
                 )
-                current = skipped(before, before, Skip(KEY, past))
+                current = skipped(before, LATER, Skip(KEY, past), {})
                 counted += sum(offset + 1 - p.start_offset for p, (_, offset) in zip(chosen, past, strict=True))
-        started |= splits_to_start_set(current)
-        assert splits_to_start_set(current) == started
-        assert current.splits >= before.splits
+        started |= set(current.splits_to_start())
+        assert set(current.splits_to_start()) == started
+        assert current.split_count >= before.split_count
         assert current.batch == first.batch
-        assert set(current.overwrites).isdisjoint(splits_with_records(current))
+        assert set(current.overwrites).isdisjoint(n for n, split in enumerate(current.splits) if split)
         assert current.skipped == counted
         if how != "anew":
             assert [p.end_offset for p in current.partitions] == [p.end_offset for p in before.partitions]
-
-
-def splits_to_start_set(made):
-    return set(made.splits_to_start())

@@ -53,6 +53,7 @@ def test_E6_offsets_of_a_topic_that_was_made_anew_are_of_a_log_that_is_gone():
         pytest.param(None, "id", True, id="an id that was not known tells nothing"),
         pytest.param("id", "id", True, id="the same"),
         pytest.param(None, None, True, id="never known"),
+        pytest.param("id", None, True, id="an id that is not told any more"),
         pytest.param("id", "another", False, id="another"),
     ],
 )
@@ -86,7 +87,7 @@ def test_a_topic_of_which_no_partition_is_left_is_forgotten():
 )
 def test_the_startup_request_that_is_recorded_is_the_one_that_was_applied(before, restarted, startup):
     known = None if before is None else position({0: 1}, startup=before)
-    made = plan(ROWS, startup_words="earliest-offset", restarted=restarted)
+    made = plan(ROWS, startup="earliest-offset", restarted=restarted)
     assert position_after(made, known).startup == startup
 
 
@@ -107,9 +108,7 @@ def test_a_batch_that_is_planned_anew_goes_on_from_where_its_plan_did_and_not_fr
 
 def test_what_the_startup_mode_has_decided_for_the_first_batch_stays_decided():
     """Else latest-offset would skip, at each try, what has come since the one before."""
-    assert offsets(position_within(plan([planned(0, 90, 95)], startup_words="latest-offset"), None)) == {
-        "orders[0]": 90
-    }
+    assert offsets(position_within(plan([planned(0, 90, 95)], startup="latest-offset"), None)) == {"orders[0]": 90}
 
 
 # ── laws ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,12 +145,13 @@ def test_after_a_batch_each_offset_is_of_the_batch_or_of_the_same_log_before(mad
     after = position_after(made, before)
     ends = {p.topic_partition: KeptOffset(p.end_offset, p.leader_epoch) for p in made.partitions}
     assert {where: after.offsets[where] for where in ends} == ends
-    kept = before.offsets if before is not None and before.cluster_id == made.cluster_id else {}
+    kept = before.offsets if before is not None and before.cluster_id == made.found.cluster_id else {}
     for where in PLACES:
         if where in ends:
             continue
         old = (before.topic_ids if before else {}).get(where.topic)
-        another = where.topic in made.topic_ids and old not in (None, made.topic_ids[where.topic])
+        now = made.found.topic_ids.get(where.topic)
+        another = None not in (old, now) and old != now
         assert after.offsets.get(where) == (None if another else kept.get(where))
     assert set(after.topic_ids) <= {where.topic for where in after.offsets}
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.kafka_values import CommittedOffset, PartitionSnapshot, TopicPartition
-from airflow_kafka_offsets.plan.plan import BatchName
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.plan.plan import BatchName, placed
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.position import KeptOffset, Position, position_after, position_within
 from airflow_kafka_offsets.plan.position_moves import (
@@ -24,9 +21,9 @@ from airflow_kafka_offsets.plan.position_moves import (
     ToOffsets,
     ToTime,
     move,
-    reset_plan,
+    reset_draft,
 )
-from tests.builders import plan
+from tests.builders import NOW, plan
 
 TP = TopicPartition("orders", 0)
 LOG = PartitionSnapshot(10, 20, 20, leader_epoch=3)
@@ -107,11 +104,11 @@ def test_no_offset_is_passed_over_without_being_counted(made: Move) -> None:
 
 @given(moves())
 def test_the_plan_reads_nothing_and_the_position_after_it_is_the_new_offset(made: Move) -> None:
-    last = replace(plan(), restarts=("friday",), overwrites=(0,), warnings=("old",))
-    position = Position(last.cluster_id, {TP: KeptOffset(3), TopicPartition("orders", 7): KeptOffset(9)})
-    found: Any = reset_plan(last, [made], {"orders": "id"}, {TP: CommittedOffset(3)}, "reset to latest: x")
-    found = replace(found, batch=BatchName("0000000002-20261122T022057-k3f9", 2))
-    assert (found.empty, found.overwrites, found.warnings, found.run) == (True, (), (), None)
+    last = plan(restarts=("friday",), overwrites=(0,), warnings=("old",))
+    position = Position(last.found.cluster_id, {TP: KeptOffset(3), TopicPartition("orders", 7): KeptOffset(9)})
+    drafted = reset_draft(last, [made], {"orders": "id"}, {TP: CommittedOffset(3)}, "reset to latest: x", NOW)
+    found = placed(drafted, BatchName("0000000002-20261122T022057-k3f9", 2), Actor(None), ((),))
+    assert (found.empty, found.overwrites, found.warnings, found.resolved_at_ms) == (True, (), (), NOW)
     assert position_after(found, position).offsets == {**position.offsets, TP: made.after}
     assert position_within(found, position).offsets == position_after(found, position).offsets
     assert position_after(found, position).restarts == ("friday",)

@@ -7,9 +7,6 @@ import pytest
 from airflow_kafka_offsets.plan.splits import (
     flink_owner,
     java_string_hash,
-    split_plan,
-    splits_to_start,
-    splits_with_records,
 )
 from tests.builders import plan, planned, tp
 
@@ -55,12 +52,12 @@ def numbers(splits):
 
 def test_H1_split_by_flink_gives_each_split_what_flinks_subtask_would_read():
     rows = [planned(tp(number, "ow-orders"), 0, 10) for number in range(5)]
-    assert numbers(split_plan(plan(rows, splits=4, split_by="flink"))) == [[2], [3], [0, 4], [1]]
+    assert numbers(plan(rows, splits=4, split_by="flink").splits) == [[2], [3], [0, 4], [1]]
 
 
 def test_split_by_size_balances_records_and_not_partitions():
     rows = [planned(0, 0, 90), *[planned(n, 0, 30) for n in (1, 2, 3)]]
-    assert numbers(split_plan(plan(rows, splits=2))) == [[0], [1, 2, 3]]
+    assert numbers(plan(rows, splits=2).splits) == [[0], [1, 2, 3]]
 
 
 @pytest.mark.parametrize("rule", ["size", "flink"])
@@ -70,8 +67,7 @@ def test_H3_splits_beyond_the_partitions_are_empty_and_keep_their_numbers(rule):
     splits = made.splits
     assert len(splits) == 5
     assert sorted(chain(*numbers(splits))) == [0, 1]
-    assert splits_with_records(made) == {number for number, split in enumerate(splits) if split}
-    assert made.splits_to_start() == sorted(splits_with_records(made))
+    assert made.splits_to_start() == [number for number, split in enumerate(splits) if split]
     assert len(made.splits_to_start()) == 2
 
 
@@ -82,12 +78,12 @@ def test_a_partition_without_records_is_in_no_split(rule):
 
 
 def test_a_plan_without_records_starts_no_split():
-    assert splits_to_start(plan([planned(0, 5, 5)], splits=3)) == []
+    assert plan([planned(0, 5, 5)], splits=3).splits_to_start() == []
 
 
 def test_a_split_that_an_earlier_plan_wrote_is_started_without_records_and_once():
     """What its jobs wrote has to go; a split that has records is overwritten anyway."""
     made = plan([planned(0, 0, 9)], splits=3, overwrites=(0, 2))
-    assert splits_with_records(made) == {0}
+    assert made.splits_with_rows() == {0, 2}
     assert made.splits_to_start() == [0, 2]
     assert [len(split) for split in made.splits] == [1, 0, 0]

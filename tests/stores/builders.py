@@ -49,8 +49,8 @@ def begin(log: PipelineLog, number: int, at_ms: int = NOW, **fields: Any) -> Sto
 
 def commit(batch: StoredBatch, at_ms: int = NOW, by: Actor | None = None) -> StoredBatch:
     made = batch.log.plan
-    after = None if made.window else position_after(made, batch.log.planned.position)
-    done = batch.append(Committed(by or Actor(made.run, made.instance), at_ms, made.plan_id, after))
+    after = None if made.asked.window else position_after(made, batch.log.planned.position)
+    done = batch.append(Committed(by or made.by, at_ms, made.plan_id, after))
     assert done is not None
     return done
 
@@ -65,16 +65,15 @@ def take(batch: StoredBatch, by: Actor, at_ms: int = NOW, **attempts: int) -> St
 def report_of(made: Plan, split: int, number: int, **fields: Any) -> ReadReport:
     """The report of an attempt that has read and written all of its split."""
     reads = {
-        p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
-        for p in made.splits[split]
+        p.topic_partition: PartitionRead(p.size, p.size, p.start_offset, p.end_offset - 1) for p in made.splits[split]
     }
-    return replace(ReadReport(made.plan_id, split, number, "rows", reads, made.output), **fields)
+    return replace(ReadReport(made.plan_id, split, number, "rows", reads, made.asked.output), **fields)
 
 
 def read(batch: StoredBatch, number: int = 1, random: str = "abcd") -> None:
     """Every split of the batch, by one attempt each."""
     made = batch.log.plan
-    for split in range(made.splits):
+    for split in range(made.split_count):
         begin_attempt(batch.store, batch.folder, split, number, random, {})
         store_report(batch.store, batch.folder, random, report_of(made, split, number))
 
@@ -102,5 +101,5 @@ def window_plan(claim: Claim, **fields: Any) -> Plan:
 def begin_window(log: PipelineLog, claim: Claim, at_ms: int = NOW, **fields: Any) -> StoredBatch:
     begun = log.begin_window(claim.name, 1, Planned(window_plan(claim, resolved_at_ms=at_ms, **fields)))
     assert begun is not None
-    log.claim(claim, 1)
+    log.claim(claim.name, claim.places, 1)
     return begun
