@@ -19,7 +19,16 @@ from tests.conformance.cases import CASES
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "rules.toml"
 DOCUMENT = ROOT / "docs" / "conformance.md"
-HOLDING = ("tests/offsets", "tests/laws", "tests/contract", "tests/conformance", "tests/stores")
+HOLDING = (
+    "tests/request",
+    "tests/plan",
+    "tests/log",
+    "tests/batch",
+    "tests/laws",
+    "tests/contract",
+    "tests/conformance",
+    "tests/stores",
+)
 
 GROUPS = {
     "A": "The five startup modes",

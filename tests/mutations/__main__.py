@@ -37,7 +37,17 @@ from tests.mutations.running import (
 )
 from tests.mutations.survivors import reason_for
 
-FOLDERS = ("tests/offsets", "tests/stores", "tests/laws", "tests/conformance", "tests/contract", "tests/cli")
+FOLDERS = (
+    "tests/request",
+    "tests/plan",
+    "tests/log",
+    "tests/batch",
+    "tests/stores",
+    "tests/laws",
+    "tests/conformance",
+    "tests/contract",
+    "tests/cli",
+)
 PARTS = {"patches", "core"}
 
 
