@@ -40,9 +40,8 @@ from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table
-from airflow_kafka_offsets.request.bounds import Offsets, Times
 from airflow_kafka_offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
-from airflow_kafka_offsets.request.modes import BoundedModeName, StartupModeName
+from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
 from airflow_kafka_offsets.request.parameters import (
     RequestParameters,
     ResolveParameters,

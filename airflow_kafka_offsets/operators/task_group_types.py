@@ -10,8 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
 from airflow_kafka_offsets.kafka_values import IsolationLevel
-from airflow_kafka_offsets.request.bounds import Offsets, Times
-from airflow_kafka_offsets.request.modes import BoundedModeName, StartupModeName
+from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
 from airflow_kafka_offsets.request.parameters import SplitBy
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -22,8 +22,11 @@ from airflow_kafka_offsets.request.modes import (
     FromTimestamp,
     GroupOffsets,
     LatestOffset,
+    Offsets,
     SpecificOffsets,
     StartupMode,
+    Time,
+    Times,
     UntilGroupOffsets,
     UntilLatest,
     UntilSpecificOffsets,
@@ -35,10 +38,6 @@ from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList
 from airflow_kafka_offsets.request.times import is_relative, iso, looks_like_seconds, parse_timestamp_ms
 from airflow_kafka_offsets.request.window_width import Width
-
-Time = int | str | datetime
-Times = Time | Mapping[str, Time]
-Offsets = Mapping[str, Mapping[str, int]] | str
 
 TIMES_EXAMPLE = '{"orders": "2026-11-20T10:00:00Z", "payments": "now-2h"}'
 _TIMETABLES = (

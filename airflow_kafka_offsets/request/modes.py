@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import ClassVar, Literal, get_args
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
+
+# ── as people write them ──────────────────────────────────────────────────────────────────────────────────────────────
+
+Time = int | str | datetime
+Times = Time | Mapping[str, Time]
+Offsets = Mapping[str, Mapping[str, int]] | str
+
 
 # ── where to start ────────────────────────────────────────────────────────────────────────────────────────────────────
 

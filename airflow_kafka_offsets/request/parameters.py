@@ -22,8 +22,7 @@ from airflow_kafka_offsets.request.modes import BOUNDED_MODES, STARTUP_MODES
 from airflow_kafka_offsets.request.policies import ANSWERS, CommitMode, PolicyAnswers, ResetStrategy
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.request.bounds import Offsets, Times
-    from airflow_kafka_offsets.request.modes import BoundedModeName, StartupModeName
+    from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
     from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords
 
 T = TypeVar("T", bound="ScopeParameters")
