@@ -15,7 +15,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.read_reports import begin_attempt, require_read, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict, spark_options
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import Occasion
@@ -52,7 +52,7 @@ class Ours:
     def commit(self, group: str, metadata: str = "") -> None:
         self.cluster.commit_offsets(group, dict.fromkeys(self.partitions, CommittedOffset(0, None, metadata)))
 
-    def plan(self, group: str) -> Plan:
+    def plan(self, group: str) -> Draft:
         """Topics, log starts, ends, what the group holds; each partition decided."""
         return plan_offsets(self._config, topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest")
 

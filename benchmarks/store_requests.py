@@ -148,7 +148,7 @@ def spark_on(endpoint: str) -> SparkSession:
 
 def new_pipeline(store: Store, name: str, *, windows: bool = False) -> Pipeline:
     cluster = InMemoryCluster()
-    cluster.create_topic("__consumer_offsets", internal=True)
+    cluster.create_topic("__consumer_offsets")
     cluster.create_topic(TOPIC, PARTITIONS)
     modes = (
         {"startup_mode": "timestamp", "bounded_mode": "timestamp"} if windows else {"startup_mode": "earliest-offset"}
@@ -178,7 +178,7 @@ def batches_up_to(pipeline: Pipeline, first: StoredBatch, number: int) -> None:
     for n in range(last.number + 1, number + 1):
         run = RunKey("dag", f"scheduled-{n}", "resolve")
         name = BatchName(new_key(n, NOW_MS, "k3f9"), n, before)
-        plan = replace(planned.plan, batch=name, run=run)
+        plan = replace(planned.plan, batch=name, by=replace(planned.by, run=run))
         batch = log.begin(n, Planned(plan, committed.position))
         assert batch is not None
         log.bind(run, batch)
@@ -192,10 +192,11 @@ def windows_up_to(pipeline: Pipeline, first: StoredBatch, number: int) -> None:
     for hour in range(1, number):
         claim = window(hour)
         bounds = claim.start_ms, claim.end_ms
-        made = replace(plan, batch=batch_name_of(claim, pipeline.pipeline_id), window_bounds=bounds)
+        asked = replace(plan.asked, window_bounds=bounds)
+        made = replace(plan, batch=batch_name_of(claim, pipeline.pipeline_id), asked=asked)
         batch = log.begin_window(claim.name, 1, Planned(made))
         assert batch is not None
-        log.claim(claim, 1)
+        log.claim(claim.name, claim.places, 1)
         batch.append(replace(committed, plan_id=made.plan_id))
 
 

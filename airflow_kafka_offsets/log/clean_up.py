@@ -67,15 +67,15 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
     folder = next(pipeline.oldest_first(), None)
     if folder is None or not _may_go(look_into(pipeline.store, folder).batch, before_ms):
         return  # which most pipelines are told by their oldest batch alone
-    kept: set[str] = set()
+    stays_from = ""
     commits = 0
     for batch in pipeline.newest_first():
-        kept.add(batch.folder)
+        stays_from = batch.folder
         commits += batch.log.committed is not None
         if commits == KEPT_COMMITS:
             break
     for folder in pipeline.oldest_first():
-        if folder in kept:
+        if folder >= stays_from:  # by order: another clean may have removed that very batch, long after this look
             return
         found = look_into(pipeline.store, folder)
         if not _may_go(found.batch, before_ms):

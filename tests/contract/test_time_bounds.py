@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import NotAuthorized
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
 from tests.asked import request_parameters
@@ -34,7 +34,7 @@ def asked(topics: tuple[str, ...], **parameters: Any) -> PlanRequest:
     return request_for({}, request_parameters(topics=list(topics), **parameters), Occasion(NOW_MS))
 
 
-def plan(cluster: AnyCluster, topics: tuple[str, ...], **parameters: Any) -> Plan:
+def plan(cluster: AnyCluster, topics: tuple[str, ...], **parameters: Any) -> Draft:
     return preview(asked(topics, **parameters), cluster.reader, None)
 
 

@@ -30,7 +30,7 @@ from tests.stores.builders import (
     take,
     window_plan,
 )
-from tests.stores.watched import Counting, Crash, Dying
+from tests.stores.watched import Counting, Crash, Dying, Watched
 
 BEFORE = NOW - 90 * DAY
 OLD, YOUNG = NOW - 100 * DAY, NOW - DAY
@@ -91,6 +91,25 @@ def test_a_log_of_two_batches_or_fewer_stays(store: MemoryStore, log: PipelineLo
     for number in range(1, count + 1):
         done(log, number, OLD)
     assert clean(store) == []
+
+
+def test_a_clean_that_slept_while_another_one_cleaned_takes_nothing_newer_than_what_it_saw(
+    store: MemoryStore, log: PipelineLog
+) -> None:
+    """The batches that it was to stop at are gone: to go on to the newest would lose the position."""
+    for number in range(1, 5):
+        done(log, number, OLD)
+    asleep = [True]
+
+    def others_go_on(verb: str, name: str) -> None:
+        if asleep and verb == "get" and "/0000000003/" in name:  # the second commit from the top, which it stops at
+            asleep.clear()
+            for number in (5, 6):
+                done(log, number, OLD)
+            assert clean(store) == [f"{number:010}" for number in (1, 2, 3, 4)]
+
+    clean(Watched(store, others_go_on))
+    assert numbers(log) == [5, 6]
 
 
 def test_with_a_batch_goes_all_that_is_its_own_and_nothing_else(store: MemoryStore, log: PipelineLog) -> None:

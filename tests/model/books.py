@@ -293,7 +293,8 @@ class Books:
     def _is_of_another_log(self, plan: Plan) -> bool:
         """Whether a log that the plan reads is another one by now: cut, made anew, or of another cluster."""
         logs = {log for rows in planned_rows(plan).values() for log, _ in rows}
-        return any(self.world.was_cut(log) or self.world.log_start(log) == NO_LOG for log in logs)
+        gone = any(self.world.was_cut(log) or self.world.log_start(log) == NO_LOG for log in logs)
+        return gone or plan.found.cluster_id != self.world.cluster.cluster_id
 
     def _require_join(self, plan: Plan, p: PlannedPartition, before: Position | None, orders: set[str]) -> None:
         tp, log = p.topic_partition, log_of(plan, p.topic_partition)

@@ -25,6 +25,7 @@ from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
 from testbed.spark_cluster import QUICK
 from testbed.topics import wait_for
+from tests.builders import plan as plan_of
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
 HOUR = 3_600_000
@@ -61,18 +62,16 @@ class Plans:
             for tp, ends in sorted(ranges.items())
         )
         given: dict[str, Any] = {
-            "isolation_level": "read_uncommitted",
             "startup_mode": "earliest-offset",
-            "bounded_mode": "latest-offset",
-            "window": False,
+            "mirrors": False,
             "topic_ids": {topic: self.topic_id(topic) for topic, _ in ranges},
             "run": RUN,
+            "instance": None,
             **fields,
         }
-        return Plan(
-            cluster_id="cluster", group_id="group", pipeline="pipeline", resolved_at_ms=NOW, partitions=partitions,
-            **given,
-        )  # fmt: skip
+        return plan_of(
+            partitions, cluster_id="cluster", group_id="group", pipeline="pipeline", resolved_at_ms=NOW, **given
+        )
 
     def topic_id(self, topic: str) -> str | None:
         """``None`` where there is no such topic."""
@@ -99,10 +98,9 @@ class Plans:
         plan = self.plan(
             ranges,
             batch=BatchName("20261120T110000Z--20261120T120000Z-0a1b2c3d"),
-            **{"startup_mode": "timestamp", "bounded_mode": "timestamp"} | fields,
+            **{"startup_mode": "timestamp", "bounded_mode": "timestamp", "window": True} | fields,
             window_bounds=bounds,
         )
-        plan = replace(plan, window=True)
         stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin_window(name, 1, Planned(plan))
         assert stored is not None
         return stored
@@ -161,7 +159,7 @@ def committed(batch: StoredBatch) -> StoredBatch:
     actor = Actor(RUN)
     done = batch.again().append(Committed(actor, NOW, batch.log.plan.plan_id))
     assert done is not None
-    again = done.append(Taken(actor, NOW, reads.highest_attempts(done, range(done.log.plan.splits))))
+    again = done.append(Taken(actor, NOW, reads.highest_attempts(done, range(done.log.plan.split_count))))
     assert again is not None
     return again
 
