@@ -131,12 +131,7 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     if had is None or request.output_origin == "templated sink":
         return had, ""
     if request.output_origin == "templated output":
-        raise InvalidRequest(
-            (
-                f"{plan.batch} is written to {had!r}, and this run's path is {wanted!r}. The path comes from a "
-                f"template, so only the run that planned the batch gives it again: clear {plan.by}.",
-            )
-        )
+        raise output_of_another_run(plan, wanted)
     if not accepts:
         until = "" if batch.log.committed else " until this batch is committed"
         raise InvalidRequest(
@@ -150,6 +145,16 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     return (
         wanted,
         f"Rows of {plan.batch.key} stay behind in {had!r}: remove those with kafka_batch = '{plan.batch.key}'.",
+    )
+
+
+def output_of_another_run(plan: Plan, wanted: str | None) -> InvalidRequest:
+    """The refusal to write a batch elsewhere than the run did that planned it, where a template gives the path."""
+    return InvalidRequest(
+        (
+            f"{plan.batch} is written to {plan.asked.output!r}, and this run's path is {wanted!r}. The path comes from "
+            f"a template, so only the run that planned the batch gives it again: clear {plan.by}.",
+        )
     )
 
 

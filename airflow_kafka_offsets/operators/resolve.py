@@ -16,6 +16,7 @@ from airflow_kafka_offsets.batch.engine import assign_batch
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
 from airflow_kafka_offsets.batch.orders import NextBatch, Window
+from airflow_kafka_offsets.batch.ownership import output_of_another_run
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
@@ -301,6 +302,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             assignment, about = self._assignment(context, hook, pipeline)
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
+            own = self._own_words(assignment.plan) if arguments else []
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:
@@ -312,19 +314,22 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.defer(trigger=trigger, method_name="execute_after_wait")
         about += self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
-        written = assignment.plan.asked.output if assignment.plan else None
-        return [batch_arguments(of_split, self._own_words(written)) for of_split in arguments]
+        return [batch_arguments(of_split, own) for of_split in arguments]
 
-    def _own_words(self, output: str | None = None) -> list[str]:
+    def _own_words(self, plan: Plan | None = None) -> list[str]:
         """The Spark job's arguments that are no batch's.
 
-        :param output: what the plan says that is written: a sink whose path is a template is handed that one.
+        :param plan: of what the run does: a sink whose path is a template is handed the output of that one.
 
-        :raises InvalidRequest: they would not reach the job as they are.
+        :raises InvalidRequest: they would not reach the job as they are, or do not name the plan's output.
         """
         sink: Mapping[str, Any] | None = self.sink
-        if sink is not None and output is not None and self._output_origin == "templated sink":
+        output = plan.asked.output if plan is not None else None
+        if plan is not None and sink and output is not None and self._output_origin == "templated sink":
+            wanted = sink_of(sink).output
             sink = sink_into(sink, output)
+            if sink is None:
+                raise output_of_another_run(plan, wanted)
         own = [*(sink_arguments(sink) if sink else ()), *map(str, self.application_args)]
         problems = word_problems(own)
         if problems:
@@ -443,5 +448,6 @@ def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafk
 def _output_origin(sink: SinkWords | None, output: str | None) -> OutputOrigin:
     """Whether a template gives each run another output. The words are those of the DAG, before they are rendered."""
     if sink is not None:
-        return "fixed" if is_settled(sink) else "templated sink"
+        where = [sink.get("path"), sink.get("table"), sink.get("url")]
+        return "fixed" if is_settled(where) else "templated sink"
     return "fixed" if is_settled(output) else "templated output"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,13 @@ class Orders:
         self.broker.produce_many(self.topic, count, partitions=self.partitions, value=lambda n: str(first + n).encode())
         self.produced += count
 
-    def run(self, words: Mapping[str, Any] | None = None, **conf: Any) -> RunResult:
+    def run(
+        self, words: Mapping[str, Any] | None = None, logical_date: datetime | None = None, **conf: Any
+    ) -> RunResult:
         """One run; `words` is what its conf says under `kafka_offsets`."""
         names = {"topic": self.topic, "group": self.group, "output": str(self.output)}
         about = {} if words is None else {"kafka_offsets": dict(words)}
-        return run_dag(load_dag(WIRING, self.dag_id), conf={**names, **about, **conf})
+        return run_dag(load_dag(WIRING, self.dag_id), conf={**names, **about, **conf}, logical_date=logical_date)
 
     def clear(self, run: RunResult, *task_ids: str, words: Mapping[str, Any] | None = None, **conf: Any) -> RunResult:
         """Clear tasks of a run and what comes after them, as a person does, and let it go on to its end."""

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.triggers import offset_lag, shared_client
+from airflow_kafka_offsets.triggers import shared_client, wait_for_lag
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
 from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
@@ -172,14 +172,14 @@ def test_a_watch_that_is_wrong_is_wrong_alone(
 def test_a_fault_ends_its_own_trigger_and_leaves_none_waiting(
     clients: Clients, one_record: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = offset_lag.look_at_lag
+    real = wait_for_lag.look_at_lag
 
     def look_at_lag(question: Any, *more: Any) -> Any:
         if question.group_id == f"{group}-faulty":
             raise ZeroDivisionError
         return real(question, *more)
 
-    monkeypatch.setattr(offset_lag, "look_at_lag", look_at_lag)
+    monkeypatch.setattr(wait_for_lag, "look_at_lag", look_at_lag)
     faulty = OffsetLagTrigger(topics=one_record, group_id=f"{group}-faulty", poke_interval=0.2)
     good = OffsetLagTrigger(topics=one_record, group_id=group, poke_interval=0.2)
 
@@ -194,7 +194,7 @@ def test_a_fault_ends_its_own_trigger_and_leaves_none_waiting(
 def test_after_an_error_of_the_cluster_there_is_a_new_client(
     clients: Clients, one_record: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = offset_lag.look_at_lag, 2
+    real, failures = wait_for_lag.look_at_lag, 2
 
     def look_at_lag(*asked: Any) -> Any:
         nonlocal failures
@@ -203,7 +203,7 @@ def test_after_an_error_of_the_cluster_there_is_a_new_client(
             raise ClusterUnavailable("Cannot look", "nobody answers", "Wait.", retriable=True)
         return real(*asked)
 
-    monkeypatch.setattr(offset_lag, "look_at_lag", look_at_lag)
+    monkeypatch.setattr(wait_for_lag, "look_at_lag", look_at_lag)
     (event,) = fire(OffsetLagTrigger(topics=one_record, group_id=group, poke_interval=0.2))
     assert event["lag"] == 1
     assert clients.opened == 3
@@ -265,7 +265,7 @@ def test_a_work_store_that_hangs_holds_up_no_trigger_that_does_not_use_it(
         answers.wait(60)
         return configured_work_store(uri)
 
-    monkeypatch.setattr(offset_lag, "configured_work_store", hangs)
+    monkeypatch.setattr(wait_for_lag, "configured_work_store", hangs)
 
     async def run() -> None:
         stuck = [

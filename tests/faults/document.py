@@ -19,8 +19,6 @@ clear or the next run bring the pipeline to its end.
   the log's end.
 - **refused**: nothing was written to the group or to the output of another batch. The task's log names the cause and
   the remedy. After the remedy the row ends like a healed one.
-- **known to be wrong**: the row fails today, and says what it should have ended as and what will mend it. Its test
-  fails if the row holds, or if it fails in another way.
 
 A row fails if its fault did not fire. It also fails if the group ever held an offset above what read reports had
 verified by then; a watcher reads the group all the time, on a connection of its own. `make test-faults` plays all rows
@@ -31,6 +29,10 @@ Elsewhere: a cleared Spark task that re-attaches to a finished driver and submit
 `tests/spark/sinks/test_kills.py`; brokers that have just started are in `tests/faults/test_new_brokers.py`.
 """
 
+KNOWN_WRONG = """\
+A row that is **known to be wrong** fails today, and says what it should have ended as and what will mend it. Its test
+fails if the row holds, or if it fails in another way.
+"""
 
 NOT_PLAYED = "not played yet"
 
@@ -41,7 +43,7 @@ def document(before: str, played: Iterable[Played]) -> str:
     :param before: the document as it is; empty where there is none.
     """
     proofs = {**_proofs(before), **{one.row.name: _cell(one.proof) for one in played}}
-    lines = [HEAD]
+    lines = [HEAD, KNOWN_WRONG] if any(row.known_wrong for row in MATRIX) else [HEAD]
     for kind in dict.fromkeys(row.kind for row in MATRIX):
         lines += [f"## {kind}", "", "| fault | how it is made | ends | proof that it fired |", "|---|---|---|---|"]
         lines += [line(row, proofs.get(row.name, NOT_PLAYED)) for row in MATRIX if row.kind == kind]

@@ -116,6 +116,7 @@ def ground(folder: Path, java: Java, postgres: Postgres, say: Say = silent) -> I
             **airflow_home.s3_connection("lake", s3.url),
             **spark_env(java),
             **airflow_home.spark_defaults(folder / "spark", conf),
+            "FAULTS_DAG_PATHS": str(folder / "dag-paths"),
             "FAULTS_TODAY": datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat(),
         }
         with another_airflow(folder / "airflow", postgres, environment) as airflow:
@@ -286,6 +287,12 @@ class Scene:
     def deploy_real(self) -> None:
         """The job of `dags/`."""
         self.deploy(REAL_JOB)
+
+    def write_into_dag(self, dag_id: str, output: Path) -> None:
+        """Change the path in the code of a DAG whose path is no template (`fault_path`, `fault_path_copied`)."""
+        changed = Path(self.ground.environment["FAULTS_DAG_PATHS"], dag_id)
+        changed.parent.mkdir(exist_ok=True)
+        changed.write_text(str(output))
 
     def produce(self, count: int = 200, timestamp_ms: Callable[[int], int] | None = None) -> None:
         """`count` more records, each with the next number as its value."""

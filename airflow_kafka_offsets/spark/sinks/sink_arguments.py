@@ -81,11 +81,22 @@ def sink_of(words: Mapping[str, Any]) -> Sink:
     return make(**{word: value for word, value in words.items() if word != "format" or "format" in allowed})
 
 
-def sink_into(words: Mapping[str, Any], output: str) -> Mapping[str, Any]:
-    """The same words for another output of the same kind: the batch's own, where a template gives each run another."""
-    if words.get("path") is not None:
-        return {**words, "path": output}
-    return {**words, "table": output.rpartition(":")[2]}
+def sink_into(words: Mapping[str, Any], output: str) -> Mapping[str, Any] | None:
+    """The same words for the output that the batch has, where a template gives each run another one.
+
+    :returns: ``None``: they cannot name it. The URL of the database is another one, or capitals of a table's name are
+        not in the output's name, and a catalog may tell them apart.
+    """
+    if sink_of(words).output == output:
+        return words
+    if words.get("path") is not None:  # with its own scheme: s3 and s3a are one output, and Spark may know only one
+        scheme, slashes, _ = words["path"].rpartition("://")
+        into = {**words, "path": f"{scheme}{slashes}{output.rpartition('://')[2]}" if slashes else output}
+    elif words["table"] == words["table"].lower():
+        into = {**words, "table": output.rpartition(":")[2]}
+    else:
+        return None
+    return into if sink_of(into).output == output else None
 
 
 def sink_arguments(words: Mapping[str, Any]) -> list[str]:

@@ -71,7 +71,6 @@ def batch(dag_id: str, retries: int = 0, **more: Any) -> None:
             "orders",
             kafka_config_id="{{ params.kafka }}",
             group_id=GROUP,
-            output="{{ params.output }}",
             submit=lambda arguments: read.expand(arguments=arguments),
             before_commit=[check("{{ params.reject }}")],
             sensor={"poke_interval": 0.2, "timeout": 60},
@@ -80,6 +79,7 @@ def batch(dag_id: str, retries: int = 0, **more: Any) -> None:
                 "splits": "{{ params.splits }}",
                 "overlap_timeout": "{{ params.overlap_timeout }}",
                 **({} if "topic_pattern" in more else {"topics": TOPIC}),
+                **({} if "sink" in more else {"output": "{{ params.output }}"}),
                 **more,
             },
         )
@@ -90,6 +90,8 @@ batch("batch_retried", retries=1)
 batch("batch_marked", retries=1)  # whose resolve task a person marks: a success without XComs is any pipeline's
 batch("batch_of_nobody_else")
 batch("batch_of_a_pattern", topic_pattern=TOPIC + ".*")
+batch("batch_into_sink_of_the_day", sink={"format": "parquet", "path": "{{ params.output }}/{{ ds }}"})
+batch("batch_into_output_of_the_day", output="{{ params.output }}/{{ ds }}")
 batch("batch_by_its_own_name", pipeline_id="lake/{{ params.group }}")
 WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}
 batch("windows_by_hand", bounded_mode="timestamp", bounded_timestamp="{{ dag_run.conf.end }}", **WINDOW)

@@ -7,6 +7,7 @@ Runs of the DAGs with a schedule have no conf: they take the same from Airflow v
 
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, task
@@ -34,6 +35,12 @@ def of_the_run(name: str) -> str:
     return f"{{{{ params.{name} or var.value.get('fault_{name}', '') }}}}"
 
 
+def written_in_the_dag(dag_id: str) -> str:
+    """A path that is no template: `Scene.write_into_dag` has changed the DAG, for each process that parses it since."""
+    changed = Path(os.environ["FAULTS_DAG_PATHS"], dag_id)
+    return changed.read_text() if changed.exists() else "/no/row/has/named/a/path"
+
+
 @task
 def check(rejected: str) -> None:
     """A quality check between Spark and the commit."""
@@ -47,10 +54,15 @@ def batch(
     retries: int = 3,
     checked: bool = False,
     since: datetime | None = None,
+    output: str | None = None,
     **more: Any,
 ) -> DAG:
     """:param since: where runs begin that the schedule catches up with; by default it has one run, of the last
-    interval."""
+    interval.
+
+    :param output: by default each run names it.
+    """
+    output = output or of_the_run("output")
     with DAG(
         dag_id,
         schedule=schedule,
@@ -71,9 +83,9 @@ def batch(
             pipeline_id=of_the_run("group"),  # all these DAGs do the batches of one pipeline
             splits="{{ params.splits }}",
             sensor={"poke_interval": 1, "timeout": 60},
-            output=of_the_run("output"),
+            output=output,
             application=of_the_run("job"),
-            application_args=["--output", of_the_run("output")],
+            application_args=["--output", output],
             asset=Asset("fault-orders"),
             before_commit=[check("{{ params.reject }}")] if checked else [],
             **{"startup_mode": "earliest-offset", **more},
@@ -84,6 +96,8 @@ def batch(
 fault_batch = batch("fault_batch")
 fault_batch_once = batch("fault_batch_once", retries=0)
 fault_batch_checked = batch("fault_batch_checked", retries=0, checked=True)
+fault_path = batch("fault_path", retries=0, checked=True, output=written_in_the_dag("fault_path"))
+fault_path_copied = batch("fault_path_copied", retries=0, output=written_in_the_dag("fault_path_copied"))
 fault_batch_with_executors = batch(
     "fault_batch_with_executors", spark={"conn_id": "spark_executors", "conf": {"spark.executor.memory": "640m"}}
 )

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     format_of_arguments,
     sink_arguments,
+    sink_into,
     sink_of,
     sink_of_arguments,
 )
@@ -50,6 +51,35 @@ def test_a_database_is_chosen_by_its_url_and_table() -> None:
     words = {"format": "jdbc", "url": POSTGRES, "table": "public.orders", "options": {"batchsize": 5}}
     for sink in (sink_of(words), sink_of_arguments(sink_arguments(words))):
         assert sink.output == jdbc(POSTGRES, "public.orders").output
+
+
+INTO: list[tuple[dict[str, Any], dict[str, Any] | None, str]] = [
+    ({"path": "/lake/2"}, {"path": "/lake/1"}, "/lake/1"),
+    ({"path": "s3://lake/2"}, {"path": "s3://lake/1"}, "s3a://lake/1"),
+    ({"path": "hdfs://lake/2"}, None, "s3a://lake/1"),
+    ({"format": "delta", "table": "lake.d2"}, {"table": "lake.d1"}, "delta:lake.d1"),
+    ({"format": "delta", "path": "/lake/2"}, {"path": "/lake/1"}, "/lake/1"),
+    ({"format": "iceberg", "table": "lake.db.d2"}, {"table": "lake.db.d1"}, "iceberg:lake.db.d1"),
+    ({"format": "iceberg", "table": "lake.db.D2"}, None, "iceberg:lake.db.d1"),
+    ({"format": "jdbc", "url": POSTGRES, "table": "d2"}, {"table": "public.d1"}, f"{POSTGRES}:public.d1"),
+    ({"format": "jdbc", "url": POSTGRES, "table": "d2"}, None, "jdbc:postgresql://another:5432/lake:public.d2"),
+]
+
+
+@pytest.mark.parametrize(("words", "changed", "output"), INTO, ids=str)
+def test_a_templated_sink_is_handed_the_output_of_an_earlier_run_or_cannot_name_it(
+    words: dict[str, Any], changed: dict[str, Any] | None, output: str
+) -> None:
+    words = {"format": "parquet", **words}
+    into = sink_into(words, output)
+    assert into == (None if changed is None else {**words, **changed})
+    assert into is None or sink_of(into).output == output
+
+
+def test_a_sink_that_names_its_output_already_is_left_as_it_was_written() -> None:
+    """The names of outputs have one spelling, which is not the one that Spark was configured with."""
+    for words in ({"format": "parquet", "path": "s3://lake/x/"}, {"format": "iceberg", "table": "lake.db.Orders"}):
+        assert sink_into(words, sink_of(words).output) is words
 
 
 def test_a_job_of_ones_own_names_no_format() -> None:
