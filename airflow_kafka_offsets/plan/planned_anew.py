@@ -51,6 +51,7 @@ def shortened(before: Plan, by: Actor, kept: Kept, log_starts: Mapping[TopicPart
             range=OffsetRange(start, p.end_offset),
             gap=p.end_offset - start - sum(piece.size for piece in pieces),
             lost=p.lost + gone,
+            continuity="gap" if gone and p.continuity == "contiguous" else p.continuity,
             start_reason=f"{p.start_reason}, then out of range → log start, {gone} lost" if gone else p.start_reason,
         )
 

@@ -19,7 +19,8 @@ from tests.conformance.cases import CASES
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "rules.toml"
 DOCUMENT = ROOT / "docs" / "conformance.md"
-HOLDING = ("tests/offsets", "tests/laws", "tests/contract", "tests/conformance", "tests/stores")
+ROOMS = ("request", "plan", "log", "batch", "laws", "contract", "conformance", "stores")
+HOLDING = tuple(f"tests/{room}" for room in ROOMS)
 
 GROUPS = {
     "A": "The five startup modes",

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.carry_out import named
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import NotAuthorized
-from airflow_kafka_offsets.kafka_values import TopicPartition, TopicSettings
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, TopicSettings
 from airflow_kafka_offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.batch_key import new_key
+from airflow_kafka_offsets.plan.plan import BatchName, Draft
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.request.parse_request import Occasion
 from tests.asked import request_parameters
@@ -22,7 +24,7 @@ from tests.engine import last_sentence, preview
 HOUR = 3_600_000
 
 
-def planned(reader: Any, topic: str, *, hourly: bool = True, **asked: Any) -> Plan:
+def planned(reader: Any, topic: str, *, hourly: bool = True, **asked: Any) -> Draft:
     now = now_ms()
     occasion = Occasion(now, (now - HOUR, now) if hourly else None)
     parameters = request_parameters(topics=[topic], group_id="g", startup_mode="earliest-offset", **asked)
@@ -39,12 +41,12 @@ def aged(cluster: AnyCluster, group: str) -> str:
 
 
 def test_a_plan_without_caps_or_below_them_has_no_backlog(cluster: AnyCluster, aged: str) -> None:
-    assert planned(cluster.reader, aged).backlog is None
-    assert planned(cluster.reader, aged, max_records=24).backlog is None
+    assert planned(cluster.reader, aged).found.backlog is None
+    assert planned(cluster.reader, aged, max_records=24).found.backlog is None
 
 
 def test_runs_that_are_faster_than_retention_lose_nothing(cluster: AnyCluster, aged: str) -> None:
-    backlog = planned(cluster.reader, aged, max_records=4).backlog
+    backlog = planned(cluster.reader, aged, max_records=4).found.backlog
     assert backlog == Backlog(20, 5, 0, "by retention.ms, with 60 minutes between two runs")
 
 
@@ -52,7 +54,7 @@ def test_runs_that_are_faster_than_retention_lose_nothing(cluster: AnyCluster, a
 def test_runs_that_are_slower_than_retention_lose_what_it_overtakes(cluster: AnyCluster, aged: str) -> None:
     """One record an hour is read. Twelve hours from now two an hour become too old; the last of them in 24 hours, when
     22 of the 23 are read."""
-    assert planned(cluster.reader, aged, max_records=1).backlog.expiring == 0  # type: ignore[union-attr]
+    assert planned(cluster.reader, aged, max_records=1).found.backlog.expiring == 0  # type: ignore[union-attr]
     cluster.produce(aged, timestamps_ms=[now_ms() - HOUR] * 24)
     plan = planned(cluster.reader, aged, max_records=1)
     assert plan.found.backlog is not None
@@ -65,7 +67,7 @@ def test_without_a_limit_by_time_nothing_expires(cluster: AnyCluster, group: str
     name = f"kept-{group}"
     cluster.create_topic(name)
     cluster.produce(name, 9)
-    assert planned(cluster.reader, name, max_records_per_partition=2).backlog == Backlog(
+    assert planned(cluster.reader, name, max_records_per_partition=2).found.backlog == Backlog(
         7, 4, 0, "retention.ms is without a limit"
     )
 
@@ -73,7 +75,7 @@ def test_without_a_limit_by_time_nothing_expires(cluster: AnyCluster, group: str
 def test_what_is_not_known_is_said_as_not_known(cluster: AnyCluster, aged: str) -> None:
     """How far apart the runs are, where they have no interval and there was none before; and the topic's settings."""
     asked = {"max_records": 4}
-    assert planned(cluster.reader, aged, hourly=False, **asked).backlog == Backlog(
+    assert planned(cluster.reader, aged, hourly=False, **asked).found.backlog == Backlog(
         20, 5, None, "how far apart the runs are is not known"
     )
     for settings, because in (
@@ -84,15 +86,13 @@ def test_what_is_not_known_is_said_as_not_known(cluster: AnyCluster, aged: str) 
         (TopicSettings("CreateTime", HOUR, 1_000_000), f"{aged} has retention.bytes, which deletes by size"),
     ):
         told = Telling(cluster.reader, settings)
-        assert planned(told, aged, **asked).backlog == Backlog(20, 5, None, because)
+        assert planned(told, aged, **asked).found.backlog == Backlog(20, 5, None, because)
 
 
 def test_the_estimate_is_kept_with_the_plan_and_is_no_part_of_its_id(cluster: AnyCluster, aged: str) -> None:
-    plan = planned(cluster.reader, aged, max_records=4)
-    assert plan_from_dict(plan_to_dict(plan)).backlog == plan.found.backlog
-    assert replace(plan, backlog=None).plan_id == plan.plan_id
-    older = {name: value for name, value in plan_to_dict(plan).items() if name != "backlog"}
-    assert plan_from_dict(older).backlog is None
+    plan = named(planned(cluster.reader, aged, max_records=4), BatchName(new_key(1, 0, "aaaa"), 1), Actor(None))
+    assert plan_from_dict(plan_to_dict(plan)).found.backlog == plan.found.backlog
+    assert replace(plan, found=replace(plan.found, backlog=None)).plan_id == plan.plan_id
 
 
 class Telling:

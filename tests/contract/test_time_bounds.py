@@ -87,7 +87,7 @@ def test_a_missing_right_leaves_the_clock_unknown_and_the_plan_as_it_is(
     refused = preview(request, Forbidding(cluster.reader), None)  # type: ignore[arg-type]
     assert known.found.timestamp_types
     assert refused.found.timestamp_types == {}
-    assert refused.plan_id == known.plan_id
+    assert refused.partitions == known.partitions
 
 
 # ── times by topic ────────────────────────────────────────────────────────────────────────────────────────────────────

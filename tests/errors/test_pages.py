@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.offsets.test_errors import CLASSES, example
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets import errors
@@ -16,6 +15,7 @@ from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.explain_command import error_pages
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused, TopicRecreated, UnavailableError
 from tests.docs.pages import DOCS
+from tests.plan.test_errors import CLASSES, example
 
 GROUPING = {"KafkaOffsetsError", "RequestError", "RefusedError", "PartitionsRefused", "UnavailableError"}
 RAISED = [kind for kind in CLASSES if kind.__name__ not in GROUPING]

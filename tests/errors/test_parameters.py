@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.offsets.request.asking import problems
 
 from airflow_kafka_offsets.batch.complete_request import request_for, scope_for
 from airflow_kafka_offsets.cli.main import main
@@ -17,6 +16,7 @@ from airflow_kafka_offsets.request.parameters import RequestParameters, ScopePar
 from airflow_kafka_offsets.request.parse_request import Occasion, parse_window_end
 from airflow_kafka_offsets.stores.location import location_of
 from tests.builders import NOW
+from tests.request.asking import problems
 
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "topics": ("", {}),

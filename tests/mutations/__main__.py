@@ -37,7 +37,8 @@ from tests.mutations.running import (
 )
 from tests.mutations.survivors import reason_for
 
-FOLDERS = ("tests/offsets", "tests/stores", "tests/laws", "tests/conformance", "tests/contract", "tests/cli")
+ROOMS = ("request", "plan", "log", "batch", "stores", "laws", "conformance", "contract", "cli")
+FOLDERS = tuple(f"tests/{room}" for room in ROOMS)
 PARTS = {"patches", "core"}
 
 

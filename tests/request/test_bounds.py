@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.offsets.request.asking import HOUR, INTERVAL
 
 from airflow_kafka_offsets.request.bounds import Partition
 from airflow_kafka_offsets.request.modes import FromTimestamp, UntilTimestamp
 from tests.builders import NOW
-from tests.offsets.request import asking
+from tests.request import asking
+from tests.request.asking import HOUR, INTERVAL
 
 EMPTY = (NOW, NOW)
 PARTITION = Partition("2026-11-20T08:00:00", NOW - 2 * HOUR)

@@ -5,7 +5,6 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
-from tests.offsets.request.asking import HOUR, INTERVAL, WINDOW, parse, problems
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.request.modes import (
@@ -27,6 +26,7 @@ from airflow_kafka_offsets.request.parse_request import Limits, Occasion, parse_
 from airflow_kafka_offsets.request.policies import Policies
 from airflow_kafka_offsets.request.subscription import PartitionSet, Scope, TopicList, TopicPattern, parse_scope
 from tests.builders import NOW, tp
+from tests.request.asking import HOUR, INTERVAL, WINDOW, parse, problems
 
 OFFSETS = {"orders": {"0": 42, "1": 300}}
 

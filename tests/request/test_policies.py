@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 from typing import get_args, get_type_hints
 
 import pytest
-from tests.offsets.request.asking import INTERVAL, WINDOW, parse, problems
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.request import policies
@@ -22,6 +21,7 @@ from airflow_kafka_offsets.request.policies import (
 )
 from airflow_kafka_offsets.request.run_conf import CONF_WORDS, with_conf
 from tests.builders import KEY, tp
+from tests.request.asking import INTERVAL, WINDOW, parse, problems
 
 # ── policies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

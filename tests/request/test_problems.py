@@ -6,10 +6,10 @@ import pickle
 from copy import deepcopy
 
 import pytest
-from tests.offsets.request.asking import WINDOW, problems
 
 from airflow_kafka_offsets.errors import InvalidRequest, names
 from airflow_kafka_offsets.request.problems import Problem, Problems, WrongTogether
+from tests.request.asking import WINDOW, problems
 
 
 def wrong() -> int:
