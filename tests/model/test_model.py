@@ -451,7 +451,7 @@ class Model(RuleBasedStateMachine):
     def half_read_run(
         self, pipeline: str, splits: int, reads: int, gone: list[tuple[TopicPartition, int]], how: str, tasks: int
     ) -> None:
-        """Some splits are read; then records of those, or of others, are gone or skipped, and another run does the rest."""
+        """Some splits are read; then records of these or others are gone or skipped, and another run goes on."""
         self._produce([(PLACES[0], 3, 0), (PLACES[1], 2, 0)])
         run = self._new_run(pipeline, {**self.ways[pipeline], "splits": splits})
         if not self.world.start_resolve(run).finish().succeeded or run.handed is None or run.handed.plan is None:
