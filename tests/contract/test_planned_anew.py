@@ -517,6 +517,35 @@ def test_only_what_the_batch_reads_can_be_skipped(in_memory: Pipeline, past: str
     assert entries(run.batch) == ["plan"]
 
 
+def test_what_is_left_after_a_skip_is_not_taken_for_another_log(in_memory: Pipeline) -> None:
+    """An orderly election lies between the position and where the batch begins now."""
+    cluster, tp = in_memory.cluster, TopicPartition("orders", 0)
+    assert isinstance(cluster, InMemoryCluster)
+    in_memory.run("one")
+    cluster.produce(tp, [NOW_MS] * 2)
+    cluster.elect(tp)
+    cluster.produce(tp, [NOW_MS] * 4)
+    failed = in_memory.resolve("failed")
+    ordered_by_conf(in_memory, failed, {"past": "orders-0:7"})
+    assert in_memory.run("next", re_plan=True).ranges[0] == (8, 10)
+
+
+def test_a_skip_to_an_offset_that_was_lost_before_leaves_what_is_read(in_memory: Pipeline, memory: AnyCluster) -> None:
+    memory.produce("orders", 40_000)
+    asked: dict[str, Any] = {"topics": None, "partitions": {"orders": [0]}, "splits": 2}
+    first = in_memory.resolve("one", **asked)
+    middle = min(piece.end_offset for split in first.plan.splits for piece in split)
+    (low,) = [n for n, split in enumerate(first.plan.splits) if split[0].end_offset == middle]
+    first.spark([low])
+    memory.delete_records("orders", middle + 10)
+    in_memory.resolve("two", **asked, data_loss="advance")
+    skip = {"batch": first.batch_key, "past": f"orders-0:{middle + 3}"}
+    (p,) = in_memory.resolve("two", **asked, skip=skip).plan.partitions
+    assert (p.range.start_offset, p.gap, p.lost, p.skipped) == (middle + 10, 0, 10, middle)
+    run = in_memory.run("three", **asked, group_id="another")
+    assert run.ranges == [(middle + 10, 40_004)]
+
+
 def test_only_the_unfinished_batch_can_be_skipped(in_memory: Pipeline, memory: AnyCluster) -> None:
     done = in_memory.run("one")
     by_hand = Skip(done.batch_key)
