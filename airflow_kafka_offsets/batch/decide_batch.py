@@ -26,6 +26,7 @@ from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
 from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
+    HasBegun,
     HighestAttempts,
     RecordsOf,
     Reports,
@@ -39,7 +40,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
-from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
 from airflow_kafka_offsets.plan.planned_anew import planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
@@ -65,8 +66,21 @@ class BatchAtHand:
     def what(self) -> str:
         return str(self.plan.batch) if self.on else f"the {claim_of(self.plan)}"
 
-    def replaced(self, plan: Plan, *, moves_output: bool = False) -> Replace:
+    def replaced(self, plan: Plan) -> Replace:
+        moves_output = plan.asked.output != self.plan.asked.output and not self.s.need(HasBegun(self.batch))
         return Replace(self.batch, plan, f"plans {self.what} anew: {plan.reason}", moves_output)
+
+    def output(self, asks: Asked) -> tuple[str | None, str]:
+        """The output that the batch has from now on, and a warning where rows stay behind.
+
+        :raises DataLoss: rows would stay behind, and Kafka has their records no more.
+        """
+        output, left = output_of_batch(self.order.request, asks, self.batch, self.s)
+        if left:
+            refuse_records_left_behind(
+                missing(self.plan, self.s.need(RecordsOf(self.plan))), str(self.plan.asked.output)
+            )
+        return output, left
 
     def fresh(self) -> Draft:
         """What the batch would be, planned now from where it goes on, into the output that it has."""
@@ -83,7 +97,7 @@ class BatchAtHand:
             if self.on.restart is None:  # what the startup mode has decided once stays decided
                 asked = replace(drafted.asked, startup=old.asked.startup)
                 drafted = replace(drafted, restarted=old.restarted, asked=asked)
-        output, left = output_of_batch(request, drafted.asked, self.batch, self.s)
+        output, left = self.output(drafted.asked)
         drafted = drafted.with_warnings([left] if left else [])
         return replace(drafted, asked=replace(drafted.asked, output=output))
 
@@ -139,17 +153,14 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:
     """The batch planned anew into the output that the DAG names now; ``None`` where it stays."""
-    order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
+    order, plan = at_hand.order, at_hand.plan
     task = (order.me.run.dag_id, order.me.run.task_id) if order.me.run else None
     asks = replace(plan.asked, output=order.request.output, task=task)
-    output, left = output_of_batch(order.request, asks, batch, s)
+    output, left = at_hand.output(asks)
     if output == plan.asked.output:
         return None
-    if left:
-        refuse_records_left_behind(missing(plan, s.need(RecordsOf(plan))), str(plan.asked.output))
     moved = replace(plan.with_warnings([left] if left else []), asked=replace(asks, output=output))
-    anew = planned_anew(plan, moved, order.me, f"its output is {output}")
-    return at_hand.replaced(anew, moves_output=not left)
+    return at_hand.replaced(planned_anew(plan, moved, order.me, f"its output is {output}"))
 
 
 def missing(plan: Plan, records: RecordsNow) -> list[str]:
