@@ -185,7 +185,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
         lost = [*records.another_log, *deleted, *replaced]
         if gone and not unverified(plan, attempts):
             splits = ()
-        elif lost and order.request.policies.data_loss == "fail" and not records.another_log:
+        elif lost and order.request.policies.data_loss == "fail" and not (records.another_log and at_hand.on):
             first = f"The records went after {at_hand.what} was planned, and before it was read."
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif records.another_log or replaced:  # what is written of it is not in the log any more
