@@ -176,24 +176,24 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     """
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
     gone = missing(plan, records)
-    splits = tuple(plan.splits_to_start())
-    if gone or plan.kept:
+    splits = tuple(sorted(plan.splits_with_rows()))
+    if gone:
         attempts = s.need(Reports(batch))
         verified = verified_splits(plan, attempts)
         needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
         deleted, replaced = records.deleted(needed), records.replaced(hulls(plan.splits))
         lost = [*records.another_log, *deleted, *replaced]
-        if gone and not unverified(plan, attempts):
+        if not unverified(plan, attempts):
             splits = ()
         elif lost and order.request.policies.data_loss == "fail" and not (records.another_log and at_hand.on):
             first = f"The records went after {at_hand.what} was planned, and before it was read."
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif records.another_log or replaced:  # what is written of it is not in the log any more
             return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
-        elif lost or plan.kept.keys() - verified.keys():  # a late job wrote to a split that the plan does not start
-            reason = messages.gone(lost)[0] if lost else "a split that was verified was written to again"
+        elif lost:
+            reason = messages.gone(lost)[0]
             return at_hand.replaced(shortened(plan, order.me, verified, records.log_starts, reason))
-        elif gone:
+        else:
             splits = tuple(number for number in splits if number not in verified)
     unread, warnings = _unread(at_hand)
     holder = batch.log.holder
@@ -244,7 +244,7 @@ def do_again(at_hand: BatchAtHand) -> Decision:
                 gone, f"{plan.batch if on else what} is committed, and its output stays as it is. Leave out redo."
             )
         return leave(at_hand, messages.leaves_for_good(what), (*warnings, messages.went(what, gone)))
-    splits = tuple(plan.splits_to_start())
+    splits = tuple(sorted(plan.splits_with_rows()))  # also what the plan keeps: corrected code writes all of it
     attempts = s.need(HighestAttempts(batch, splits))
     because = "redo asks for it" if on else "each run of a window writes it anew"
     said = messages.does_once_more(what, batch.log, order.me, because)
