@@ -261,5 +261,5 @@ def decide_redo(order: Redo, s: Situation) -> DoAgain:
         raise DataLoss(
             gone, f"{plan.batch} is committed, and its output stays as it is. Leave it: there is nothing to do."
         )
-    splits = tuple(plan.splits_to_start())
+    splits = tuple(sorted(plan.splits_with_rows()))
     return DoAgain(order.batch, splits, s.need(HighestAttempts(order.batch, splits)))

@@ -141,7 +141,8 @@ def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> di
     verified = {}
     for number, partitions in enumerate(plan.splits):
         if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
-            verified[number] = plan.kept.get(number) or KeptSplit(plan.plan_id, attempts[number][0].number)
+            highest = attempts[number][0].number
+            verified[number] = KeptSplit(_plan_that_counts(plan, number, highest), highest)
     return verified
 
 
@@ -189,10 +190,7 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
     report = top[0].report
     if report is None:
         return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
-    kept = plan.kept.get(number)
-    if kept is not None and kept.attempt != highest:
-        return [f"split {number}: attempt {highest} wrote to it, and attempt {kept.attempt} is the one that counts"]
-    expected_plan = kept.plan_id if kept else plan.plan_id
+    expected_plan = _plan_that_counts(plan, number, highest)
     if report.plan_id != expected_plan:
         return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
     if highest <= newer_than:
@@ -215,6 +213,12 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
         if problem:
             lines.append(f"split {number}, {tp} [{planned.start_offset}, {planned.end_offset}): {problem}")
     return lines
+
+
+def _plan_that_counts(plan: Plan, number: int, attempt: int) -> str:
+    """Of a split that is kept the plan that it was read by; once it is done again, the one that keeps it."""
+    kept = plan.kept.get(number)
+    return kept.plan_id if kept is not None and kept.attempt == attempt else plan.plan_id
 
 
 def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:

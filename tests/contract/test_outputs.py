@@ -124,11 +124,14 @@ def test_who_accepts_another_output_has_the_whole_batch_there_and_is_told_what_s
     run.done()
 
 
-def test_nobody_leaves_an_output_whose_records_are_gone(in_memory: Pipeline, memory: AnyCluster) -> None:
+@pytest.mark.parametrize("more", [{}, {"re_plan": True, "data_loss": "advance"}], ids=str)
+def test_nobody_leaves_an_output_whose_records_are_gone(
+    in_memory: Pipeline, memory: AnyCluster, more: dict[str, Any]
+) -> None:
     in_memory.resolve("one", output_name=LAKE).spark()
     memory.delete_records("orders", 4)
     with pytest.raises(DataLoss, match="cannot leave 'lake/orders'"):
-        in_memory.resolve("two", **ACCEPT)
+        in_memory.resolve("two", **ACCEPT, **more)
 
 
 def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_put_back(in_memory: Pipeline) -> None:
@@ -138,6 +141,15 @@ def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_pu
         moving.resolve("two", output_name=NEW)
     assert in_memory.newest.log.plan.plan_id == first.plan.plan_id
     in_memory.run("two", output_name=LAKE)
+
+
+def test_so_it_has_where_the_batch_is_planned_anew_into_the_other_output(in_memory: Pipeline) -> None:
+    first = in_memory.resolve("one", output_name=LAKE)
+    moving = replace(in_memory, store=EventfulStore(in_memory.store, "/2.json", lambda: first.job().begin().write()))
+    with pytest.raises(InvalidRequest, match="put it back"):
+        moving.resolve("two", output_name=NEW, re_plan=True)
+    assert in_memory.newest.log.plan.plan_id == first.plan.plan_id
+    in_memory.run("two", output_name=LAKE, re_plan=True)
 
 
 def test_a_path_that_a_template_gives_is_no_change(in_memory: Pipeline) -> None:

@@ -621,15 +621,14 @@ class Books:
         return {split for split, rows in planned_rows(plan).items() if rows} | set(plan.overwrites)
 
     def _is_split_verified(self, folder: str, split: int, plan: Plan) -> bool:
-        """A split that a plan keeps counts by the plan and the attempt that it names."""
+        """A split that a plan keeps counts by the plan and the attempt that it names, until it is done again."""
         kept = plan.kept.get(split)
-        plan_id = kept.plan_id if kept else plan.plan_id
         tries = [t for t in self.tries[folder, split] if t.wrote is not False and self._is_there(t)]
         highest = max((t.number for t in tries), default=0)
         match [t for t in tries if t.number == highest]:
             case [one]:
-                right = kept is None or one.number == kept.attempt
-                return bool(one.wrote) and one.whole and one.plan_id == plan_id and right
+                by_kept = kept is not None and one.number == kept.attempt
+                return bool(one.wrote) and one.whole and one.plan_id == (kept.plan_id if by_kept else plan.plan_id)
         return False
 
     def _notice_verified(self, folder: str) -> None:
