@@ -228,7 +228,7 @@ def _window_named(order: LeaveOut, s: Situation) -> StoredBatch:
     window = s.need(WindowByKey(order.skip.batch))
     if window is None:
         raise NoPosition(
-            [f"Pipeline {s.pipeline!r} has no window {order.skip.batch}"],
+            [f"Pipeline {s.pipeline!r} has no window {order.skip.batch!r}"],
             "kafka-offsets show --windows lists those that it has.",
         )
     return window

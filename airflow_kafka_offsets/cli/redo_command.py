@@ -39,6 +39,8 @@ def redo(options: Options) -> Answer:
             else:
                 batch = redo_batch(order, world)
         except DataLoss as gone:
+            if not dry_run:
+                raise
             refusal = gone
     plan, log = batch.log.plan, batch.log
     key, run = plan.batch.key, log.committed.by.run if log.committed else None
