@@ -183,7 +183,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
         needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
         deleted, replaced = records.deleted(needed), records.replaced(hulls(plan.splits))
         lost = [*records.another_log, *deleted, *replaced]
-        if not unverified(plan, attempts):
+        if not replaced and not unverified(plan, attempts):
             splits = ()
         elif lost and order.request.policies.data_loss == "fail" and not (records.another_log and at_hand.on):
             first = f"The records went after {at_hand.what} was planned, and before it was read."

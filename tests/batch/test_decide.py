@@ -311,7 +311,8 @@ TABLE = [
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(ends=(18, 9)), Reports=read_by(0, 1),
                                          RangeLookUps=logs((0, 18))),
-        ("take", (), False), id="the log was cut, and all is verified: it is committed",
+        ("replace", f"{LOST}: orders[0]: end offset 20 is beyond the end of the log, 18", [(10, 18), (5, 9)], [0, 1],
+         False), id="the log was cut, and all is verified: what it wrote is not in the log any more",
     ),
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(ends=(18, 9)), Reports=read_by(1),

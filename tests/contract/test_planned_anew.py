@@ -127,6 +127,19 @@ def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
         in_memory.resolve("one", redo=True)
 
 
+def test_what_is_verified_of_a_log_that_was_cut_is_not_finished(in_memory: Pipeline) -> None:
+    """What it wrote is not in the log any more, and what is there now would be read by nobody."""
+    cluster, tp = in_memory.cluster, TopicPartition("orders", 0)
+    assert isinstance(cluster, InMemoryCluster)
+    in_memory.resolve("one").spark()
+    cluster.truncate(tp, 2)
+    cluster.produce(tp, [NOW_MS] * 5)
+    with pytest.raises(DataLoss, match=r"orders\[0\]: from offset 2 on, the log is another one"):
+        in_memory.resolve("one")
+    one = in_memory.run("one", data_loss="advance")
+    assert (one.ranges, one.splits) == ([(0, 7), (0, 4), (0, 4)], (0,))
+
+
 def test_leaders_are_compared_only_where_another_one_has_led(in_memory: Pipeline) -> None:
     cluster = in_memory.cluster
     assert isinstance(cluster, InMemoryCluster)
