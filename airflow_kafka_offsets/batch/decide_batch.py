@@ -21,6 +21,7 @@ from airflow_kafka_offsets.batch.ownership import (
     group_moved,
     output_of_batch,
     refuse_records_left_behind,
+    refuse_to_do_elsewhere,
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
 from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
@@ -244,6 +245,7 @@ def do_again(at_hand: BatchAtHand) -> Decision:
                 gone, f"{plan.batch if on else what} is committed, and its output stays as it is. Leave out redo."
             )
         return leave(at_hand, messages.leaves_for_good(what), (*warnings, messages.went(what, gone)))
+    refuse_to_do_elsewhere(order.request, plan)
     splits = tuple(sorted(plan.splits_with_rows()))  # also what the plan keeps: corrected code writes all of it
     attempts = s.need(HighestAttempts(batch, splits))
     because = "redo asks for it" if on else "each run of a window writes it anew"

@@ -161,6 +161,19 @@ def test_a_path_that_a_template_gives_is_no_change(in_memory: Pipeline) -> None:
     assert (run.plan, run.plan.asked.output) == (first.plan, LAKE)
 
 
+@pytest.mark.parametrize("of", [{}, WINDOW], ids=["a batch", "a window"])
+def test_what_is_committed_is_not_done_again_into_another_output(in_memory: Pipeline, of: dict[str, Any]) -> None:
+    first = in_memory.run("one", output_name=LAKE, **of)
+    for more in ({"output_name": NEW}, ACCEPT):
+        with pytest.raises(InvalidRequest, match=f"{first.batch_key}, is committed in '{LAKE}'"):
+            in_memory.resolve("one", **more, **of)
+    with pytest.raises(InvalidRequest, match=r"clear run dag/one/resolve"):
+        in_memory.resolve("one", output_name=NEW, output_origin="templated output", **of)
+    again = in_memory.run("one", output_name=NEW, output_origin="templated sink", **of)
+    assert (again.plan, again.splits) == (first.plan, first.splits)
+    assert in_memory.run("one", **of).splits == first.splits
+
+
 def test_a_copied_dag_with_another_output_does_not_go_on_in_its_pipeline(
     in_memory: Pipeline, memory: AnyCluster
 ) -> None:

@@ -65,7 +65,7 @@ BROKEN = (
     _broken("what is verified and gone stays", ("_take_what_is_there", Never("not unverified(plan, attempts)"))),
     _broken("what is gone shortens a batch in place", ("_take_what_is_there", Instead("shortened(plan, order.me, verified, records.log_starts, reason)", "planned_anew(plan, at_hand.fresh(), order.me, reason)"))),
     _broken("a verified split stays", ("_take_what_is_there", Instead("shortened(plan, order.me, verified, records.log_starts, reason)", "shortened(plan, order.me, {}, records.log_starts, reason)"))),
-    _broken("a split that stays counts by its own attempt", ("_problems_of_split", Never("kept is not None and kept.attempt != highest")), ("_problems_of_split", Instead("kept.plan_id if kept else plan.plan_id", "report.plan_id if kept else plan.plan_id"))),
+    _broken("a split that stays counts by its own attempt", ("_problems_of_split", Instead("_plan_that_counts(plan, number, highest)", "report.plan_id if number in plan.kept else plan.plan_id"))),
     _broken("skip past an offset keeps what is verified", ("skipped", Instead("untouched if past else {}", "{}"))),
     _broken("a redo writes down the attempts", ("do_again", Rather("attempts = s.need(HighestAttempts(batch, splits))", "attempts = {}"))),
     _broken("WorkStoreLost", ("goes_on", Never("HasSucceededBefore"))),
