@@ -34,8 +34,8 @@ def observe(order: Order, world: World) -> Situation:
             s = answered(topics_and_group(request, s, world), NewestBatch(me.run), world)
         case Window(request):
             s = answered(s, TopicsOf(request.scope.subscription), world)
-        case Commit(handed) if handed.folder is not None:
-            s = answered(s, BatchIn(handed.folder), world)
+        case Commit(reference) if reference.folder is not None:
+            s = answered(s, BatchIn(reference.folder), world)
         case Reset():
             s = answered(s, NewestBatch(None), world)
     return s

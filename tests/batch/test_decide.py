@@ -34,11 +34,11 @@ from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.observe import observe
 from airflow_kafka_offsets.batch.orders import (
     Commit,
-    Handed,
     LeaveOut,
     NextBatch,
     OfGroup,
     Order,
+    PlanReference,
     Redo,
     RequireReport,
     Reset,
@@ -583,7 +583,7 @@ def test_what_a_run_is_refused_of_its_window(order: Order, facts: Facts, error: 
 
 
 def commit(require: RequireReport = True, plan_id: str = PLAN.plan_id, by: Actor = ME) -> Commit:
-    return Commit(Handed(NAME, plan_id), by, NOW, require)
+    return Commit(PlanReference(NAME, plan_id), by, NOW, require)
 
 
 AGAIN = stored(committed(ME), Taken(ME, NOW, {0: 1, 1: 1}))
@@ -593,7 +593,7 @@ WHOLE = read_by(0, 1)
 @pytest.mark.parametrize(
     ("order", "facts", "expected"),
     [
-        pytest.param(Commit(Handed(None), ME, NOW), {}, ("follow", None, None), id="the run had nothing to do"),
+        pytest.param(Commit(PlanReference(None), ME, NOW), {}, ("follow", None, None), id="the run had nothing to do"),
         pytest.param(commit(), {}, ("ask", "BatchIn"), id="nothing is known"),
         pytest.param(commit(), named(BatchIn=MINE), ("ask", "Reports"), id="what was read?"),
         pytest.param(commit(), named(BatchIn=MINE, Reports=WHOLE), ("ask", "HeldBy"), id="the group comes last"),
@@ -772,7 +772,7 @@ class Asked:
         pytest.param(run(), known(DONE), ["TopicsOf", "OffsetsOfGroup", "NewestBatch"], id="a run"),
         pytest.param(window(), seen(None), ["TopicsOf"], id="a window needs the group only for ranges"),
         pytest.param(commit(), named(BatchIn=OPEN), ["BatchIn"], id="a commit looks at the group last"),
-        pytest.param(Commit(Handed(None), ME, NOW), {}, [], id="a commit of nothing"),
+        pytest.param(Commit(PlanReference(None), ME, NOW), {}, [], id="a commit of nothing"),
         pytest.param(reset(), position_known(), ["NewestBatch"], id="a reset looks at the log first"),
         pytest.param(LeaveOut(SKIP, NOW), {}, [], id="who leaves out asks no cluster"),
         pytest.param(Redo(DONE, PERSON, NOW), {}, [], id="redo has its batch"),

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.request.parse_request import Occasion
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.asked import request_parameters
-from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch, plan_window
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Pipeline:
 
     def commit(self, run: str, assignment: Assignment) -> None:
         batch = assignment.batch
-        handed = Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None)
+        handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
         me = Actor(RunKey(self.name, run, "resolve"), NoAirflow().instance)
         commit_batch(handed, self.log, self.cluster, me, now_ms=self._now_ms())
 

@@ -29,7 +29,7 @@ from tests.engine import (
     Asker,
     Assignment,
     CommitOutcome,
-    Handed,
+    PlanReference,
     Reset,
     ResetOutcome,
     commit_batch,
@@ -206,7 +206,7 @@ class Run:
 
     def commit(self, **how: Any) -> CommitOutcome:
         batch, plan = self.assignment.batch, self.assignment.plan
-        handed = Handed(batch.name if batch else None, plan.plan_id if plan else None)
+        handed = PlanReference(batch.name if batch else None, plan.plan_id if plan else None)
         pipeline = self.pipeline
         me = Actor(self.key, pipeline.airflow.instance)
         return commit_batch(handed, pipeline.log, pipeline.cluster, me, now_ms=pipeline.now_ms, **how)

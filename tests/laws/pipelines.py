@@ -15,7 +15,7 @@ from airflow_kafka_offsets.request.parse_request import Occasion
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
-from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch, plan_window
 from tests.model.store import MemoryStore
 
 NOW = 1_795_168_800_000
@@ -96,10 +96,10 @@ class Pipeline:
             attempt.report(ReadReport(plan.plan_id, split, attempt.number, "rows", reads, plan.asked.output))
 
     def commit(self, run: RunKey, assignment: Assignment, *, dies: bool = False) -> None:
-        handed = Handed(None)
+        handed = PlanReference(None)
         if assignment.batch is not None:
             folder = assignment.batch.folder.removeprefix(f"{self.log.root}/")
-            handed = Handed(folder, assignment.batch.log.plan.plan_id)
+            handed = PlanReference(folder, assignment.batch.log.plan.plan_id)
         target: Any = Dying(self.cluster) if dies else self.cluster
         commit_batch(handed, self.log, target, Actor(run, NoAirflow().instance), now_ms=NOW)
 

@@ -182,7 +182,7 @@ class World:
 
         def call() -> engine.CommitOutcome:
             log = self._log(pipeline)
-            asked = engine.Handed(handed.folder, handed.plan_id)
+            asked = engine.PlanReference(handed.folder, handed.plan_id)
             try:
                 return engine.commit_batch(asked, log, self.stepped, me, now_ms=NOW, require_report=require_report)
             except ReadNotVerified:

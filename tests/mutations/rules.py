@@ -190,7 +190,7 @@ RULES = (
     Mutation("request: windows mirror nothing", "PlanRequest.mirrors", Always("window"), "request/test_parse_request"),
     Mutation("request: explicit on a schedule", "PlanRequest.window", Instead("self.occasion.run_type == 'manual'", "True"), "request/test_parse|explicit_offsets_make_no_window"),
     Mutation("plan: next number", "GoesOn.next_number", Instead("max(newest, number_of(self.marked))", "newest"), "test_disagree"),
-    Mutation("rule 4: the plan", "decide_commit", Never("plan.plan_id != handed.plan_id"), "contract/test_commit"),
+    Mutation("rule 4: the plan", "decide_commit", Never("plan.plan_id != reference.plan_id"), "contract/test_commit"),
     Mutation("rule 4: verified", "decide_commit", Never("order.require_report"), "contract/test_commit"),
     Mutation("rule 4: newer attempts", "decide_commit", Never("again.by.run == me.run"), "contract/test_commit"),
     Mutation("rule 4: for others", "decide_commit", Always("again.by.run == me.run"), "contract/test_commit"),
