@@ -21,7 +21,7 @@ from airflow_kafka_offsets.plan.ranges import Facts, Known
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.request.modes import GroupOffsets, UntilLatest
 from airflow_kafka_offsets.request.parse_request import Limits, Occasion, PlanRequest
-from airflow_kafka_offsets.request.policies import Policies, Words
+from airflow_kafka_offsets.request.policies import Policies, RunOrders
 from airflow_kafka_offsets.request.subscription import Scope, TopicList
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
@@ -45,7 +45,7 @@ def request(startup: Any = None, bounded: Any = None, **given: Any) -> PlanReque
     parts: dict[str, Any] = {
         "scope": Scope(**scope),
         "policies": Policies(**_of(Policies, given)),
-        "words": Words(**_of(Words, given)),
+        "run_orders": RunOrders(**_of(RunOrders, given)),
         "limits": Limits(**_of(Limits, given)),
         "occasion": Occasion(**occasion),
         "output": given.pop("output", None),

@@ -93,12 +93,12 @@ def _next_batch(order: NextBatch, s: Situation) -> Decision:
         me,
         batch.log if batch else None,
         own=own is not None,
-        again=request.words.redo,
+        again=request.run_orders.redo,
         is_running=lambda run: s.need(IsRunning(run)),
     )
     if isinstance(step, steps.Do) and on.by_marks:
         step = steps.PlanNext()  # the group knows that batch, or a later one, as committed: it is passed by
-    _refuse_words(request, batch, step)
+    _refuse_run_orders(request, batch, step)
     if batch is None or isinstance(step, steps.PlanNext):
         return _create(order, s, on)
     at_hand = BatchAtHand(order, s, batch, on)
@@ -113,17 +113,17 @@ def _next_batch(order: NextBatch, s: Situation) -> Decision:
             return leave(at_hand, messages.leaves(str(batch.log.plan.batch), by))
 
 
-def _refuse_words(request: PlanRequest, batch: StoredBatch | None, step: steps.Step) -> None:
+def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: steps.Step) -> None:
     """:raises BatchClosed: a person's word names what it cannot change."""
-    words, name = request.words, batch.log.plan.batch if batch else None
-    if words.re_plan and isinstance(step, steps.DoAgain | steps.Leave):
+    run_orders, name = request.run_orders, batch.log.plan.batch if batch else None
+    if run_orders.re_plan and isinstance(step, steps.DoAgain | steps.Leave):
         raise BatchClosed("re_plan", str(name), "it is committed")
-    if words.skip is None or isinstance(step, steps.Wait):
+    if run_orders.skip is None or isinstance(step, steps.Wait):
         return
     if not isinstance(step, steps.Do) or name is None:
-        raise BatchClosed("skip", words.skip.batch, "there is no unfinished batch for this run to do")
-    if words.skip.batch != name.key:
-        raise BatchClosed("skip", words.skip.batch, f"the unfinished batch is {name.key}")
+        raise BatchClosed("skip", run_orders.skip.batch, "there is no unfinished batch for this run to do")
+    if run_orders.skip.batch != name.key:
+        raise BatchClosed("skip", run_orders.skip.batch, f"the unfinished batch is {name.key}")
 
 
 def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
@@ -205,7 +205,7 @@ def _window(order: Window, s: Situation) -> Decision:
     if isinstance(step, steps.Wait):
         return Wait(batch, step.holder)
     at_hand = BatchAtHand(order, s, batch, None)
-    skip, closed = request.words.skip, isinstance(step, steps.DoAgain)
+    skip, closed = request.run_orders.skip, isinstance(step, steps.DoAgain)
     if skip is not None and (closed or skip.batch not in (claim.name, batch.log.plan.batch.key)):
         why = "it is committed; use re_plan" if closed else f"this run's window is {claim.name}"
         raise BatchClosed("skip", skip.batch, why)

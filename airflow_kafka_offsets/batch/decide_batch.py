@@ -91,7 +91,7 @@ class BatchAtHand:
 def do(at_hand: BatchAtHand) -> Decision:
     """The unfinished batch: as it is, or planned anew in place where that cannot be."""
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
-    request, me, skip = order.request, order.me, order.request.words.skip
+    request, me, skip = order.request, order.me, order.request.run_orders.skip
     if skip is not None and plan.reason != skip.words:
         verified = verified_splits(plan, s.need(Reports(batch))) if skip.past else {}
         return at_hand.replaced(skipped(plan, me, skip, verified))
@@ -110,8 +110,8 @@ def do(at_hand: BatchAtHand) -> Decision:
 
 
 def why_anew(at_hand: BatchAtHand) -> str | None:
-    order, on, words = at_hand.order, at_hand.on, at_hand.order.request.words
-    if words.re_plan:
+    order, on, run_orders = at_hand.order, at_hand.on, at_hand.order.request.run_orders
+    if run_orders.re_plan:
         return "re_plan"
     if at_hand.plan.withdrawn:
         return "it was withdrawn"
@@ -131,7 +131,7 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
     if at_hand.on is None:
         gone = missing(plan, at_hand.s.need(RecordsOf(plan)))
         if gone and order.request.policies.data_loss == "fail":
-            keep = "Leave out re_plan to keep the rows that are written. " if order.request.words.re_plan else ""
+            keep = "Leave out re_plan to keep the rows that are written. " if order.request.run_orders.re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
     return at_hand.replaced(planned_anew(plan, fresh(), order.me, reason))
@@ -228,7 +228,7 @@ def do_again(at_hand: BatchAtHand) -> Decision:
     gone = missing(plan, records)
     unread, warnings = _unread(at_hand)
     if gone:
-        if order.request.words.redo:
+        if order.request.run_orders.redo:
             raise DataLoss(
                 gone, f"{plan.batch if on else what} is committed, and its output stays as it is. Leave out redo."
             )

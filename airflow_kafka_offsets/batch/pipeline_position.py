@@ -151,7 +151,7 @@ def _position_of_marks(
 
 
 def _restart_word(request: PlanRequest, newest: StoredBatch | None) -> str | None:
-    word = request.words.restart
+    word = request.run_orders.restart
     return word if word is not None and (newest is None or word not in newest.log.plan.restarts) else None
 
 

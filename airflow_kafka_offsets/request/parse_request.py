@@ -28,7 +28,7 @@ from airflow_kafka_offsets.request.modes import (
 from airflow_kafka_offsets.request.offset_maps import natural, parse_partition_offsets
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
 from airflow_kafka_offsets.request.plain_values import one_of, parse_flag, plain_text
-from airflow_kafka_offsets.request.policies import Policies, Words, take_policies, take_words
+from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import Scope, TopicList, take_scope
 from airflow_kafka_offsets.request.times import (
@@ -89,7 +89,7 @@ class PlanRequest:
     startup: StartupMode
     bounded: BoundedMode
     policies: Policies
-    words: Words
+    run_orders: RunOrders
     limits: Limits
     output: str | None
     occasion: Occasion
@@ -161,14 +161,18 @@ def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[s
     startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
     bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
     refuse_end_before_start(problems, startup, bounded)
-    policies, words, limits = take_policies(problems, asked), take_words(problems, asked), _limits(problems, asked)
+    policies, run_orders, limits = (
+        take_policies(problems, asked),
+        take_run_orders(problems, asked),
+        _limits(problems, asked),
+    )
     output = problems.take("output_name", lambda: _output(asked.output_name), None)
     request = PlanRequest(
         scope or Scope(TopicList(())),
         startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
         bounded or UntilLatest(),
         policies,
-        words,
+        run_orders,
         limits,
         output,
         occasion,
@@ -248,7 +252,7 @@ def parse_window_end(
 
 def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: bool) -> None:
     """What is wrong between parameters each of which could be right."""
-    limits, words, name = request.limits, request.words, problems.named
+    limits, run_orders, name = request.limits, request.run_orders, problems.named
     modes = ("startup_mode", "bounded_mode")
     caps = [cap for cap in ("max_records", "max_records_per_partition") if getattr(limits, cap)]
     if request.window and caps:
@@ -257,12 +261,12 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
             "given): a capped window would leave records that no later run reads. Use a smaller window.",
             *(*caps, *modes),
         )
-    if request.window and words.restart is not None:
+    if request.window and run_orders.restart is not None:
         problems.add(
             f"{name('restart')} is for a pipeline that has a position; a window has none. Use {name('re_plan')}.",
             *("restart", *modes),
         )
-    if words.skip is not None and (words.re_plan or words.redo):
+    if run_orders.skip is not None and (run_orders.re_plan or run_orders.redo):
         problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
     needing = {
         parameter: mode.name
