@@ -20,7 +20,7 @@ from airflow_kafka_offsets.plan.position import KeptOffset, Position
 from airflow_kafka_offsets.plan.ranges import Facts, Known
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.request.modes import GroupOffsets, UntilLatest
-from airflow_kafka_offsets.request.parse_request import Limits, Occasion, PlanRequest
+from airflow_kafka_offsets.request.parse_request import Limits, PlanRequest, RunContext
 from airflow_kafka_offsets.request.policies import Policies, RunOrders
 from airflow_kafka_offsets.request.subscription import Scope, TopicList
 
@@ -41,13 +41,13 @@ def snap(log_start: int, end: int, high_watermark: int | None = None, epoch: int
 def request(startup: Any = None, bounded: Any = None, **given: Any) -> PlanRequest:
     """A request of group ``g`` for topic ``orders``, by hand; ``given`` are fields of it or of any of its parts."""
     scope = {"subscription": TopicList(("orders",)), "group_id": "g", **_of(Scope, given)}
-    occasion = {"now_ms": NOW, **_of(Occasion, given)}
+    run_context = {"now_ms": NOW, **_of(RunContext, given)}
     parts: dict[str, Any] = {
         "scope": Scope(**scope),
         "policies": Policies(**_of(Policies, given)),
         "run_orders": RunOrders(**_of(RunOrders, given)),
         "limits": Limits(**_of(Limits, given)),
-        "occasion": Occasion(**occasion),
+        "run_context": RunContext(**run_context),
         "output": given.pop("output", None),
     }
     assert not given, f"nothing of a request is called {', '.join(given)}"

@@ -134,14 +134,14 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
                 return None
             return steps.settle(again, plan.splits_to_start(), decision.said, warnings=decision.warnings)
         case Take(batch, splits, append, said, unread, waiting, warnings):
-            entry = Taken(order.me, order.request.occasion.now_ms, unread=unread)
+            entry = Taken(order.me, order.request.run_context.now_ms, unread=unread)
             taken = batch.append(entry) if append else batch
             return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
         case DoAgain(batch, splits, attempts, said, unread, waiting, warnings):
-            taken = batch.append(Taken(order.me, order.request.occasion.now_ms, attempts, unread))
+            taken = batch.append(Taken(order.me, order.request.run_context.now_ms, attempts, unread))
             return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
         case Leave(batch, append, said, warnings):
-            left = batch.append(Taken(order.me, order.request.occasion.now_ms)) if append else batch
+            left = batch.append(Taken(order.me, order.request.run_context.now_ms)) if append else batch
             return None if left is None else Assignment(left, (), said, warnings=warnings)
         case Wait(batch, holder):
             raise _overlapping(holder, batch)
@@ -169,7 +169,7 @@ class _Steps:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
             begun = pipeline.begin_window(claim.name, decision.number, Planned(plan))
             return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.said)
-        key = draw_key(decision.number, self.order.request.occasion.now_ms)
+        key = draw_key(decision.number, self.order.request.run_context.now_ms)
         plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
         batch = pipeline.begin(decision.number, Planned(plan, decision.position))
         if batch is None or not pipeline.is_newest(batch):
@@ -262,7 +262,7 @@ class _Steps:
         withdrawn = batch.append(Planned(plan))
         if withdrawn is None or has_begun(batch):
             return False
-        entry = Committed(self.order.me, self.order.request.occasion.now_ms, plan.plan_id)
+        entry = Committed(self.order.me, self.order.request.run_context.now_ms, plan.plan_id)
         return withdrawn.append(entry) is not None
 
 

@@ -129,7 +129,7 @@ def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: st
 def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     """A new batch from the position on; nothing if there are no new records, and nothing to record."""
     request, me = order.request, order.me
-    if request.occasion.run_type == "backfill":
+    if request.run_context.run_type == "backfill":
         raise InvalidRequest(
             (
                 "A backfill run does its own batch again, or reads a window; this one has no batch. Use "

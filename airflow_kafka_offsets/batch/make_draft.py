@@ -117,7 +117,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
             backlog=s.need(_backlog(request, s, planned, carried, settings, start)) if carried else None,
         ),
         partitions=tuple(planned),
-        resolved_at_ms=request.occasion.now_ms,
+        resolved_at_ms=request.run_context.now_ms,
         split_count=request.limits.splits,
         restarts=start.applied if start.restart is None else (*start.applied, start.restart),
         restarted=start.restart is not None,
@@ -144,7 +144,7 @@ def _asked(request: PlanRequest, me: Actor) -> Asked:
         output=request.output,
         subscription=request.scope.subscription_words,
         startup=request.startup_words,
-        interval=request.occasion.interval,
+        interval=request.run_context.interval,
         window_bounds=request.window_bounds,
         window_bounds_by_topic=request.window_bounds_by_topic,
         split_by=request.limits.split_by,
@@ -248,7 +248,7 @@ def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], start:
         request.scope.isolation_level,
         {tp: startup.of(tp.topic) for tp in partitions} if by_mode and isinstance(startup, FromTimestamp) else {},
         {tp: bounded.of(tp.topic) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
-        request.occasion.now_ms + FUTURE_AFTER_MS + 1,
+        request.run_context.now_ms + FUTURE_AFTER_MS + 1,
     )
 
 
@@ -264,7 +264,7 @@ def _judge_window(request: PlanRequest, stamped_by: Mapping[str, TimestampType],
     judged = judge(
         bounded.timestamp_ms,
         arrived_by(logs.newest, ends_ms, logs.snapshots, logs.ends),
-        now_ms=request.occasion.now_ms,
+        now_ms=request.run_context.now_ms,
         idle_timeout_ms=request.limits.idle_timeout_ms,
         append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
         by_topic=bounded.by_topic,
@@ -289,7 +289,7 @@ def _backlog(
     start: Start,
 ) -> BacklogOf:
     """What the caps leave. Runs are as far apart as the run's interval is long, else as the last two plans were."""
-    now_ms, interval = request.occasion.now_ms, request.occasion.interval
+    now_ms, interval = request.run_context.now_ms, request.run_context.interval
     pace_ms = None if start.planned_before_ms is None else max(0, now_ms - start.planned_before_ms)
     if interval is not None and interval[1] > interval[0]:
         pace_ms = interval[1] - interval[0]

@@ -44,7 +44,7 @@ MOST_SPLITS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class RunContext:
     """The time and the run that a request is made for. It comes from the Airflow run, if there is one.
 
     :ivar now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
@@ -92,7 +92,7 @@ class PlanRequest:
     run_orders: RunOrders
     limits: Limits
     output: str | None
-    occasion: Occasion
+    run_context: RunContext
     warnings: tuple[str, ...] = ()
     reset_by_client: bool = False
     output_origin: OutputOrigin = "fixed"
@@ -104,7 +104,7 @@ class PlanRequest:
             case FromTimestamp(), UntilTimestamp():
                 return True
             case SpecificOffsets(), UntilSpecificOffsets():
-                return self.occasion.run_type == "manual"  # on a schedule they would be read again and again
+                return self.run_context.run_type == "manual"  # on a schedule they would be read again and again
             case _:
                 return False
 
@@ -148,8 +148,10 @@ class PlanRequest:
         return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)
 
 
-def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[str, str] | None = None) -> PlanRequest:
-    """The request that these parameters make on this occasion.
+def parse_request(
+    asked: RequestParameters, run_context: RunContext, names: Mapping[str, str] | None = None
+) -> PlanRequest:
+    """The request that these parameters make in this run.
 
     :param names: as :class:`Problems` takes them.
     :raises InvalidRequest: with every problem found, not just the first.
@@ -157,7 +159,7 @@ def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[s
     problems = Problems(names)
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    bounds = _bounds_reader(problems, warnings, scope, occasion, asked.partition_width, asked.group_id)
+    bounds = _bounds_reader(problems, warnings, scope, run_context, asked.partition_width, asked.group_id)
     startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
     bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
     refuse_end_before_start(problems, startup, bounded)
@@ -175,7 +177,7 @@ def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[s
         run_orders,
         limits,
         output,
-        occasion,
+        run_context,
         tuple(warnings),
     )
     if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
@@ -195,7 +197,7 @@ def _bounds_reader(
     problems: Problems,
     warnings: list[str],
     scope: Scope | None,
-    occasion: Occasion,
+    run_context: RunContext,
     partition_width: Any,
     group_id: str | None = None,
 ) -> BoundsReader:
@@ -205,12 +207,12 @@ def _bounds_reader(
         warnings,
         scope.subscription if scope else None,
         partial(parse_partition_offsets, topics=scope.topic_names if scope else (), group_id=group_id),
-        occasion.interval,
-        occasion.partition,
+        run_context.interval,
+        run_context.partition,
         None
         if partition_width is None
         else problems.take("partition_width", lambda: parse_width(partition_width), stand_in),
-        occasion.now_ms,
+        run_context.now_ms,
     )
 
 
@@ -228,7 +230,7 @@ class WindowEnd:
 def parse_window_end(
     asked: ScopeParameters,
     end: Any,
-    occasion: Occasion,
+    run_context: RunContext,
     *,
     partition_width: Any = None,
     idle_timeout: Any = None,
@@ -242,7 +244,7 @@ def parse_window_end(
     problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    until = _bounds_reader(problems, warnings, scope, occasion, partition_width).until("end", end)
+    until = _bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
     idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
     skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadRep
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.position_moves import ToEarliest
-from airflow_kafka_offsets.request.parse_request import Occasion, OutputOrigin, PlanRequest
+from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
@@ -279,8 +279,8 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        occasion = Occasion(self.now_ms, run_type=run_type or self.run_type)
-        return replace(request_for({}, request_parameters(**given), occasion), output_origin=output_origin)
+        run_context = RunContext(self.now_ms, run_type=run_type or self.run_type)
+        return replace(request_for({}, request_parameters(**given), run_context), output_origin=output_origin)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)

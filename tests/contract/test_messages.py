@@ -11,7 +11,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.times import iso
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline
@@ -165,7 +165,7 @@ def test_records_that_are_skipped_by_a_default_are_said_to_be(
     """Kafka's own default, without anybody's word, is refused."""
     config = {"group.id": "nobody", **({"auto.offset.reset": setting} if setting else {})}
     asked = RequestParameters(topics=[in_memory.topic], auto_offset_reset=parameter)
-    plan = preview(request_for(config, asked, Occasion(now_ms())), in_memory.cluster, None)
+    plan = preview(request_for(config, asked, RunContext(now_ms())), in_memory.cluster, None)
     assert last_sentence(plan, 0) == (
         "No Spark job is started; the batch has up to 0 records of 0 partitions; up to 12 records are skipped although "
         f"still in Kafka ({why})."

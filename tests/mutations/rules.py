@@ -188,7 +188,7 @@ RULES = (
     Mutation("claims: name", "TimeClaim.name", Rather("start_ms", "bounds = f'{self.start_ms}--{self.end_ms}'"), "plan/test_window_claims"),
     Mutation("lag: limit", "Lag.is_enough", Instead("self.records >= self.limits.min_records", "self.records > self.limits.min_records"), "plan/test_consumer_lag"),
     Mutation("request: windows mirror nothing", "PlanRequest.mirrors", Always("window"), "request/test_parse_request"),
-    Mutation("request: explicit on a schedule", "PlanRequest.window", Instead("self.occasion.run_type == 'manual'", "True"), "request/test_parse|explicit_offsets_make_no_window"),
+    Mutation("request: explicit on a schedule", "PlanRequest.window", Instead("self.run_context.run_type == 'manual'", "True"), "request/test_parse|explicit_offsets_make_no_window"),
     Mutation("plan: next number", "GoesOn.next_number", Instead("max(newest, number_of(self.marked))", "newest"), "test_disagree"),
     Mutation("rule 4: the plan", "decide_commit", Never("plan.plan_id != reference.plan_id"), "contract/test_commit"),
     Mutation("rule 4: verified", "decide_commit", Never("order.require_report"), "contract/test_commit"),
