@@ -16,7 +16,7 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
 )
 from airflow_kafka_offsets.plan.plan import Asked, BatchName, Draft, Found, Plan, PlannedPartition, placed
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.ranges import Facts, Known
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.request.modes import GroupOffsets, UntilLatest
@@ -63,14 +63,14 @@ def facts(
     *logs: PartitionSnapshot,
     committed: Mapping[int, int | CommittedOffset] | None = None,
     positions: Mapping[int, int | Known] | None = None,
-    kept: Mapping[int, int] | None = None,
+    saved: Mapping[int, int] | None = None,
     recreated: Iterable[str] = (),
     start_times: Mapping[int, int] | None = None,
     end_times: Mapping[int, int] | None = None,
 ) -> Facts:
     """What the cluster says of ``orders``, whose partition ``n`` is the ``n``-th log; keys are partition numbers.
 
-    ``kept``, the position's own offsets, are those of ``positions`` where nothing else is said.
+    ``saved``, the position's own offsets, are those of ``positions`` where nothing else is said.
     """
     known = {tp(n): Known(p, "position") if isinstance(p, int) else p for n, p in (positions or {}).items()}
     return Facts(
@@ -79,9 +79,9 @@ def facts(
         if committed is None
         else {tp(n): CommittedOffset(c) if isinstance(c, int) else c for n, c in committed.items()},
         positions=None if positions is None else known,
-        kept={where: found.offset for where, found in known.items()}
-        if kept is None
-        else {tp(n): offset for n, offset in kept.items()},
+        saved={where: found.offset for where, found in known.items()}
+        if saved is None
+        else {tp(n): offset for n, offset in saved.items()},
         recreated=frozenset(recreated),
         start_times={tp(n): offset for n, offset in (start_times or {}).items()},
         end_times={tp(n): offset for n, offset in (end_times or {}).items()},
@@ -156,12 +156,12 @@ def altered(made: Plan, **given: Any) -> Plan:
     )
 
 
-def position(offsets: Mapping[int | TopicPartition, int | KeptOffset], **fields: Any) -> Position:
+def position(offsets: Mapping[int | TopicPartition, int | SavedOffset], **fields: Any) -> Position:
     """A position; keys are partitions of ``orders`` by number, or any partition."""
     rows = {
         where if isinstance(where, TopicPartition) else tp(where): kept
-        if isinstance(kept, KeptOffset)
-        else KeptOffset(kept)
+        if isinstance(kept, SavedOffset)
+        else SavedOffset(kept)
         for where, kept in offsets.items()
     }
     defaults: dict[str, Any] = {

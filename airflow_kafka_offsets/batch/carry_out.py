@@ -45,7 +45,7 @@ from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.commit_metadata import Signature
 from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, placed
 from airflow_kafka_offsets.plan.planned_anew import emptied
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
 from airflow_kafka_offsets.stores.store import together
@@ -202,18 +202,18 @@ class _Steps:
             return
         signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
         on = goes_on(order, self.s)
-        sign(self.world.cluster, group_id, signature, held, self._kept_now(order), on.after)
+        sign(self.world.cluster, group_id, signature, held, self._saved_now(order), on.after)
 
-    def _kept_now(self, order: NextBatch) -> dict[TopicPartition, KeptOffset]:
+    def _saved_now(self, order: NextBatch) -> dict[TopicPartition, SavedOffset]:
         """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
         on, description = goes_on(order, self.s), topics_now(order, self.s)
         position, topics = on.position, description.topics
-        kept: dict[TopicPartition, KeptOffset] = {}
+        saved: dict[TopicPartition, SavedOffset] = {}
         if position is not None and position.cluster_id == description.cluster_id:
             ids = position.topic_ids
             same = {name for name, topic in topics.items() if not is_another_log(ids.get(name), topic.topic_id)}
-            kept = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
-        return kept | {tp: KeptOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
+            saved = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
+        return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
 
     def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:
         pipeline, output = self.world.pipeline, batch.log.plan.asked.output

@@ -44,7 +44,7 @@ from airflow_kafka_offsets.log import entries as steps
 from airflow_kafka_offsets.log.entries import next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.plan import Draft
-from airflow_kafka_offsets.plan.position import KeptOffset, Position, position_after
+from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 
@@ -140,7 +140,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     newest = on.newest.log.plan if on.newest else None
     applied = newest.restarts if newest else ()
     if on.restart is not None:
-        start = Start(None, kept=on.position, applied=applied, restart=on.restart)
+        start = Start(None, saved=on.position, applied=applied, restart=on.restart)
     else:
         before_ms = newest.resolved_at_ms if newest else None
         start = Start(on.position, on.position, adopted(order, on), applied, planned_before_ms=before_ms)
@@ -168,7 +168,7 @@ def _records_something(fresh: Draft, position: Position | None) -> bool:
     if position is None:
         return True
     after = position_after(fresh, position)
-    moved = any(position.offsets.get(tp, KeptOffset(0)).offset != kept.offset for tp, kept in after.offsets.items())
+    moved = any(position.offsets.get(tp, SavedOffset(0)).offset != saved.offset for tp, saved in after.offsets.items())
     same_logs = all(after.topic_ids.get(topic) == topic_id for topic, topic_id in position.topic_ids.items())
     return moved or not same_logs or after.cluster_id != position.cluster_id
 

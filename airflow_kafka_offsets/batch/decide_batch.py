@@ -74,11 +74,11 @@ class BatchAtHand:
         if self.on is None:
             drafted = window_draft(self.order, self.s)
         else:
-            kept = self.batch.log.planned.position
+            saved = self.batch.log.planned.position
             if self.on.restart is not None:
-                start = Start(None, kept=kept, applied=old.restarts, restart=self.on.restart)
+                start = Start(None, saved=saved, applied=old.restarts, restart=self.on.restart)
             else:
-                start = Start(position_within(old, kept), kept, adopted(self.order, self.on), old.restarts)
+                start = Start(position_within(old, saved), saved, adopted(self.order, self.on), old.restarts)
             drafted = draft(request, me, self.s, start).with_warnings(self.on.warnings)
             if self.on.restart is None:  # what the startup mode has decided once stays decided
                 asked = replace(drafted.asked, startup=old.asked.startup)

@@ -50,7 +50,7 @@ from airflow_kafka_offsets.log.verify_reads import verified_splits
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.commit_metadata import Held, newest_batch
 from airflow_kafka_offsets.plan.planned_anew import skipped
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.position_moves import Move, Target, ToOffsets, ToTime, move, reset_draft
 
 # ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,7 +182,7 @@ def _offsets_of_group(group: OfGroup, s: Situation, position: Position, descript
             [f"Group {group.group_id!r} holds no offset of {', '.join(sorted(known))}"],
             "Correct the name of the group, or the cluster.",
         )
-    offsets = {tp: KeptOffset(commit.offset, commit.leader_epoch) for tp, commit in held.items()}
+    offsets = {tp: SavedOffset(commit.offset, commit.leader_epoch) for tp, commit in held.items()}
     return ToOffsets(offsets, f"group {group.group_id}")
 
 

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.commit_metadata import Held, Signature
 from airflow_kafka_offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 
 _TRIES = 5  # at a group that other commits of this pipeline move on meanwhile
 
@@ -148,7 +148,7 @@ def sign(
     group_id: str,
     signature: Signature,
     held: Held,
-    kept: Mapping[TopicPartition, KeptOffset],
+    saved: Mapping[TopicPartition, SavedOffset],
     last: str | None,
 ) -> None:
     """Put this pipeline's mark on all offsets of the group that have another mark or none.
@@ -156,14 +156,14 @@ def sign(
     So live members are found before Spark works, and whatever is not marked later is somebody's. A mark with a batch
     says that the pipeline goes on from just there, should the log be lost; so such an offset is set to the position.
 
-    :param kept: the position; what is not in it keeps its offset, under a mark without a batch.
+    :param saved: the position; what is not in it keeps its offset, under a mark without a batch.
     :param last: the key of the last committed batch; ``None`` where there is none.
     :raises GroupActive: the group has live members.
     """
     unsigned = signature.unsigned(held)
     known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
-    marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in kept}
-    marked |= {tp: CommittedOffset(kept[tp].offset, kept[tp].leader_epoch, known) for tp in unsigned if tp in kept}
+    marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in saved}
+    marked |= {tp: CommittedOffset(saved[tp].offset, saved[tp].leader_epoch, known) for tp in unsigned if tp in saved}
     try:
         if marked:
             cluster.commit_offsets(group_id, marked)

@@ -58,7 +58,7 @@ class Start:
     """Where a draft goes on from.
 
     :ivar position: ``None``: the startup mode decides.
-    :ivar kept: the position that lost and skipped records are counted from; ``None``: from the start itself.
+    :ivar saved: the position that lost and skipped records are counted from; ``None``: from the start itself.
     :ivar adopted: partitions that go on from the group instead, because a person said so.
     :ivar applied: the restart words of the pipeline so far.
     :ivar restart: the one that this draft applies.
@@ -66,7 +66,7 @@ class Start:
     """
 
     position: Position | None = None
-    kept: Position | None = None
+    saved: Position | None = None
     adopted: Held = field(default_factory=dict)
     applied: tuple[str, ...] = ()
     restart: str | None = None
@@ -161,10 +161,10 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     :raises ClusterChanged: the position is another cluster's, and no policy says what then.
     :raises TopicRecreated: a topic is another log by now, and no policy says what then.
     """
-    position, kept = start.position, start.kept
+    position, saved = start.position, start.saved
     if position is not None and position.cluster_id != description.cluster_id:
         return Facts({}, held, _on_another_cluster(request, position, description.cluster_id, held))
-    counted = kept if kept is not None and kept.cluster_id == description.cluster_id else None
+    counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     recreated = topics_made_anew(position or counted, topic_ids)
     if position is not None and recreated and request.policies.topic_recreated == "fail":

@@ -83,21 +83,21 @@ def group_moved(
     group_id: str | None, foreign: Held, position: Position | None, *, committed: bool = False
 ) -> GroupMoved:
     """The refusal that names each partition that somebody else wrote."""
-    kept = position.offsets if position else {}
+    saved = position.offsets if position else {}
     lines = [
-        f"{tp}: the position is {kept[tp].offset if tp in kept else 'unknown (a new partition)'}, and the group is at "
-        f"{commit.offset}, by {writer_of(commit)}"
+        f"{tp}: the position is {saved[tp].offset if tp in saved else 'unknown (a new partition)'}, and the group is "
+        f"at {commit.offset}, by {writer_of(commit)}"
         for tp, commit in sorted(foreign.items())
     ]
     done = "The batch is committed in the log; only the group was left as it is. " if committed else ""
-    back = sum(max(0, kept[tp].offset - commit.offset) for tp, commit in foreign.items() if tp in kept)
-    forward = sum(max(0, commit.offset - kept[tp].offset) for tp, commit in foreign.items() if tp in kept)
+    back = sum(max(0, saved[tp].offset - commit.offset) for tp, commit in foreign.items() if tp in saved)
+    forward = sum(max(0, commit.offset - saved[tp].offset) for tp, commit in foreign.items() if tp in saved)
     adopting = [
         *([f"reads up to {back} records again, which are in the output twice then"] if back else []),
         *([f"leaves out up to {forward} records"] if forward else []),
     ]
     keeping = " and ".join([*(["forwards"] if back else []), *(["backwards"] if forward else [])])
-    keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= kept.keys() else ""
+    keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= saved.keys() else ""
     return GroupMoved(
         lines,
         f"Somebody else wrote to group {group_id!r}. {done}Set the policy group_moved, for the next run in its conf "

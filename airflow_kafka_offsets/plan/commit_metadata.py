@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.strict_json import read_json
 
 BY = "airflow-kafka-offsets"
@@ -97,12 +97,12 @@ class Signature:
 
         :param recorded: what an unfinished plan has recorded of the group, and may not have signed yet.
         """
-        own, kept = self.own(held), position.offsets if position else {}
+        own, saved = self.own(held), position.offsets if position else {}
         return {
             tp: commit
             for tp, commit in sorted(held.items())
             if tp not in own
-            and (tp not in kept or kept[tp].offset != commit.offset)
+            and (tp not in saved or saved[tp].offset != commit.offset)
             and (recorded or {}).get(tp) != commit.offset
         }
 
@@ -120,7 +120,7 @@ def position_of_marks(
     before: Position | None = None,
 ) -> Position | None:
     """The position as the group's marks tell it, over what the log still knows; ``None`` where they tell none."""
-    told = {tp: KeptOffset(held[tp].offset, held[tp].leader_epoch) for tp, mark in marks.items() if mark.batch}
+    told = {tp: SavedOffset(held[tp].offset, held[tp].leader_epoch) for tp, mark in marks.items() if mark.batch}
     if not told:
         return None
     base = before or Position(cluster_id, {})

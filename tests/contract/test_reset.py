@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.plan.commit_metadata import Mark
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.position_moves import (
     ShiftBy,
     ToCurrent,
@@ -102,7 +102,7 @@ def test_every_scenario_of_kafka_consumer_groups(cluster: AnyCluster, pipeline: 
         (ShiftBy(4), 5),
         (ToTime(NOW_MS + 60_000), 4),
         (ToTime(NOW_MS + 999_000), 6),
-        (ToOffsets({tp: KeptOffset(2)}, "file offsets.csv"), 2),
+        (ToOffsets({tp: SavedOffset(2)}, "file offsets.csv"), 2),
         (ToEarliest(), 0),
         (ToLatest(), 6),
     ]

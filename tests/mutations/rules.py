@@ -165,7 +165,7 @@ RULES = (
     Mutation("K15", "do", Instead("why_anew(at_hand)", "why_anew(at_hand) or 'again'")),
     Mutation("K16", "_resolve_end", Instead("offsets[tp]", "offsets[tp] - 1")),
     Mutation("K17", "do", Instead("why_anew(at_hand)", "why_anew(at_hand) or 'again'")),
-    Mutation("K18", "_continuity", Never("kept > snapshot.high_watermark or tp in facts.cuts")),
+    Mutation("K18", "_continuity", Never("saved > snapshot.high_watermark or tp in facts.cuts")),
     # N: several clusters
     Mutation("N2", "_digest", Less("cluster_id")),
     Mutation("N2", "_known", Never("position.cluster_id != description.cluster_id")),

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.plan.commit_metadata import (
     position_of_marks,
     writer_of,
 )
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from tests.builders import KEY, position, tp
 
@@ -205,7 +205,7 @@ def told(group, before=None, ids=None):
 
 def test_the_marks_of_a_lost_store_are_the_position_with_their_epochs():
     found = told({tp(0): marked(NEWER, 15, epoch=3), tp(1): marked(OLDER, 7), tp(2): held("", 9)})
-    assert found.offsets == {tp(0): KeptOffset(15, 3), tp(1): KeptOffset(7)}
+    assert found.offsets == {tp(0): SavedOffset(15, 3), tp(1): SavedOffset(7)}
     assert (found.cluster_id, found.topic_ids) == ("cluster-1", {"orders": "id-of-orders"})
     assert (found.startup, found.restarts) == ("", ())
 
@@ -219,6 +219,6 @@ def test_a_group_that_was_only_signed_tells_no_position():
 def test_the_marks_go_over_what_an_older_log_still_knows():
     before = position({0: 5, 1: 6, tp(0, "clicks"): 7}, startup="earliest-offset", restarts=("a",))
     found = told({tp(0): marked(NEWER, 15)}, before)
-    assert found.offsets == {tp(0): KeptOffset(15), tp(1): KeptOffset(6), tp(0, "clicks"): KeptOffset(7)}
+    assert found.offsets == {tp(0): SavedOffset(15), tp(1): SavedOffset(6), tp(0, "clicks"): SavedOffset(7)}
     assert (found.startup, found.restarts) == ("earliest-offset", ("a",))
     assert found.topic_ids == {"orders": "id-of-orders", "clicks": "id-of-clicks"}
