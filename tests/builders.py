@@ -133,7 +133,7 @@ def plan(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Plan:
     batch = given.pop("batch", None) or BatchName(KEY, 7, "0000000006-20261120T090000-aaaa")
     by = given.pop("by", Actor(given.pop("run", RUN), given.pop("instance", "airflow.example.com")))
     count = given.pop("splits", 1)
-    in_log = {name: given.pop(name) for name in ("overwrites", "kept", "reason", "withdrawn") if name in given}
+    in_log = {name: given.pop(name) for name in ("overwrites", "verified", "reason", "withdrawn") if name in given}
     made = draft(partitions, **given)
     return placed(made, batch, by, split_ranges(made.partitions, count, made.asked.split_by), **in_log)
 

@@ -166,7 +166,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
     gone = missing(plan, records)
     splits = tuple(plan.splits_to_start())
-    if gone or plan.kept:
+    if gone or plan.verified:
         attempts = s.need(Reports(batch))
         verified = verified_splits(plan, attempts)
         needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
@@ -179,7 +179,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif records.another_log or replaced:  # what is written of it is not in the log any more
             return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
-        elif lost or plan.kept.keys() - verified.keys():  # a late job wrote to a split that the plan does not start
+        elif lost or plan.verified.keys() - verified.keys():  # a late job wrote to a split that the plan does not start
             reason = messages.gone(lost)[0] if lost else "a split that was verified was written to again"
             return at_hand.replaced(shortened(plan, order.me, verified, records.log_starts, reason))
         elif gone:

@@ -31,7 +31,7 @@ from airflow_kafka_offsets.json_columns import (
     whole,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.plan import KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition, VerifiedSplit
 from airflow_kafka_offsets.request.plain_values import one_of
 
 VERSION = 1
@@ -136,12 +136,12 @@ def unverified(
     ]
 
 
-def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, KeptSplit]:
+def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, VerifiedSplit]:
     """The splits with records that need not be read again: what each was read by."""
     verified = {}
     for number, partitions in enumerate(plan.splits):
         if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
-            verified[number] = plan.kept.get(number) or KeptSplit(plan.plan_id, attempts[number][0].number)
+            verified[number] = plan.verified.get(number) or VerifiedSplit(plan.plan_id, attempts[number][0].number)
     return verified
 
 
@@ -189,10 +189,10 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
     report = top[0].report
     if report is None:
         return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
-    kept = plan.kept.get(number)
-    if kept is not None and kept.attempt != highest:
-        return [f"split {number}: attempt {highest} wrote to it, and attempt {kept.attempt} is the one that counts"]
-    expected_plan = kept.plan_id if kept else plan.plan_id
+    verified = plan.verified.get(number)
+    if verified is not None and verified.attempt != highest:
+        return [f"split {number}: attempt {highest} wrote to it, and attempt {verified.attempt} is the one that counts"]
+    expected_plan = verified.plan_id if verified else plan.plan_id
     if report.plan_id != expected_plan:
         return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
     if highest <= newer_than:

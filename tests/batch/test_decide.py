@@ -58,7 +58,7 @@ from airflow_kafka_offsets.log.entries import Committed, Planned, StoredEntry, T
 from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.commit_metadata import Signature
-from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.position_moves import ToEarliest, ToLatest
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
@@ -223,7 +223,7 @@ OUT = "s3://lake/orders"
 WITH_OUTPUT = stored(of=altered(PLAN, output=OUT, task=("billing", "resolve")))
 BY_A_COPY = stored(of=altered(PLAN, output=OUT, task=("copied", "resolve")))
 OF_STAGING = stored(of=altered(PLAN, instance=STAGING))
-KEEPS_0 = altered(PLAN, kept={0: KeptSplit("an-earlier-plan", 4)})
+KEEPS_0 = altered(PLAN, verified={0: VerifiedSplit("an-earlier-plan", 4)})
 LOST = "records are gone"
 
 TABLE = [
@@ -464,7 +464,7 @@ def test_a_split_that_an_earlier_plan_verified_stays_by_that_plan_and_its_attemp
     })  # fmt: skip
     decision = decide_by(run(data_loss="advance"), facts)
     assert isinstance(decision, Replace)
-    assert decision.plan.kept == KEEPS_0.kept
+    assert decision.plan.verified == KEEPS_0.verified
     assert decision.plan.splits[0] == KEEPS_0.splits[0]
 
 
@@ -473,7 +473,7 @@ def test_a_split_that_a_plan_keeps_and_a_late_job_wrote_to_is_started_again() ->
     late = {0: [Attempt(5, report_of(KEEPS_0, 0, 5))], 1: []}
     decision = decide_by(run(), known(stored(Taken(ME, NOW), of=KEEPS_0), RecordsOf=there(), Reports=late))
     assert isinstance(decision, Replace)
-    assert (decision.plan.kept, decision.plan.splits_to_start()) == ({}, [0, 1])
+    assert (decision.plan.verified, decision.plan.splits_to_start()) == ({}, [0, 1])
 
 
 # ── a window ──────────────────────────────────────────────────────────────────────────────────────────────────────────

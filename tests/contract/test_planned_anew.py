@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.split_attempts import begin
-from airflow_kafka_offsets.plan.plan import KeptSplit
+from airflow_kafka_offsets.plan.plan import VerifiedSplit
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -188,8 +188,8 @@ def test_advance_keeps_what_is_verified_and_shortens_the_rest_in_place(cluster: 
         pipeline.resolve("two", splits=3)
     assert [line.partition(":")[0] for line in refused.value.partitions] == [str(lost)]
     run = pipeline.resolve("two", splits=3, data_loss="advance")
-    assert (run.batch_key, run.splits, list(run.plan.kept)) == (first.batch_key, (1, 2), [0])
-    assert run.plan.kept[0] == KeptSplit(first.plan.plan_id, 1)
+    assert (run.batch_key, run.splits, list(run.plan.verified)) == (first.batch_key, (1, 2), [0])
+    assert run.plan.verified[0] == VerifiedSplit(first.plan.plan_id, 1)
     assert {p.topic_partition: (p.start_offset, p.lost) for p in run.plan.partitions}[lost] == (3, 3)
     assert all(p.end_offset == 4 for p in run.plan.partitions), "nothing newer is added"
     run.done()
@@ -227,7 +227,7 @@ def test_skip_past_an_offset_leaves_verified_splits_as_they_are(cluster: AnyClus
     (bad,) = first.plan.splits[1]
     past = {"batch": first.batch_key, "past": f"{bad.topic_partition.topic}-{bad.topic_partition.partition}:1"}
     run = pipeline.resolve("two", splits=3, skip=past | {"reason": "poison"})
-    assert (run.splits, list(run.plan.kept)) == ((1, 2), [0])
+    assert (run.splits, list(run.plan.verified)) == ((1, 2), [0])
     run.done()
     assert pipeline.lake.offsets() == ALL_FOUR | {bad.topic_partition.partition: [2, 3]}
 

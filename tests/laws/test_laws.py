@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import PartitionsRefused
 from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
 from airflow_kafka_offsets.plan.caps import cap, fair_shares
-from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, VerifiedSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
@@ -438,7 +438,7 @@ def any_plans(draw):
         splits=count,
         split_by=draw(st.sampled_from(["size", "flink"])),
         overwrites=tuple(draw(st.lists(more, max_size=2))),
-        kept=draw(st.dictionaries(more, st.builds(KeptSplit, TEXT, INT64), max_size=2)),
+        verified=draw(st.dictionaries(more, st.builds(VerifiedSplit, TEXT, INT64), max_size=2)),
         restarts=draw(TEXTS),
         restarted=draw(st.booleans()),
         reason=draw(st.none() | TEXT),

@@ -268,9 +268,13 @@ class Books:
         """Each split that may hold rows is written over, or stays as it was read; then nobody writes it."""
         may_hold, dealt_with = self._splits_with_rows(earlier), self._splits_with_rows(plan)
         assert may_hold <= dealt_with, f"{plan.batch}: nobody writes over splits {may_hold - dealt_with}"
-        assert not plan.kept.keys() & set(plan.splits_to_start()), f"{plan.batch} starts what it keeps: {plan.kept}"
-        assert dealt_with - plan.kept.keys() == set(plan.splits_to_start()), f"{plan.batch} does not start all splits"
-        for split, kept in plan.kept.items():
+        assert not plan.verified.keys() & set(plan.splits_to_start()), (
+            f"{plan.batch} starts what it keeps: {plan.verified}"
+        )
+        assert dealt_with - plan.verified.keys() == set(plan.splits_to_start()), (
+            f"{plan.batch} does not start all splits"
+        )
+        for split, kept in plan.verified.items():
             assert planned_rows(plan)[split] == planned_rows(earlier)[split], f"{plan.batch} changes kept split {split}"
             read_by = [t for t in self.tries[folder, split] if (t.number, t.plan_id) == (kept.attempt, kept.plan_id)]
             assert any(t.wrote and t.whole for t in read_by), f"{plan.batch} keeps split {split}, which nobody read"
@@ -286,7 +290,9 @@ class Books:
         for split, rows in before.items():
             if (folder, split) in step.verified_splits:
                 assert after[split] == rows, f"{plan.batch} gives up what split {split} has verified"
-                assert split in plan.kept or after == before, f"{plan.batch} writes split {split} again: {plan.reason}"
+                assert split in plan.verified or after == before, (
+                    f"{plan.batch} writes split {split} again: {plan.reason}"
+                )
             there = {(log, offset) for log, offset in rows if offset >= self.world.log_start(log)}
             assert there <= after[split], f"{plan.batch} leaves out what is there of split {split}: {plan.reason}"
 
@@ -618,7 +624,7 @@ class Books:
 
     def _is_split_verified(self, folder: str, split: int, plan: Plan) -> bool:
         """A split that a plan keeps counts by the plan and the attempt that it names."""
-        kept = plan.kept.get(split)
+        kept = plan.verified.get(split)
         plan_id = kept.plan_id if kept else plan.plan_id
         tries = [t for t in self.tries[folder, split] if t.wrote is not False and self._is_there(t)]
         highest = max((t.number for t in tries), default=0)
