@@ -60,13 +60,13 @@ class Assignment:
 
     :ivar batch: ``None``: there is nothing to do.
     :ivar splits: the splits that Spark jobs are started for.
-    :ivar said: what the run does and why; goes on after "This run".
+    :ivar sentence: what the run does and why; goes on after "This run".
     :ivar waiting: how many offsets have come since the batch was planned: the next run's.
     """
 
     batch: StoredBatch | None
     splits: tuple[int, ...]
-    said: str
+    sentence: str
     waiting: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -120,9 +120,9 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
     """
     steps = _Steps(order, s, world)
     match decision:
-        case Nothing(said, draft):
+        case Nothing(sentence, draft):
             world.pipeline.bind(order.me.run, None)
-            return Assignment(None, (), said, warnings=draft.warnings if draft else ())
+            return Assignment(None, (), sentence, warnings=draft.warnings if draft else ())
         case Create():
             return steps.create(decision)
         case Replace(batch, plan):
@@ -132,17 +132,17 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
             if decision.moves_output and has_begun(again):  # in the moment between: its rows are in the output before
                 again.append(Planned(batch.log.plan, batch.log.planned.position))
                 return None
-            return steps.settle(again, plan.splits_to_start(), decision.said, warnings=decision.warnings)
-        case Take(batch, splits, append, said, unread, waiting, warnings):
+            return steps.settle(again, plan.splits_to_start(), decision.sentence, warnings=decision.warnings)
+        case Take(batch, splits, append, sentence, unread, waiting, warnings):
             entry = Taken(order.me, order.request.run_context.now_ms, unread=unread)
             taken = batch.append(entry) if append else batch
-            return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
-        case DoAgain(batch, splits, attempts, said, unread, waiting, warnings):
+            return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
+        case DoAgain(batch, splits, attempts, sentence, unread, waiting, warnings):
             taken = batch.append(Taken(order.me, order.request.run_context.now_ms, attempts, unread))
-            return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
-        case Leave(batch, append, said, warnings):
+            return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
+        case Leave(batch, append, sentence, warnings):
             left = batch.append(Taken(order.me, order.request.run_context.now_ms)) if append else batch
-            return None if left is None else Assignment(left, (), said, warnings=warnings)
+            return None if left is None else Assignment(left, (), sentence, warnings=warnings)
         case Wait(batch, holder):
             raise _overlapping(holder, batch)
     raise TypeError(f"{decision} is no decision for a run")
@@ -168,19 +168,19 @@ class _Steps:
         if claim is not None:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
             begun = pipeline.begin_window(claim.name, decision.number, Planned(plan))
-            return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.said)
+            return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.sentence)
         key = draw_key(decision.number, self.order.request.run_context.now_ms)
         plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
         batch = pipeline.begin(decision.number, Planned(plan, decision.position))
         if batch is None or not pipeline.is_newest(batch):
             return None
-        return self.settle(batch, plan.splits_to_start(), decision.said)
+        return self.settle(batch, plan.splits_to_start(), decision.sentence)
 
     def settle(
         self,
         batch: StoredBatch,
         splits: Sequence[int],
-        said: str,
+        sentence: str,
         waiting: int = 0,
         warnings: tuple[str, ...] = (),
     ) -> Assignment:
@@ -194,7 +194,7 @@ class _Steps:
                 self._claim(batch, claim)
             # Windows by time and by offsets do not see whether they overlap each other: each kind has its own outputs.
             self._put_on_record(batch, "windows" if isinstance(claim, TimeClaim) else "windows by offsets")
-        return Assignment(batch, tuple(splits), said, waiting, warnings)
+        return Assignment(batch, tuple(splits), sentence, waiting, warnings)
 
     def _sign(self, order: NextBatch) -> None:
         held, group_id = group_now(order, self.s), order.request.scope.group_id

@@ -150,10 +150,10 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
         return Nothing(messages.has_nothing(on.after), fresh)
     moved = output_after(request, fresh.asked, newest)
     fresh = fresh.with_warnings([moved] if moved else [])
-    said = messages.plans_next(
+    sentence = messages.plans_next(
         fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_marks=on.by_marks
     )
-    return Create(fresh, on.next_number, said, on.after, position=on.position)
+    return Create(fresh, on.next_number, sentence, on.after, position=on.position)
 
 
 def _orders_something(order: NextBatch, on: GoesOn) -> bool:

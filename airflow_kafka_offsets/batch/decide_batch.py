@@ -187,13 +187,19 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     unread, warnings = _unread(at_hand)
     holder = batch.log.holder
     failed = s.need(FailedTasks(holder.run)) if _may_tell(at_hand) and holder.run else []
-    said = (
+    sentence = (
         messages.does(at_hand.what, batch.log, order.me, failed)
         if splits or not gone
         else f"finishes {at_hand.what}: all of it is written, and verified"
     )
     return Take(
-        batch, splits, batch.log.holder != order.me, said, unread, records.waiting(plan) if at_hand.on else 0, warnings
+        batch,
+        splits,
+        batch.log.holder != order.me,
+        sentence,
+        unread,
+        records.waiting(plan) if at_hand.on else 0,
+        warnings,
     )
 
 
@@ -236,16 +242,16 @@ def do_again(at_hand: BatchAtHand) -> Decision:
     splits = tuple(plan.splits_to_start())
     attempts = s.need(HighestAttempts(batch, splits))
     because = "redo asks for it" if on else "each run of a window writes it anew"
-    said = messages.does_once_more(what, batch.log, order.me, because)
-    return DoAgain(batch, splits, attempts, said, unread, records.waiting(plan) if on else 0, warnings)
+    sentence = messages.does_once_more(what, batch.log, order.me, because)
+    return DoAgain(batch, splits, attempts, sentence, unread, records.waiting(plan) if on else 0, warnings)
 
 
-def leave(at_hand: BatchAtHand, said: str, warnings: tuple[str, ...] = ()) -> Leave:
+def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -> Leave:
     """``taken`` is appended if the log says that somebody has it, or does it again."""
     order, batch = at_hand.order, at_hand.batch
     again = batch.log.redone
     mine_again = again is not None and bool(again.attempts) and again.by.run == order.me.run
-    return Leave(batch, mine_again or batch.log.last_instance != order.me.instance, said, warnings)
+    return Leave(batch, mine_again or batch.log.last_instance != order.me.instance, sentence, warnings)
 
 
 def window_draft(order: NextBatch | Window, s: Situation) -> Draft:

@@ -102,12 +102,12 @@ def advance_or_stop(what: str, keep: str = "") -> str:
     )
 
 
-def first_sentence(said: str, waiting: int) -> str:
+def first_sentence(sentence: str, waiting: int) -> str:
     """:param waiting: how many offsets have come since the batch was planned."""
     if not waiting:
-        return f"This run {said}."
+        return f"This run {sentence}."
     have, wait = ("has", "waits") if waiting == 1 else ("have", "wait")
-    return f"This run {said}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
+    return f"This run {sentence}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
 
 
 def last_sentence(plan: Draft | None, splits: int) -> str:

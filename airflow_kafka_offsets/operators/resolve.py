@@ -386,7 +386,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
         :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
-        plan, first = assignment.plan, first_sentence(assignment.said, assignment.waiting)
+        plan, first = assignment.plan, first_sentence(assignment.sentence, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits))
         self.log.info(first)
         self._tell(about)

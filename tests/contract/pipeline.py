@@ -165,7 +165,7 @@ class Run:
     @property
     def batch(self) -> StoredBatch:
         """What it was given to do, as its log was then."""
-        assert self.assignment.batch is not None, self.assignment.said
+        assert self.assignment.batch is not None, self.assignment.sentence
         return self.assignment.batch
 
     @property
@@ -192,8 +192,8 @@ class Run:
         return self.assignment.splits
 
     @property
-    def said(self) -> str:
-        return self.assignment.said
+    def sentence(self) -> str:
+        return self.assignment.sentence
 
     def job(self, split: int = 0) -> Job:
         return Job(self.pipeline, self.batch.plan_object, self.plan, split)

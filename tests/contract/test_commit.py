@@ -176,7 +176,7 @@ def test_a_commit_of_what_somebody_else_has_read_is_right_whoever_makes_it(in_me
     late = in_memory.resolve("late")
     in_memory.resolve("next").spark()
     assert late.commit().by_this
-    assert in_memory.resolve("next").said == "leaves batch 1 as it is: it was done by run dag/late/resolve"
+    assert in_memory.resolve("next").sentence == "leaves batch 1 as it is: it was done by run dag/late/resolve"
 
 
 def test_a_replaced_plan_is_not_committed_and_the_way_on_is_named(cluster: AnyCluster, pipeline: Pipeline) -> None:

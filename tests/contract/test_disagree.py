@@ -402,7 +402,7 @@ def test_an_unfinished_batch_is_taken_over_too(pipeline: Pipeline, staging: Pipe
     failed = pipeline.resolve("one").spark()
     run = staging.run("two", another_airflow="take-over")
     assert run.batch_key == failed.batch_key
-    assert staging.resolve("two").said == "does batch 1 once more: it committed it before, and was started again"
+    assert staging.resolve("two").sentence == "does batch 1 once more: it committed it before, and was started again"
     with pytest.raises(AnotherAirflow):
         pipeline.resolve("one")
 
@@ -564,7 +564,7 @@ def test_without_topic_ids_a_committed_batch_is_not_done_again_on_another_cluste
     in_memory.cluster = without_topic_ids(another_cluster(8))
     again = in_memory.resolve("one", cluster_changed="earliest")
     assert (again.batch_key, again.splits) == (run.batch_key, ())
-    assert "its records are gone from Kafka" in again.said
+    assert "its records are gone from Kafka" in again.sentence
     assert entries(run.batch) == ["plan", "commit"]
 
 

@@ -70,7 +70,7 @@ def test_advance_plans_what_is_left_into_the_same_place_and_counts_what_is_lost(
     assert (run.batch_key, run.number) == (old.batch_key, 1)
     assert run.ranges == [(3, 4)] * 3
     assert counted(run) == [(3, 0)] * 3
-    assert run.said.startswith("plans batch 1 anew: records are gone: ")
+    assert run.sentence.startswith("plans batch 1 anew: records are gone: ")
     run.done()
     assert pipeline.lake.offsets() == {number: [3] for number in range(3)}
     assert pipeline.at() == {0: 4, 1: 4, 2: 4}
@@ -85,7 +85,7 @@ def test_a_batch_whose_records_are_gone_and_that_is_verified_is_finished_without
     for name, policy in (("failed", "advance"), ("next", "fail")):
         run = pipeline.resolve(name, data_loss=policy)
         assert (run.plan, run.splits) == (failed.plan, ())
-        assert run.said == "finishes batch 1: all of it is written, and verified"
+        assert run.sentence == "finishes batch 1: all of it is written, and verified"
     run.commit()
     assert pipeline.lake.offsets() == ALL_FOUR
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
@@ -122,7 +122,7 @@ def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
     in_memory.run("two")
     cluster.truncate(tp, 3)
     cluster.produce(tp, [NOW_MS] * 5)
-    assert in_memory.resolve("one").said.startswith("leaves batch 1 as it is")
+    assert in_memory.resolve("one").sentence.startswith("leaves batch 1 as it is")
     with pytest.raises(DataLoss, match="its output stays as it is"):
         in_memory.resolve("one", redo=True)
 
@@ -240,7 +240,7 @@ def test_a_batch_with_a_kept_split_that_is_cleared_after_its_commit_stays_as_it_
     cluster.delete_records(lost.topic, 3, lost.partition)
     pipeline.resolve("two", splits=3, data_loss="advance").done()
     again = pipeline.resolve("two", splits=3)
-    assert (again.splits, again.said) == (
+    assert (again.splits, again.sentence) == (
         (),
         "leaves batch 1 as it is: it is committed, and its records are gone from Kafka",
     )
