@@ -96,7 +96,7 @@ def _next_batch(order: NextBatch, s: Situation) -> Decision:
         again=request.run_orders.redo,
         is_running=lambda run: s.need(IsRunning(run)),
     )
-    if isinstance(step, steps.Do) and on.by_marks:
+    if isinstance(step, steps.Do) and on.by_group:
         step = steps.PlanNext()  # the group knows that batch, or a later one, as committed: it is passed by
     _refuse_run_orders(request, batch, step)
     if batch is None or isinstance(step, steps.PlanNext):
@@ -151,7 +151,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     moved = output_after(request, fresh.asked, newest)
     fresh = fresh.with_warnings([moved] if moved else [])
     sentence = messages.plans_next(
-        fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_marks=on.by_marks
+        fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_group=on.by_group
     )
     return Create(fresh, on.next_number, sentence, on.after, position=on.position)
 
@@ -160,7 +160,7 @@ def _orders_something(order: NextBatch, on: GoesOn) -> bool:
     """Whether a person's order has to be on record, also where nothing is new: else it holds for this run alone."""
     wrote, me = on.newest.log.last_instance if on.newest else None, order.me.instance
     takes_over = me is not None and wrote not in (None, me)
-    return bool(on.foreign) or on.restart is not None or on.by_marks or takes_over
+    return bool(on.foreign) or on.restart is not None or on.by_group or takes_over
 
 
 def _records_something(fresh: Draft, position: Position | None) -> bool:
@@ -175,7 +175,7 @@ def _records_something(fresh: Draft, position: Position | None) -> bool:
 
 def _set_back_warning(fresh: Draft, on: GoesOn) -> list[str]:
     """The first plan of a pipeline takes the group over, also where that is further."""
-    if not fresh.asked.mirrors or on.newest is not None or on.by_marks:
+    if not fresh.asked.mirrors or on.newest is not None or on.by_group:
         return []
     ahead = [p for p in fresh.partitions if p.committed_offset is not None and p.committed_offset > p.end_offset]
     if not ahead:

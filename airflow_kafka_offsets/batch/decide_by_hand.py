@@ -74,22 +74,22 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     position = committed.position
     refuse_another_airflows_log(order.me, newest, newest.log.last_instance)
     description = _topics_of(position, s)
-    marked = 0
+    in_group = 0
     held: Held = {}
     if plan.asked.mirrors and plan.asked.group_id is not None:
         known = {tp.topic for tp in position.offsets}
         partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
         held = s.need(HeldBy(plan.asked.group_id, partitions))
-        marked = number_of(newest_batch(signature_of(plan, order.me).own(held)))
-        # The log is looked at once more after the group: a mark that it does not know then means that it is old.
+        in_group = number_of(newest_batch(signature_of(plan, order.me).own(held)))
+        # The log is looked at once more after the group: a key that it does not know then means that it is old.
         if not s.need(IsStillNewest(newest)):
             return LookAgain()
-        if marked > number_of(plan.batch.key):
-            raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), marked)
+        if in_group > number_of(plan.batch.key):
+            raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), in_group)
         refuse_foreign_offsets(plan, order.me, held, position)
         refuse_live_group(plan.asked.group_id, s.need(MembersOf(plan.asked.group_id)))
     target, moves, stays = _moves(order, s, position, description, newest)
-    number = max(number_of(plan.batch.key), marked) + 1
+    number = max(number_of(plan.batch.key), in_group) + 1
     by = Actor(None, order.me.instance or newest.log.last_instance)
     draft = None
     if any(one.changes for one in moves):

@@ -114,7 +114,7 @@ def _offsets(
     match newest.log.committed:
         case Committed(position=position) if position is not None:
             refuse_foreign_offsets(plan, me, held, position, done=True)
-            text = signature_of(plan, me).mark(plan.batch.key).encode()
+            text = signature_of(plan, me).metadata(plan.batch.key).encode()
             return {
                 tp: CommittedOffset(position.offsets[tp].offset, position.offsets[tp].leader_epoch, text)
                 for tp in partitions
@@ -151,22 +151,22 @@ def sign(
     saved: Mapping[TopicPartition, SavedOffset],
     last: str | None,
 ) -> None:
-    """Put this pipeline's mark on all offsets of the group that have another mark or none.
+    """Write this pipeline's metadata beside all offsets of the group that have other metadata or none.
 
-    So live members are found before Spark works, and whatever is not marked later is somebody's. A mark with a batch
+    So live members are found before Spark works, and whatever lacks it later is somebody's. Metadata with a batch
     says that the pipeline goes on from just there, should the log be lost; so such an offset is set to the position.
 
-    :param saved: the position; what is not in it keeps its offset, under a mark without a batch.
+    :param saved: the position; what is not in it keeps its offset, with metadata without a batch.
     :param last: the key of the last committed batch; ``None`` where there is none.
     :raises GroupActive: the group has live members.
     """
     unsigned = signature.unsigned(held)
-    known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
-    marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in saved}
-    marked |= {tp: CommittedOffset(saved[tp].offset, saved[tp].leader_epoch, known) for tp in unsigned if tp in saved}
+    known, unknown = signature.metadata(last).encode(), signature.metadata(None).encode()
+    signed = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in saved}
+    signed |= {tp: CommittedOffset(saved[tp].offset, saved[tp].leader_epoch, known) for tp in unsigned if tp in saved}
     try:
-        if marked:
-            cluster.commit_offsets(group_id, marked)
+        if signed:
+            cluster.commit_offsets(group_id, signed)
         elif not held:  # there is nothing to write yet, which would find them out
             refuse_live_group(group_id, cluster.describe_group(group_id))
     except GroupActive as active:

@@ -1,6 +1,6 @@
 """The looks that an order always needs, in the order that the rules need.
 
-The group is looked at before the log: a mark of a batch that the log does not know then means that the log is old.
+The group is looked at before the log: the key of a batch that the log does not know then means that the log is old.
 What only some decisions need is asked later, one ``Ask`` after the other.
 """
 

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.commit_metadata import Held, Mark, Signature, name_in_mark, writer_of
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, Signature, name_in_metadata, writer_of
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -36,17 +36,21 @@ def refuse_another_airflows_log(me: Actor, batch: StoredBatch | None, wrote: str
         refuse_another_airflow(batch.log.plan.pipeline or "", me, wrote, f"its work store {batch.store.uri}")
 
 
-def refuse_another_airflows_marks(request: PlanRequest, me: Actor, marks: Mapping[TopicPartition, Mark]) -> None:
-    as_marked = Actor(me.run, name_in_mark(me.instance)) if me.instance is not None else me
-    for mark in marks.values():
-        where = f"the marks in group {request.scope.group_id!r}"
-        refuse_another_airflow(request.scope.pipeline_id or "", as_marked, mark.instance, where)
+def refuse_another_airflows_group(
+    request: PlanRequest, me: Actor, written: Mapping[TopicPartition, CommitMetadata]
+) -> None:
+    as_written = Actor(me.run, name_in_metadata(me.instance)) if me.instance is not None else me
+    for metadata in written.values():
+        where = f"the offsets in group {request.scope.group_id!r}"
+        refuse_another_airflow(request.scope.pipeline_id or "", as_written, metadata.instance, where)
 
 
 def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: Held) -> None:
     """:raises AnotherPipeline: a pipeline without a log is about to follow the group of another one."""
-    marks = {tp: mark for tp, commit in sorted(held.items()) if (mark := Mark.of(commit)) is not None}
-    others = {tp: mark for tp, mark in marks.items() if mark.pipeline != signature.pipeline}
+    written = {
+        tp: metadata for tp, commit in sorted(held.items()) if (metadata := CommitMetadata.of(commit)) is not None
+    }
+    others = {tp: metadata for tp, metadata in written.items() if metadata.pipeline != signature.pipeline}
     if others:
         lines = [f"{tp}: at {held[tp].offset}, by {writer_of(held[tp])}" for tp in others]
         other = next(iter(others.values())).pipeline
@@ -57,7 +61,7 @@ def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: He
 
 
 def signature_of(plan: Draft | Plan, me: Actor) -> Signature:
-    """Who writes the marks of a plan's pipeline; a person without Airflow writes as the Airflow that planned it."""
+    """Who writes a plan's commit metadata; a person without Airflow writes as the Airflow that planned it."""
     planned_by = plan.by.instance if isinstance(plan, Plan) else None
     return Signature.of(plan.pipeline or "", me.instance or planned_by or "")
 

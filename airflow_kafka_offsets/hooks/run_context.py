@@ -67,7 +67,7 @@ class AirflowSurroundings:
 
 
 def this_airflow() -> str:
-    """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and marks."""
+    """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and groups."""
     named: str = conf.get("kafka_offsets", "instance", fallback="") or conf.get("api", "base_url", fallback="")
     return named.rstrip("/") or "airflow"
 

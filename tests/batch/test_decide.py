@@ -119,7 +119,7 @@ def logs(first: tuple[int, int] = (0, 25), second: tuple[int, int] = (0, 9), **f
 
 def marked(offsets: Mapping[int, int], batch: str | None = KEY, pipeline: str = PIPELINE, by: str = AIRFLOW) -> Any:
     """What a group holds, with marks."""
-    text = Signature.of(pipeline, by).mark(batch).encode()
+    text = Signature.of(pipeline, by).metadata(batch).encode()
     return {tp(number): CommittedOffset(offset, None, text) for number, offset in offsets.items()}
 
 
@@ -779,7 +779,7 @@ class Asked:
     ],
 )
 def test_observe_asks_in_the_order_of_the_rules(order: Order, facts: Facts, looks: list[str]) -> None:
-    """The group before the log: a mark of a batch that the log does not know then means that the log is old."""
+    """The group before the log: the key of a batch that the log does not know then means that the log is old."""
     world: Any = Asked(facts)
     assert isinstance(observe(order, world), Situation)
     assert world.asked == looks

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
@@ -91,7 +91,7 @@ def test_I10_a_commit_carries_the_epoch_and_names_pipeline_airflow_and_batch(
     run = pipeline.ends_well()
     [found] = [c for t, c in site.cluster.committed(group, [tp(written)]).items()]
     assert found.leader_epoch == run.plan.partitions[0].leader_epoch == 0
-    assert Mark.of(found) == Mark("billing", AIRFLOW, run.batch_key)
+    assert CommitMetadata.of(found) == CommitMetadata("billing", AIRFLOW, run.batch_key)
 
 
 def test_I6_F11_nothing_is_committed_before_the_reads_are_verified(

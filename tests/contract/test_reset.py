@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.position_moves import (
     ShiftBy,
@@ -81,7 +81,7 @@ def test_the_group_carries_the_mark_of_the_reset(cluster: AnyCluster, pipeline: 
     held = pipeline.cluster.committed(pipeline.group, [TopicPartition(pipeline.topic, 0)])
     name = pipeline.newest.log.plan.batch
     assert name is not None
-    assert [Mark.of(commit) for commit in held.values()] == [Mark(CHECKPOINT, AIRFLOW, name.key)]
+    assert [CommitMetadata.of(commit) for commit in held.values()] == [CommitMetadata(CHECKPOINT, AIRFLOW, name.key)]
 
 
 def test_back_to_earliest_reads_everything_again_under_another_key(cluster: AnyCluster, pipeline: Pipeline) -> None:

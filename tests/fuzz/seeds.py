@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, Taken, entry_to_dict
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import position_after
@@ -47,4 +47,4 @@ ENTRIES: list[dict[str, Any]] = [
 REPORTS = [report_of(LOG_PLAN, split, 1).to_dict() for split in (0, 1)]
 OWNERS = [{"version": 1, "output": "s3://lake/orders", "pipeline": PIPELINE, "kind": "log"}]
 RUNS = [{"version": 1, "batch": f"batches/00000000/{2:010}", "key": key_of(2), "output": "s3://lake/orders"}]
-MARKS = [Mark(PIPELINE, "airflow.example.com", key).encode() for key in (None, key_of(7))]
+MARKS = [CommitMetadata(PIPELINE, "airflow.example.com", key).encode() for key in (None, key_of(7))]

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffs
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
 from airflow_kafka_offsets.log.split_attempts import SplitAttempt
 from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.stores.objects import decode
@@ -667,7 +667,7 @@ class Books:
         self.group_changed_at = self.tick()
         for pipeline, forgotten in self.hurt.items():
             held = self.world.group_of(pipeline)
-            marks = {tp: m for tp, c in held.items() if (m := Mark.of(c)) and m.pipeline == pipeline}
+            marks = {tp: m for tp, c in held.items() if (m := CommitMetadata.of(c)) and m.pipeline == pipeline}
             newest = max((m.number for m in marks.values()), default=0)
             position = self.position[pipeline]
             for tp in position.offsets:
@@ -697,7 +697,7 @@ class Books:
 
     def _require_true(self, step: Step, tp: TopicPartition, commit: CommittedOffset) -> None:
         """A mark says up to which batch the group follows: the offset is the position after it, or not past it."""
-        mark, pipeline = Mark.of(commit), step.run.pipeline
+        mark, pipeline = CommitMetadata.of(commit), step.run.pipeline
         assert mark is not None
         assert mark.pipeline == pipeline
         if mark.batch is None:
@@ -721,7 +721,7 @@ class Books:
         pipeline = step.run.pipeline
         if before is None or step.seen_group.get(tp) is not before:
             return
-        mark = Mark.of(before)
+        mark = CommitMetadata.of(before)
         if mark is not None and mark.pipeline == pipeline:
             return
         newest = self.newest_commit(pipeline)
@@ -743,8 +743,8 @@ class Books:
                     known |= {p.committed_offset for p in planned.plan.partitions if p.topic_partition == tp}
         assert before.offset in known, f"{step} overwrites {before} at {tp}, which it has seen; known: {known}"
 
-    def _own_marks(self, pipeline: str, held: Mapping[TopicPartition, CommittedOffset | None]) -> list[Mark]:
-        marks = [Mark.of(commit) for commit in held.values() if commit is not None]
+    def _own_marks(self, pipeline: str, held: Mapping[TopicPartition, CommittedOffset | None]) -> list[CommitMetadata]:
+        marks = [CommitMetadata.of(commit) for commit in held.values() if commit is not None]
         return [mark for mark in marks if mark is not None and mark.pipeline == pipeline]
 
 
