@@ -112,7 +112,7 @@ def draft(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Draft:
         "startup_mode": "group-offsets",
         "bounded_mode": "latest-offset",
         "group_id": "g",
-        "mirrors": True,
+        "group_follows": True,
         "startup": "group-offsets",
     }
     found: dict[str, Any] = {

@@ -198,7 +198,7 @@ class _Steps:
 
     def _sign(self, order: NextBatch) -> None:
         held, group_id = group_now(order, self.s), order.request.scope.group_id
-        if not order.request.mirrors or held is None or group_id is None:
+        if not order.request.group_follows or held is None or group_id is None:
             return
         signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
         on = goes_on(order, self.s)

@@ -175,7 +175,7 @@ def _records_something(fresh: Draft, position: Position | None) -> bool:
 
 def _set_back_warning(fresh: Draft, on: GoesOn) -> list[str]:
     """The first plan of a pipeline takes the group over, also where that is further."""
-    if not fresh.asked.mirrors or on.newest is not None or on.by_group:
+    if not fresh.asked.group_follows or on.newest is not None or on.by_group:
         return []
     ahead = [p for p in fresh.partitions if p.committed_offset is not None and p.committed_offset > p.end_offset]
     if not ahead:

@@ -103,8 +103,10 @@ def do(at_hand: BatchAtHand) -> Decision:
         return moved
     records = s.need(RecordsOf(plan))
     group_id = request.scope.group_id
-    if at_hand.on and not missing(plan, records) and plan.asked.mirrors and group_id != plan.asked.group_id:
-        asked = replace(plan.asked, group_id=group_id, mirrors=request.mirrors)  # who uses the old one must not stop it
+    if at_hand.on and not missing(plan, records) and plan.asked.group_follows and group_id != plan.asked.group_id:
+        asked = replace(
+            plan.asked, group_id=group_id, group_follows=request.group_follows
+        )  # who uses the old one must not stop it
         return at_hand.replaced(planned_anew(plan, replace(plan, asked=asked), me, f"its group is {group_id!r}"))
     return _take_what_is_there(at_hand, records)
 

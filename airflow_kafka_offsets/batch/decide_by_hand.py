@@ -76,7 +76,7 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     description = _topics_of(position, s)
     in_group = 0
     held: Held = {}
-    if plan.asked.mirrors and plan.asked.group_id is not None:
+    if plan.asked.group_follows and plan.asked.group_id is not None:
         known = {tp.topic for tp in position.offsets}
         partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
         held = s.need(HeldBy(plan.asked.group_id, partitions))

@@ -42,7 +42,7 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     if batch.log.committed:
         return Follow(batch, proof)
     group_id = plan.asked.group_id
-    if plan.asked.mirrors and group_id is not None:  # looked at last, so that a reset meanwhile is found
+    if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
         refuse_foreign_offsets(plan, me, held, position)
     after = None if plan.asked.window else position_after(plan, position)

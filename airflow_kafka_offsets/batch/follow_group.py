@@ -1,6 +1,6 @@
 """Makes the group equal to the position, and signs its offsets (docs/log.md, rule 5).
 
-The group only mirrors the log: it is never ahead of it, and what somebody else wrote there is never overwritten
+The group only follows the log: it is never ahead of it, and what somebody else wrote there is never overwritten
 unasked. Kafka has no compare-and-set: a reset by a person between a look and the write is overwritten.
 """
 
@@ -69,7 +69,7 @@ def follow(world: World, me: Actor, known: StoredBatch | None = None) -> Followe
         if after is None or after.folder == newest.folder:
             return _followed(held, offsets)
         newest = after
-    return Followed(left_alone=f"{_TRIES} commits to it in a row were faster; the last of them mirrors the position")
+    return Followed(left_alone=f"{_TRIES} commits to it in a row were faster; the last of them writes the position")
 
 
 def would_follow(cluster: Cluster, me: Actor, newest: StoredBatch | None) -> Followed:
@@ -89,7 +89,7 @@ def would_follow(cluster: Cluster, me: Actor, newest: StoredBatch | None) -> Fol
 
 def _group_of(plan: Plan) -> str | None:
     """The group that follows; ``None`` where none does."""
-    return plan.asked.group_id if plan.asked.mirrors else None
+    return plan.asked.group_id if plan.asked.group_follows else None
 
 
 def _left_alone(plan: Plan) -> Followed:
@@ -131,7 +131,7 @@ def partitions_now(cluster: OffsetReader, plan: Draft) -> list[TopicPartition]:
     was, description = plan.found, topics_that_exist(cluster, plan.found.topic_ids)
     if description is None or description.cluster_id != was.cluster_id:
         raise ClusterUnavailable(
-            f"Cannot mirror the position to group {plan.asked.group_id!r}",
+            f"Cannot write the position to group {plan.asked.group_id!r}",
             f"{plan.batch if isinstance(plan, Plan) else 'the plan'} was read from cluster {was.cluster_id}, and this "
             f"connection leads to {description.cluster_id if description else 'a cluster without its topics'}",
             f"Use {named(ADDRESS)} that the batch was planned with.",

@@ -140,7 +140,7 @@ def _asked(request: PlanRequest, me: Actor) -> Asked:
         bounded_mode=request.bounded.name,
         window=request.window,
         group_id=request.scope.group_id,
-        mirrors=request.mirrors,
+        group_follows=request.group_follows,
         output=request.output,
         subscription=request.scope.subscription_words,
         startup=request.startup_words,

@@ -71,7 +71,7 @@ def goes_on(order: NextBatch, s: Situation) -> GoesOn:
     request, me, newest = order.request, order.me, log_now(order, s).newest
     description, held = topics_now(order, s), group_now(order, s)
     signature = Signature.of(s.pipeline, me.instance or "")
-    follows = held if held is not None and request.mirrors else {}  # checkpoint-only neither looks nor signs
+    follows = held if held is not None and request.group_follows else {}  # checkpoint-only neither looks nor signs
     written = signature.own(follows)
     if request.policies.another_airflow == "fail":
         refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)

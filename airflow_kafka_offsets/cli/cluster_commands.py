@@ -49,7 +49,9 @@ def lag(options: Options) -> Answer:
     pipeline = pipeline_asked_for(options) if scope.pipeline_id is not None else None
     newest = pipeline.newest() if pipeline else None
     position = position_of(pipeline) if pipeline else None
-    group_id = scope.group_id or (newest.log.plan.asked.group_id if newest and newest.log.plan.asked.mirrors else None)
+    group_id = scope.group_id or (
+        newest.log.plan.asked.group_id if newest and newest.log.plan.asked.group_follows else None
+    )
     if group_id is None and pipeline is None:
         raise InvalidRequest(
             ("Whose lag? Give --group-id or --pipeline-id, or set group.id in the client configuration.",)

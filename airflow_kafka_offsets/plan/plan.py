@@ -78,7 +78,7 @@ class Asked:
     """What a run asked for, as its plan records it.
 
     :ivar group_id: the group that follows the pipeline's position; ``None`` where none was given.
-    :ivar mirrors: whether the group follows (``commit_mode`` is ``on-success``, and this is no window).
+    :ivar group_follows: whether the group follows (``commit_mode`` is ``on-success``, and this is no window).
     :ivar window: whether the request alone gives both bounds.
     :ivar window_bounds: a window by time: ``[start, end)`` in epoch milliseconds; else ``None``.
     :ivar window_bounds_by_topic: the same of each topic, where the request gives them different times; else ``None``.
@@ -93,7 +93,7 @@ class Asked:
     bounded_mode: str
     window: bool = False
     group_id: str | None = None
-    mirrors: bool = False
+    group_follows: bool = False
     output: str | None = None
     subscription: str = ""
     startup: str = ""

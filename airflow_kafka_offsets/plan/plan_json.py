@@ -235,7 +235,7 @@ def _asked(data: Mapping[str, Any]) -> Asked:
         bounded_mode=text(data["bounded_mode"]),
         window=flag(data["window"]),
         group_id=text_or_none(data["group_id"]),
-        mirrors=flag(data["mirrors"]),
+        group_follows=flag(data["group_follows"]),
         output=text_or_none(data["output"]),
         subscription=text(data["subscription"]),
         startup=text(data["startup"]),

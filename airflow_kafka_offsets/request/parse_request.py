@@ -127,7 +127,7 @@ class PlanRequest:
                 return None
 
     @property
-    def mirrors(self) -> bool:
+    def group_follows(self) -> bool:
         """Whether the group follows the pipeline's position."""
         return self.policies.commit_mode == "on-success" and not self.window and self.scope.group_id is not None
 

@@ -485,7 +485,7 @@ HOURLY = {
     "bounded_mode": "timestamp",
     "window": True,
     "window_bounds": (NOW - HOUR, NOW),
-    "mirrors": False,
+    "group_follows": False,
     "batch": batch_name_of(CLAIM, PIPELINE),
     "task": ("billing", "resolve"),
 }

@@ -110,7 +110,7 @@ def test_I7_without_a_group_the_position_is_committed_in_the_log_alone(
 ) -> None:
     pipeline.group = None
     run = pipeline.next()
-    assert (ranges(run.plan), run.plan.asked.mirrors) == ({0: (0, 10), 1: (0, 0)}, False)
+    assert (ranges(run.plan), run.plan.asked.group_follows) == ({0: (0, 10), 1: (0, 0)}, False)
     assert run.commit(require_report=False).written == {}
     site.hands.produce(tp(written), [at(20)])
     assert ranges(pipeline.next().plan) == {0: (10, 11), 1: (0, 0)}
@@ -119,11 +119,13 @@ def test_I7_without_a_group_the_position_is_committed_in_the_log_alone(
 # ── the mode ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("mode", "mirrors"), [("on-success", True), ("checkpoint-only", False), (None, True)])
-def test_I1_a_commit_mode(mode: str | None, mirrors: bool, memory_site: Site, store: LocalStore, group: str) -> None:
+@pytest.mark.parametrize(("mode", "group_follows"), [("on-success", True), ("checkpoint-only", False), (None, True)])
+def test_I1_a_commit_mode(
+    mode: str | None, group_follows: bool, memory_site: Site, store: LocalStore, group: str
+) -> None:
     memory_site.hands.create_topic("orders")
     pipeline = Pipeline(memory_site.cluster, store, "orders", group, dict(EARLIEST))
-    assert pipeline.next(**({"commit_mode": mode} if mode else {})).plan.asked.mirrors is mirrors
+    assert pipeline.next(**({"commit_mode": mode} if mode else {})).plan.asked.group_follows is group_follows
 
 
 @pytest.mark.parametrize("mode", ["KAFKA_PERIODIC", "periodic"])

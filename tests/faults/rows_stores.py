@@ -55,7 +55,7 @@ def unreachable_before_the_commit(s: Scene) -> str:
 
 @row(
     "Stores",
-    "work store unreachable between commit and mirror",
+    "work store unreachable between commit and the write to the group",
     ends="healed",
     made="a file in the place of the folder when the log has the commit and the group is looked at; put back when the "
     "first try has failed",

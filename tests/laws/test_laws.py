@@ -430,7 +430,7 @@ def any_plans(draw):
         batch=draw(st.builds(BatchName, TEXT, st.none() | INT64, st.none() | TEXT)),
         instance=draw(st.none() | TEXT),
         run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
-        mirrors=draw(st.booleans()),
+        group_follows=draw(st.booleans()),
         output=draw(st.none() | TEXT),
         subscription=draw(TEXT),
         startup=draw(TEXT),

@@ -401,7 +401,7 @@ class Books:
 
     def _require_own_group(self, step: Step, plan: Plan, before: Position | None) -> None:
         """Who finds that the group was reset before it looked commits nothing."""
-        if not plan.asked.mirrors:
+        if not plan.asked.group_follows:
             return
         for p in plan.partitions:
             tp = p.topic_partition

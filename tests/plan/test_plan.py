@@ -55,7 +55,7 @@ NOT_IN_THE_ID = [
     {"run": None},
     {"group_id": "h"},
     {"instance": "another"},
-    {"mirrors": False},
+    {"group_follows": False},
     {"output": "s3://lake"},
     {"restarts": ("x",)},
     {"restarted": True},

@@ -264,7 +264,7 @@ def test_A1_the_defaults_are_group_offsets_to_the_latest():
     assert request.policies == Policies(auto_offset_reset=None), "nobody has said what no commit means (A1)"
     assert request.scope == Scope(TopicList(("orders",)), "g", "read_uncommitted", None)
     assert request.limits == Limits()
-    assert (request.window, request.output, request.mirrors) == (False, None, True)
+    assert (request.window, request.output, request.group_follows) == (False, None, True)
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_a_window_has_both_bounds_from_time_or_by_hand_from_offsets(parameters, 
 
 
 @pytest.mark.parametrize(
-    ("parameters", "mirrors", "reads_commits"),
+    ("parameters", "group_follows", "reads_commits"),
     [
         pytest.param({}, True, True, id="the defaults"),
         pytest.param({"startup_mode": "earliest-offset"}, True, False, id="no offset of the group, which follows"),
@@ -479,9 +479,9 @@ def test_a_window_has_both_bounds_from_time_or_by_hand_from_offsets(parameters, 
         ),
     ],
 )  # fmt: skip
-def test_which_requests_look_at_the_group_and_which_lead_it(parameters, mirrors, reads_commits):
+def test_which_requests_look_at_the_group_and_which_lead_it(parameters, group_follows, reads_commits):
     request = parse(**parameters)
-    assert (request.mirrors, request.reads_commits) == (mirrors, reads_commits)
+    assert (request.group_follows, request.reads_commits) == (group_follows, reads_commits)
 
 
 def test_an_output_is_one_however_its_path_ends():
