@@ -267,9 +267,9 @@ class ClusterChanged(RefusedError, code="AKO-104"):
 
 @dataclass(eq=False)
 class AnotherPipeline(RefusedError, code="AKO-204"):
-    """The group carries the marks of another pipeline; usually this one under an earlier name.
+    """The group's offsets name another pipeline; usually this one under an earlier name.
 
-    :ivar writers: one line a partition: where, and whose mark.
+    :ivar writers: one line a partition: where, and whose metadata.
     """
 
     pipeline: str
@@ -289,7 +289,7 @@ class AnotherPipeline(RefusedError, code="AKO-204"):
 
 @dataclass(eq=False)
 class AnotherAirflow(RefusedError, code="AKO-304"):
-    """Another Airflow writes this pipeline's log or marks: staging and production on one bucket, or a move."""
+    """Another Airflow writes this pipeline's log or group: staging and production on one bucket, or a move."""
 
     pipeline: str
     mine: str
@@ -327,18 +327,18 @@ class WorkStoreLost(RefusedError, code="AKO-302"):
 
 @dataclass(eq=False)
 class StoreBehindGroup(RefusedError, code="AKO-303"):
-    """The group carries a mark of a later batch than the log has: the work store is an older copy."""
+    """The group's offsets name a later batch than the log has: the work store is an older copy."""
 
     pipeline: str
     store: str
     newest: int
-    marked: int
+    in_group: int
 
     @property
     def message(self) -> str:
         return (
             f"The newest committed batch of pipeline {self.pipeline!r} in work store {self.store} is number "
-            f"{self.newest}, and the group carries the mark of batch {self.marked}: the work store is an older copy.\n"
+            f"{self.newest}, and the group's offsets name batch {self.in_group}: the work store is an older copy.\n"
             'Restore the newest copy. If there is none: policies={"group_moved": "adopt-group"} goes on from the '
             "group, so "
             'nothing is read twice; "keep-checkpoint" goes on from the work store, and reads again what the lost '

@@ -64,7 +64,7 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "instance": {
-                        "description": "What names this Airflow in plans, commits and marks; default: its base URL. "
+                        "description": "What names this Airflow in plans, commits and groups; default: its base URL. "
                         "Another one on the same work store or group is refused until it says that it takes over.",
                         "version_added": "0.1.0",
                         "type": "string",

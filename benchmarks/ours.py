@@ -18,10 +18,10 @@ from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict, spark_options
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.subscription import TopicPattern
 from airflow_kafka_offsets.stores.open import open_store
-from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, mirror, plan_batch, plan_offsets
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, mirror, plan_batch, plan_offsets
 
 ALL_TOPICS = "t[0-9]+"
 
@@ -86,7 +86,7 @@ class Ours:
         report = ReadReport(plan.plan_id, 0, 1, "rows", read)
         store_report(pipeline.store, batch.folder, "bench", report)
         me = Actor(plan.by.run, plan.by.instance)
-        handed = Handed(batch.name, plan.plan_id)
+        handed = PlanReference(batch.name, plan.plan_id)
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:
             commit_batch(handed, pipeline, cluster, me, now_ms=time.time_ns() // 1_000_000)
         return CommittedBatch(self._config, pipeline, me, report)
@@ -95,7 +95,7 @@ class Ours:
         given = RequestParameters(
             topic_pattern=ALL_TOPICS, group_id=group, auto_offset_reset="earliest", pipeline_id=str(time.time_ns())
         )
-        request = request_for(self._config, given, Occasion(time.time_ns() // 1_000_000))
+        request = request_for(self._config, given, RunContext(time.time_ns() // 1_000_000))
         run = RunKey("bench", str(time.time_ns()), "resolve")
         pipeline = PipelineLog(open_store(str(folder)), request.scope.pipeline_id or "")
         with KafkaCluster(self._config, attempt_s=60.0) as cluster:

@@ -16,12 +16,12 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
 )
 from airflow_kafka_offsets.plan.plan import Asked, BatchName, Draft, Found, Plan, PlannedPartition, placed
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.ranges import Facts, Known
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.request.modes import GroupOffsets, UntilLatest
-from airflow_kafka_offsets.request.parse_request import Limits, Occasion, PlanRequest
-from airflow_kafka_offsets.request.policies import Policies, Words
+from airflow_kafka_offsets.request.parse_request import Limits, PlanRequest, RunContext
+from airflow_kafka_offsets.request.policies import Policies, RunOrders
 from airflow_kafka_offsets.request.subscription import Scope, TopicList
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
@@ -41,13 +41,13 @@ def snap(log_start: int, end: int, high_watermark: int | None = None, epoch: int
 def request(startup: Any = None, bounded: Any = None, **given: Any) -> PlanRequest:
     """A request of group ``g`` for topic ``orders``, by hand; ``given`` are fields of it or of any of its parts."""
     scope = {"subscription": TopicList(("orders",)), "group_id": "g", **_of(Scope, given)}
-    occasion = {"now_ms": NOW, **_of(Occasion, given)}
+    run_context = {"now_ms": NOW, **_of(RunContext, given)}
     parts: dict[str, Any] = {
         "scope": Scope(**scope),
         "policies": Policies(**_of(Policies, given)),
-        "words": Words(**_of(Words, given)),
+        "run_orders": RunOrders(**_of(RunOrders, given)),
         "limits": Limits(**_of(Limits, given)),
-        "occasion": Occasion(**occasion),
+        "run_context": RunContext(**run_context),
         "output": given.pop("output", None),
     }
     assert not given, f"nothing of a request is called {', '.join(given)}"
@@ -63,14 +63,14 @@ def facts(
     *logs: PartitionSnapshot,
     committed: Mapping[int, int | CommittedOffset] | None = None,
     positions: Mapping[int, int | Known] | None = None,
-    kept: Mapping[int, int] | None = None,
+    saved: Mapping[int, int] | None = None,
     recreated: Iterable[str] = (),
     start_times: Mapping[int, int] | None = None,
     end_times: Mapping[int, int] | None = None,
 ) -> Facts:
     """What the cluster says of ``orders``, whose partition ``n`` is the ``n``-th log; keys are partition numbers.
 
-    ``kept``, the position's own offsets, are those of ``positions`` where nothing else is said.
+    ``saved``, the position's own offsets, are those of ``positions`` where nothing else is said.
     """
     known = {tp(n): Known(p, "position") if isinstance(p, int) else p for n, p in (positions or {}).items()}
     return Facts(
@@ -79,9 +79,9 @@ def facts(
         if committed is None
         else {tp(n): CommittedOffset(c) if isinstance(c, int) else c for n, c in committed.items()},
         positions=None if positions is None else known,
-        kept={where: found.offset for where, found in known.items()}
-        if kept is None
-        else {tp(n): offset for n, offset in kept.items()},
+        saved={where: found.offset for where, found in known.items()}
+        if saved is None
+        else {tp(n): offset for n, offset in saved.items()},
         recreated=frozenset(recreated),
         start_times={tp(n): offset for n, offset in (start_times or {}).items()},
         end_times={tp(n): offset for n, offset in (end_times or {}).items()},
@@ -112,7 +112,7 @@ def draft(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Draft:
         "startup_mode": "group-offsets",
         "bounded_mode": "latest-offset",
         "group_id": "g",
-        "mirrors": True,
+        "group_follows": True,
         "startup": "group-offsets",
     }
     found: dict[str, Any] = {
@@ -133,7 +133,7 @@ def plan(partitions: Iterable[PlannedPartition] = (), **given: Any) -> Plan:
     batch = given.pop("batch", None) or BatchName(KEY, 7, "0000000006-20261120T090000-aaaa")
     by = given.pop("by", Actor(given.pop("run", RUN), given.pop("instance", "airflow.example.com")))
     count = given.pop("splits", 1)
-    in_log = {name: given.pop(name) for name in ("overwrites", "kept", "reason", "withdrawn") if name in given}
+    in_log = {name: given.pop(name) for name in ("overwrites", "verified", "reason", "withdrawn") if name in given}
     made = draft(partitions, **given)
     return placed(made, batch, by, split_ranges(made.partitions, count, made.asked.split_by), **in_log)
 
@@ -156,12 +156,12 @@ def altered(made: Plan, **given: Any) -> Plan:
     )
 
 
-def position(offsets: Mapping[int | TopicPartition, int | KeptOffset], **fields: Any) -> Position:
+def position(offsets: Mapping[int | TopicPartition, int | SavedOffset], **fields: Any) -> Position:
     """A position; keys are partitions of ``orders`` by number, or any partition."""
     rows = {
         where if isinstance(where, TopicPartition) else tp(where): kept
-        if isinstance(kept, KeptOffset)
-        else KeptOffset(kept)
+        if isinstance(kept, SavedOffset)
+        else SavedOffset(kept)
         for where, kept in offsets.items()
     }
     defaults: dict[str, Any] = {

@@ -21,8 +21,8 @@ from airflow_kafka_offsets.batch.messages import committed_sentence as sentence_
 from airflow_kafka_offsets.batch.messages import first_sentence as first_sentence
 from airflow_kafka_offsets.batch.messages import last_sentence as last_sentence
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Redo, RequireReport, Window
-from airflow_kafka_offsets.batch.orders import Handed as Handed
 from airflow_kafka_offsets.batch.orders import OfGroup as OfGroup
+from airflow_kafka_offsets.batch.orders import PlanReference as PlanReference
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
 from airflow_kafka_offsets.batch.partition_states import position_of as position_of
 from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
@@ -67,7 +67,7 @@ def plan_window(asker: Asker) -> Assignment:
 
 
 def commit_batch(
-    handed: Handed,
+    handed: PlanReference,
     pipeline: PipelineLog,
     cluster: Any,
     me: Actor,

@@ -11,7 +11,7 @@ NO_AIRFLOW = "no-airflow"
 
 
 class Around(Protocol):
-    """:ivar instance: what names this Airflow in plans, commits and marks."""
+    """:ivar instance: what names this Airflow in plans, commits and groups."""
 
     @property
     def instance(self) -> str: ...

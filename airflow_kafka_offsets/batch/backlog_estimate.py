@@ -30,7 +30,7 @@ def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
 
     def first_young(run: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """:param run: which run comes, of each partition: the next one is 1."""
-        times = {tp: max(0, request.occasion.now_ms + number * pace_ms - timed[tp]) for tp, number in run.items()}
+        times = {tp: max(0, request.run_context.now_ms + number * pace_ms - timed[tp]) for tp, number in run.items()}
         return cluster.offsets_for_times(times, "read_uncommitted")
 
     try:
@@ -38,7 +38,7 @@ def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
         at_next = first_young(dict.fromkeys(timed, 1))
         last = {}
         for tp, kept_ms in timed.items():
-            through_ms = newest.get(tp, 0) + kept_ms - request.occasion.now_ms
+            through_ms = newest.get(tp, 0) + kept_ms - request.run_context.now_ms
             last[tp] = min(runs, max(1, through_ms // max(1, pace_ms) + 1))
         at_last = first_young(last)
     except ClusterUnavailable as error:

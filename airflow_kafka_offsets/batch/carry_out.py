@@ -45,7 +45,7 @@ from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.commit_metadata import Signature
 from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, placed
 from airflow_kafka_offsets.plan.planned_anew import emptied
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
 from airflow_kafka_offsets.stores.store import together
@@ -60,13 +60,13 @@ class Assignment:
 
     :ivar batch: ``None``: there is nothing to do.
     :ivar splits: the splits that Spark jobs are started for.
-    :ivar said: what the run does and why; goes on after "This run".
+    :ivar sentence: what the run does and why; goes on after "This run".
     :ivar waiting: how many offsets have come since the batch was planned: the next run's.
     """
 
     batch: StoredBatch | None
     splits: tuple[int, ...]
-    said: str
+    sentence: str
     waiting: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -120,9 +120,9 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
     """
     steps = _Steps(order, s, world)
     match decision:
-        case Nothing(said, draft):
+        case Nothing(sentence, draft):
             world.pipeline.bind(order.me.run, None)
-            return Assignment(None, (), said, warnings=draft.warnings if draft else ())
+            return Assignment(None, (), sentence, warnings=draft.warnings if draft else ())
         case Create():
             return steps.create(decision)
         case Replace(batch, plan):
@@ -132,17 +132,17 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
             if decision.moves_output and has_begun(again):  # in the moment between: its rows are in the output before
                 again.append(Planned(batch.log.plan, batch.log.planned.position))
                 return None
-            return steps.settle(again, plan.splits_to_start(), decision.said, warnings=decision.warnings)
-        case Take(batch, splits, append, said, unread, waiting, warnings):
-            entry = Taken(order.me, order.request.occasion.now_ms, unread=unread)
+            return steps.settle(again, plan.splits_to_start(), decision.sentence, warnings=decision.warnings)
+        case Take(batch, splits, append, sentence, unread, waiting, warnings):
+            entry = Taken(order.me, order.request.run_context.now_ms, unread=unread)
             taken = batch.append(entry) if append else batch
-            return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
-        case DoAgain(batch, splits, attempts, said, unread, waiting, warnings):
-            taken = batch.append(Taken(order.me, order.request.occasion.now_ms, attempts, unread))
-            return None if taken is None else steps.settle(taken, splits, said, waiting, warnings)
-        case Leave(batch, append, said, warnings):
-            left = batch.append(Taken(order.me, order.request.occasion.now_ms)) if append else batch
-            return None if left is None else Assignment(left, (), said, warnings=warnings)
+            return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
+        case DoAgain(batch, splits, attempts, sentence, unread, waiting, warnings):
+            taken = batch.append(Taken(order.me, order.request.run_context.now_ms, attempts, unread))
+            return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
+        case Leave(batch, append, sentence, warnings):
+            left = batch.append(Taken(order.me, order.request.run_context.now_ms)) if append else batch
+            return None if left is None else Assignment(left, (), sentence, warnings=warnings)
         case Wait(batch, holder):
             raise _overlapping(holder, batch)
     raise TypeError(f"{decision} is no decision for a run")
@@ -168,19 +168,19 @@ class _Steps:
         if claim is not None:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
             begun = pipeline.begin_window(claim.name, decision.number, Planned(plan))
-            return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.said)
-        key = draw_key(decision.number, self.order.request.occasion.now_ms)
+            return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.sentence)
+        key = draw_key(decision.number, self.order.request.run_context.now_ms)
         plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
         batch = pipeline.begin(decision.number, Planned(plan, decision.position))
         if batch is None or not pipeline.is_newest(batch):
             return None
-        return self.settle(batch, plan.splits_to_start(), decision.said)
+        return self.settle(batch, plan.splits_to_start(), decision.sentence)
 
     def settle(
         self,
         batch: StoredBatch,
         splits: Sequence[int],
-        said: str,
+        sentence: str,
         waiting: int = 0,
         warnings: tuple[str, ...] = (),
     ) -> Assignment:
@@ -194,28 +194,28 @@ class _Steps:
                 self._claim(batch, claim)
             # Windows by time and by offsets do not see whether they overlap each other: each kind has its own outputs.
             self._put_on_record(batch, "windows" if isinstance(claim, TimeClaim) else "windows by offsets")
-        return Assignment(batch, tuple(splits), said, waiting, warnings)
+        return Assignment(batch, tuple(splits), sentence, waiting, warnings)
 
     def _sign(self, order: NextBatch, plan: Plan) -> None:
         """Not on another cluster than the plan's: what is in a group there is not this pipeline's to sign."""
         held, group_id = group_now(order, self.s), order.request.scope.group_id
         here = plan.found.cluster_id == topics_now(order, self.s).cluster_id
-        if not order.request.mirrors or held is None or group_id is None or not here:
+        if not order.request.group_follows or held is None or group_id is None or not here:
             return
         signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
         on = goes_on(order, self.s)
-        sign(self.world.cluster, group_id, signature, held, self._kept_now(order), on.after)
+        sign(self.world.cluster, group_id, signature, held, self._saved_now(order), on.after)
 
-    def _kept_now(self, order: NextBatch) -> dict[TopicPartition, KeptOffset]:
+    def _saved_now(self, order: NextBatch) -> dict[TopicPartition, SavedOffset]:
         """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
         on, description = goes_on(order, self.s), topics_now(order, self.s)
         position, topics = on.position, description.topics
-        kept: dict[TopicPartition, KeptOffset] = {}
+        saved: dict[TopicPartition, SavedOffset] = {}
         if position is not None and position.cluster_id == description.cluster_id:
             ids = position.topic_ids
             same = {name for name, topic in topics.items() if not is_another_log(ids.get(name), topic.topic_id)}
-            kept = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
-        return kept | {tp: KeptOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
+            saved = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
+        return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
 
     def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:
         pipeline, output = self.world.pipeline, batch.log.plan.asked.output
@@ -264,7 +264,7 @@ class _Steps:
         withdrawn = batch.append(Planned(plan))
         if withdrawn is None or has_begun(batch):
             return False
-        entry = Committed(self.order.me, self.order.request.occasion.now_ms, plan.plan_id)
+        entry = Committed(self.order.me, self.order.request.run_context.now_ms, plan.plan_id)
         return withdrawn.append(entry) is not None
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from airflow_kafka_offsets.broker.config import client_defaults, refuse_name
 from airflow_kafka_offsets.errors import CONNECTION, named
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
-from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest, parse_request
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext, parse_request
 from airflow_kafka_offsets.request.subscription import Scope, parse_scope
 
 T = TypeVar("T", bound=ScopeParameters)
@@ -18,9 +18,9 @@ T = TypeVar("T", bound=ScopeParameters)
 _SETTINGS = {"group_id": "group.id", "isolation_level": "isolation.level", "auto_offset_reset": "auto.offset.reset"}
 
 
-def request_for(client_config: Mapping[str, Any], asked: RequestParameters, occasion: Occasion) -> PlanRequest:
+def request_for(client_config: Mapping[str, Any], asked: RequestParameters, run_context: RunContext) -> PlanRequest:
     """:raises InvalidRequest: with every problem."""
-    request = parse_request(with_connection(client_config, asked), occasion, _names(asked))
+    request = parse_request(with_connection(client_config, asked), run_context, _names(asked))
     if request.scope.group_id is not None:  # before Spark, and not only when it is written
         refuse_name(request.scope.group_id)
     return replace(request, reset_by_client=asked.auto_offset_reset is None)

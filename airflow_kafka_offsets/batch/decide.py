@@ -44,7 +44,7 @@ from airflow_kafka_offsets.log import entries as steps
 from airflow_kafka_offsets.log.entries import next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.plan import Draft
-from airflow_kafka_offsets.plan.position import KeptOffset, Position, position_after
+from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 
@@ -93,12 +93,12 @@ def _next_batch(order: NextBatch, s: Situation) -> Decision:
         me,
         batch.log if batch else None,
         own=own is not None,
-        again=request.words.redo,
+        again=request.run_orders.redo,
         is_running=lambda run: s.need(IsRunning(run)),
     )
-    if isinstance(step, steps.Do) and on.by_marks:
+    if isinstance(step, steps.Do) and on.by_group:
         step = steps.PlanNext()  # the group knows that batch, or a later one, as committed: it is passed by
-    _refuse_words(request, batch, step)
+    _refuse_run_orders(request, batch, step)
     if batch is None or isinstance(step, steps.PlanNext):
         return _create(order, s, on)
     at_hand = BatchAtHand(order, s, batch, on)
@@ -113,23 +113,23 @@ def _next_batch(order: NextBatch, s: Situation) -> Decision:
             return leave(at_hand, messages.leaves(str(batch.log.plan.batch), by))
 
 
-def _refuse_words(request: PlanRequest, batch: StoredBatch | None, step: steps.Step) -> None:
+def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: steps.Step) -> None:
     """:raises BatchClosed: a person's word names what it cannot change."""
-    words, name = request.words, batch.log.plan.batch if batch else None
-    if words.re_plan and isinstance(step, steps.DoAgain | steps.Leave):
+    run_orders, name = request.run_orders, batch.log.plan.batch if batch else None
+    if run_orders.re_plan and isinstance(step, steps.DoAgain | steps.Leave):
         raise BatchClosed("re_plan", str(name), "it is committed")
-    if words.skip is None or isinstance(step, steps.Wait):
+    if run_orders.skip is None or isinstance(step, steps.Wait):
         return
     if not isinstance(step, steps.Do) or name is None:
-        raise BatchClosed("skip", words.skip.batch, "there is no unfinished batch for this run to do")
-    if words.skip.batch != name.key:
-        raise BatchClosed("skip", words.skip.batch, f"the unfinished batch is {name.key}")
+        raise BatchClosed("skip", run_orders.skip.batch, "there is no unfinished batch for this run to do")
+    if run_orders.skip.batch != name.key:
+        raise BatchClosed("skip", run_orders.skip.batch, f"the unfinished batch is {name.key}")
 
 
 def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     """A new batch from the position on; nothing if there are no new records, and nothing to record."""
     request, me = order.request, order.me
-    if request.occasion.run_type == "backfill":
+    if request.run_context.run_type == "backfill":
         raise InvalidRequest(
             (
                 "A backfill run does its own batch again, or reads a window; this one has no batch. Use "
@@ -140,7 +140,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     newest = on.newest.log.plan if on.newest else None
     applied = newest.restarts if newest else ()
     if on.restart is not None:
-        start = Start(None, kept=on.position, applied=applied, restart=on.restart)
+        start = Start(None, saved=on.position, applied=applied, restart=on.restart)
     else:
         before_ms = newest.resolved_at_ms if newest else None
         start = Start(on.position, on.position, adopted(order, on), applied, planned_before_ms=before_ms)
@@ -150,17 +150,17 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
         return Nothing(messages.has_nothing(on.after), fresh)
     moved = output_after(request, fresh.asked, newest)
     fresh = fresh.with_warnings([moved] if moved else [])
-    said = messages.plans_next(
-        fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_marks=on.by_marks
+    sentence = messages.plans_next(
+        fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_group=on.by_group
     )
-    return Create(fresh, on.next_number, said, on.after, position=on.position)
+    return Create(fresh, on.next_number, sentence, on.after, position=on.position)
 
 
 def _orders_something(order: NextBatch, on: GoesOn) -> bool:
     """Whether a person's order has to be on record, also where nothing is new: else it holds for this run alone."""
     wrote, me = on.newest.log.last_instance if on.newest else None, order.me.instance
     takes_over = me is not None and wrote not in (None, me)
-    return bool(on.foreign) or on.restart is not None or on.by_marks or takes_over
+    return bool(on.foreign) or on.restart is not None or on.by_group or takes_over
 
 
 def _records_something(fresh: Draft, position: Position | None) -> bool:
@@ -168,14 +168,14 @@ def _records_something(fresh: Draft, position: Position | None) -> bool:
     if position is None:
         return True
     after = position_after(fresh, position)
-    moved = any(position.offsets.get(tp, KeptOffset(0)).offset != kept.offset for tp, kept in after.offsets.items())
+    moved = any(position.offsets.get(tp, SavedOffset(0)).offset != saved.offset for tp, saved in after.offsets.items())
     same_logs = all(after.topic_ids.get(topic) == topic_id for topic, topic_id in position.topic_ids.items())
     return moved or not same_logs or after.cluster_id != position.cluster_id
 
 
 def _set_back_warning(fresh: Draft, on: GoesOn) -> list[str]:
     """The first plan of a pipeline takes the group over, also where that is further."""
-    if not fresh.asked.mirrors or on.newest is not None or on.by_marks:
+    if not fresh.asked.group_follows or on.newest is not None or on.by_group:
         return []
     ahead = [p for p in fresh.partitions if p.committed_offset is not None and p.committed_offset > p.end_offset]
     if not ahead:
@@ -205,7 +205,7 @@ def _window(order: Window, s: Situation) -> Decision:
     if isinstance(step, steps.Wait):
         return Wait(batch, step.holder)
     at_hand = BatchAtHand(order, s, batch, None)
-    skip, closed = request.words.skip, isinstance(step, steps.DoAgain)
+    skip, closed = request.run_orders.skip, isinstance(step, steps.DoAgain)
     if skip is not None and (closed or skip.batch not in (claim.name, batch.log.plan.batch.key)):
         why = "it is committed; use re_plan" if closed else f"this run's window is {claim.name}"
         raise BatchClosed("skip", skip.batch, why)

@@ -89,11 +89,11 @@ class BatchAtHand:
         if self.on is None:
             drafted = window_draft(self.order, self.s)
         else:
-            kept = self.batch.log.planned.position
+            saved = self.batch.log.planned.position
             if self.on.restart is not None:
-                start = Start(None, kept=kept, applied=old.restarts, restart=self.on.restart)
+                start = Start(None, saved=saved, applied=old.restarts, restart=self.on.restart)
             else:
-                start = Start(position_within(old, kept), kept, adopted(self.order, self.on), old.restarts)
+                start = Start(position_within(old, saved), saved, adopted(self.order, self.on), old.restarts)
             drafted = draft(request, me, self.s, start).with_warnings(self.on.warnings)
             if self.on.restart is None:  # what the startup mode has decided once stays decided
                 asked = replace(drafted.asked, startup=old.asked.startup)
@@ -106,7 +106,7 @@ class BatchAtHand:
 def do(at_hand: BatchAtHand) -> Decision:
     """The unfinished batch: as it is, or planned anew in place where that cannot be."""
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
-    request, me, skip = order.request, order.me, order.request.words.skip
+    request, me, skip = order.request, order.me, order.request.run_orders.skip
     if skip is not None and plan.reason != skip.words:
         verified = verified_splits(plan, s.need(Reports(batch))) if skip.past else {}
         return at_hand.replaced(skipped(plan, me, skip, verified))
@@ -118,15 +118,17 @@ def do(at_hand: BatchAtHand) -> Decision:
         return moved
     records = s.need(RecordsOf(plan))
     group_id = request.scope.group_id
-    if at_hand.on and not missing(plan, records) and plan.asked.mirrors and group_id != plan.asked.group_id:
-        asked = replace(plan.asked, group_id=group_id, mirrors=request.mirrors)  # who uses the old one must not stop it
+    if at_hand.on and not missing(plan, records) and plan.asked.group_follows and group_id != plan.asked.group_id:
+        asked = replace(
+            plan.asked, group_id=group_id, group_follows=request.group_follows
+        )  # who uses the old one must not stop it
         return at_hand.replaced(planned_anew(plan, replace(plan, asked=asked), me, f"its group is {group_id!r}"))
     return _take_what_is_there(at_hand, records)
 
 
 def why_anew(at_hand: BatchAtHand) -> str | None:
-    order, on, words = at_hand.order, at_hand.on, at_hand.order.request.words
-    if words.re_plan:
+    order, on, run_orders = at_hand.order, at_hand.on, at_hand.order.request.run_orders
+    if run_orders.re_plan:
         return "re_plan"
     if at_hand.plan.withdrawn:
         return "it was withdrawn"
@@ -146,7 +148,7 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
     if at_hand.on is None:
         gone = missing(plan, at_hand.s.need(RecordsOf(plan)))
         if gone and order.request.policies.data_loss == "fail":
-            keep = "Leave out re_plan to keep the rows that are written. " if order.request.words.re_plan else ""
+            keep = "Leave out re_plan to keep the rows that are written. " if order.request.run_orders.re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
     return at_hand.replaced(planned_anew(plan, fresh(), order.me, reason))
@@ -199,13 +201,19 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     unread, warnings = _unread(at_hand)
     holder = batch.log.holder
     failed = s.need(FailedTasks(holder.run)) if _may_tell(at_hand) and holder.run else []
-    said = (
+    sentence = (
         messages.does(at_hand.what, batch.log, order.me, failed)
         if splits or not gone
         else f"finishes {at_hand.what}: all of it is written, and verified"
     )
     return Take(
-        batch, splits, batch.log.holder != order.me, said, unread, records.waiting(plan) if at_hand.on else 0, warnings
+        batch,
+        splits,
+        batch.log.holder != order.me,
+        sentence,
+        unread,
+        records.waiting(plan) if at_hand.on else 0,
+        warnings,
     )
 
 
@@ -240,7 +248,7 @@ def do_again(at_hand: BatchAtHand) -> Decision:
     gone = missing(plan, records)
     unread, warnings = _unread(at_hand)
     if gone:
-        if order.request.words.redo:
+        if order.request.run_orders.redo:
             raise DataLoss(
                 gone, f"{plan.batch if on else what} is committed, and its output stays as it is. Leave out redo."
             )
@@ -249,16 +257,16 @@ def do_again(at_hand: BatchAtHand) -> Decision:
     splits = tuple(sorted(plan.splits_with_rows()))  # also what the plan keeps: corrected code writes all of it
     attempts = s.need(HighestAttempts(batch, splits))
     because = "redo asks for it" if on else "each run of a window writes it anew"
-    said = messages.does_once_more(what, batch.log, order.me, because)
-    return DoAgain(batch, splits, attempts, said, unread, records.waiting(plan) if on else 0, warnings)
+    sentence = messages.does_once_more(what, batch.log, order.me, because)
+    return DoAgain(batch, splits, attempts, sentence, unread, records.waiting(plan) if on else 0, warnings)
 
 
-def leave(at_hand: BatchAtHand, said: str, warnings: tuple[str, ...] = ()) -> Leave:
+def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -> Leave:
     """``taken`` is appended if the log says that somebody has it, or does it again."""
     order, batch = at_hand.order, at_hand.batch
     again = batch.log.redone
     mine_again = again is not None and bool(again.attempts) and again.by.run == order.me.run
-    return Leave(batch, mine_again or batch.log.last_instance != order.me.instance, said, warnings)
+    return Leave(batch, mine_again or batch.log.last_instance != order.me.instance, sentence, warnings)
 
 
 def window_draft(order: NextBatch | Window, s: Situation) -> Draft:

@@ -50,7 +50,7 @@ from airflow_kafka_offsets.log.verify_reads import verified_splits
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.commit_metadata import Held, newest_batch
 from airflow_kafka_offsets.plan.planned_anew import skipped
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.position_moves import Move, Target, ToOffsets, ToTime, move, reset_draft
 
 # ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -74,22 +74,22 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     position = committed.position
     refuse_another_airflows_log(order.me, newest, newest.log.last_instance)
     description = _topics_of(position, s)
-    marked = 0
+    in_group = 0
     held: Held = {}
-    if plan.asked.mirrors and plan.asked.group_id is not None:
+    if plan.asked.group_follows and plan.asked.group_id is not None:
         known = {tp.topic for tp in position.offsets}
         partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
         held = s.need(HeldBy(plan.asked.group_id, partitions))
-        marked = number_of(newest_batch(signature_of(plan, order.me).own(held)))
-        # The log is looked at once more after the group: a mark that it does not know then means that it is old.
+        in_group = number_of(newest_batch(signature_of(plan, order.me).own(held)))
+        # The log is looked at once more after the group: a key that it does not know then means that it is old.
         if not s.need(IsStillNewest(newest)):
             return LookAgain()
-        if marked > number_of(plan.batch.key):
-            raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), marked)
+        if in_group > number_of(plan.batch.key):
+            raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), in_group)
         refuse_foreign_offsets(plan, order.me, held, position)
         refuse_live_group(plan.asked.group_id, s.need(MembersOf(plan.asked.group_id)))
     target, moves, stays = _moves(order, s, position, description, newest)
-    number = max(number_of(plan.batch.key), marked) + 1
+    number = max(number_of(plan.batch.key), in_group) + 1
     by = Actor(None, order.me.instance or newest.log.last_instance)
     draft = None
     if any(one.changes for one in moves):
@@ -182,7 +182,7 @@ def _offsets_of_group(group: OfGroup, s: Situation, position: Position, descript
             [f"Group {group.group_id!r} holds no offset of {', '.join(sorted(known))}"],
             "Correct the name of the group, or the cluster.",
         )
-    offsets = {tp: KeptOffset(commit.offset, commit.leader_epoch) for tp, commit in held.items()}
+    offsets = {tp: SavedOffset(commit.offset, commit.leader_epoch) for tp, commit in held.items()}
     return ToOffsets(offsets, f"group {group.group_id}")
 
 

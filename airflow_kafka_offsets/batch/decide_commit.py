@@ -22,17 +22,17 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     :raises GroupMoved: somebody else wrote to the group; nothing was committed.
     :raises StoreUnavailable: this is not the store that the run was planned in.
     """
-    handed, me = order.handed, order.me
-    if handed.folder is None:
+    reference, me = order.reference, order.me
+    if reference.folder is None:
         return Follow()
-    batch = s.need(BatchIn(handed.folder))
+    batch = s.need(BatchIn(reference.folder))
     if batch is None:
-        _refuse_another_store(order, handed.folder, s)
-        raise BatchGone(str(me.run), f"batch {handed.folder}", "was cleaned away")
+        _refuse_another_store(order, reference.folder, s)
+        raise BatchGone(str(me.run), f"batch {reference.folder}", "was cleaned away")
     refuse_another_airflows_log(me, batch, batch.log.holder.instance)
     plan, position = batch.log.plan, batch.log.planned.position
-    if plan.plan_id != handed.plan_id:
-        raise PlanReplaced(str(plan.batch), str(handed.plan_id), plan.plan_id)
+    if plan.plan_id != reference.plan_id:
+        raise PlanReplaced(str(plan.batch), str(reference.plan_id), plan.plan_id)
     proof = None
     if order.require_report:
         again = batch.log.redone
@@ -42,7 +42,7 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     if batch.log.committed:
         return Follow(batch, proof)
     group_id = plan.asked.group_id
-    if plan.asked.mirrors and group_id is not None:  # looked at last, so that a reset meanwhile is found
+    if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
         refuse_foreign_offsets(plan, me, held, position)
     after = None if plan.asked.window else position_after(plan, position)

@@ -22,12 +22,12 @@ class Create:
     :ivar after: the key of the batch that it goes on from.
     :ivar claim: what a window claims; ``None`` for a batch of the log.
     :ivar position: the position that it goes on from.
-    :ivar said: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
+    :ivar sentence: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
     """
 
     draft: Draft
     number: int
-    said: str
+    sentence: str
     after: str | None = None
     claim: Claim | None = None
     position: Position | None = None
@@ -42,7 +42,7 @@ class Replace:
 
     batch: StoredBatch
     plan: Plan
-    said: str
+    sentence: str
     moves_output: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -60,7 +60,7 @@ class Take:
     batch: StoredBatch
     splits: tuple[int, ...]
     append: bool
-    said: str
+    sentence: str
     unread: int = 0
     waiting: int = 0
     warnings: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class DoAgain:
     batch: StoredBatch
     splits: tuple[int, ...]
     attempts: dict[int, int]
-    said: str = ""
+    sentence: str = ""
     unread: int = 0
     waiting: int = 0
     warnings: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Leave:
 
     batch: StoredBatch
     append: bool
-    said: str
+    sentence: str
     warnings: tuple[str, ...] = ()
 
 
@@ -110,7 +110,7 @@ class Nothing:
     :ivar draft: what a batch would read; ``None`` where none was drafted.
     """
 
-    said: str
+    sentence: str
     draft: Draft | None = None
 
 

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.batch.decisions import Decision, DoAgain, ReplaceByHa
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
-from airflow_kafka_offsets.batch.orders import Commit, Handed, LeaveOut, NextBatch, Order, Redo, Reset, Window
+from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Order, PlanReference, Redo, Reset, Window
 from airflow_kafka_offsets.batch.situation import Situation
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.garbage import only_new_garbage
@@ -102,7 +102,7 @@ def set_position(order: Reset, world: World) -> ResetOutcome:
         batch = carry_out.begin_position(decision, decision.draft, order, world)
         if batch is None:
             return None
-        done = commit_batch(Commit(Handed(batch.name, batch.log.plan.plan_id), order.me, order.now_ms), world)
+        done = commit_batch(Commit(PlanReference(batch.name, batch.log.plan.plan_id), order.me, order.now_ms), world)
         return ResetOutcome(done.batch, *found, done.group)
 
     return _until_done(order, world, carry)

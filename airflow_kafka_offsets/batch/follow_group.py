@@ -1,6 +1,6 @@
 """Makes the group equal to the position, and signs its offsets (docs/log.md, rule 5).
 
-The group only mirrors the log: it is never ahead of it, and what somebody else wrote there is never overwritten
+The group only follows the log: it is never ahead of it, and what somebody else wrote there is never overwritten
 unasked. Kafka has no compare-and-set: a reset by a person between a look and the write is overwritten.
 """
 
@@ -18,7 +18,7 @@ from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.commit_metadata import Held, Signature
 from airflow_kafka_offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 
 _TRIES = 5  # at a group that other commits of this pipeline move on meanwhile
 
@@ -69,7 +69,7 @@ def follow(world: World, me: Actor, known: StoredBatch | None = None) -> Followe
         if after is None or after.folder == newest.folder:
             return _followed(held, offsets)
         newest = after
-    return Followed(left_alone=f"{_TRIES} commits to it in a row were faster; the last of them mirrors the position")
+    return Followed(left_alone=f"{_TRIES} commits to it in a row were faster; the last of them writes the position")
 
 
 def would_follow(cluster: Cluster, me: Actor, newest: StoredBatch | None) -> Followed:
@@ -89,7 +89,7 @@ def would_follow(cluster: Cluster, me: Actor, newest: StoredBatch | None) -> Fol
 
 def _group_of(plan: Plan) -> str | None:
     """The group that follows; ``None`` where none does."""
-    return plan.asked.group_id if plan.asked.mirrors else None
+    return plan.asked.group_id if plan.asked.group_follows else None
 
 
 def _left_alone(plan: Plan) -> Followed:
@@ -114,7 +114,7 @@ def _offsets(
     match newest.log.committed:
         case Committed(position=position) if position is not None:
             refuse_foreign_offsets(plan, me, held, position, done=True)
-            text = signature_of(plan, me).mark(plan.batch.key).encode()
+            text = signature_of(plan, me).metadata(plan.batch.key).encode()
             return {
                 tp: CommittedOffset(position.offsets[tp].offset, position.offsets[tp].leader_epoch, text)
                 for tp in partitions
@@ -131,7 +131,7 @@ def partitions_now(cluster: OffsetReader, plan: Draft) -> list[TopicPartition]:
     was, description = plan.found, topics_that_exist(cluster, plan.found.topic_ids)
     if description is None or description.cluster_id != was.cluster_id:
         raise ClusterUnavailable(
-            f"Cannot mirror the position to group {plan.asked.group_id!r}",
+            f"Cannot write the position to group {plan.asked.group_id!r}",
             f"{plan.batch if isinstance(plan, Plan) else 'the plan'} was read from cluster {was.cluster_id}, and this "
             f"connection leads to {description.cluster_id if description else 'a cluster without its topics'}",
             f"Use {named(ADDRESS)} that the batch was planned with.",
@@ -148,25 +148,25 @@ def sign(
     group_id: str,
     signature: Signature,
     held: Held,
-    kept: Mapping[TopicPartition, KeptOffset],
+    saved: Mapping[TopicPartition, SavedOffset],
     last: str | None,
 ) -> None:
-    """Put this pipeline's mark on all offsets of the group that have another mark or none.
+    """Write this pipeline's metadata beside all offsets of the group that have other metadata or none.
 
-    So live members are found before Spark works, and whatever is not marked later is somebody's. A mark with a batch
+    So live members are found before Spark works, and whatever lacks it later is somebody's. Metadata with a batch
     says that the pipeline goes on from just there, should the log be lost; so such an offset is set to the position.
 
-    :param kept: the position; what is not in it keeps its offset, under a mark without a batch.
+    :param saved: the position; what is not in it keeps its offset, with metadata without a batch.
     :param last: the key of the last committed batch; ``None`` where there is none.
     :raises GroupActive: the group has live members.
     """
     unsigned = signature.unsigned(held)
-    known, unknown = signature.mark(last).encode(), signature.mark(None).encode()
-    marked = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in kept}
-    marked |= {tp: CommittedOffset(kept[tp].offset, kept[tp].leader_epoch, known) for tp in unsigned if tp in kept}
+    known, unknown = signature.metadata(last).encode(), signature.metadata(None).encode()
+    signed = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in saved}
+    signed |= {tp: CommittedOffset(saved[tp].offset, saved[tp].leader_epoch, known) for tp in unsigned if tp in saved}
     try:
-        if marked:
-            cluster.commit_offsets(group_id, marked)
+        if signed:
+            cluster.commit_offsets(group_id, signed)
         elif not held:  # there is nothing to write yet, which would find them out
             refuse_live_group(group_id, cluster.describe_group(group_id))
     except GroupActive as active:

@@ -195,7 +195,7 @@ def _more_partitions(cluster: OffsetReader, partitions: tuple[TopicPartition, ..
 def _group_now(request: PlanRequest, cluster: OffsetReader, partitions: Collection[TopicPartition]) -> GroupNow:
     """Without the right to read the group, a plan that needs no commit of it is still made (L3)."""
     group_id = request.scope.group_id
-    if group_id is None or not (request.mirrors or request.reads_commits):
+    if group_id is None or not (request.group_follows or request.reads_commits):
         return GroupNow(None)
     try:
         return GroupNow(cluster.committed(group_id, partitions))

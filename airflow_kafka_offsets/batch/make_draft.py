@@ -58,7 +58,7 @@ class Start:
     """Where a draft goes on from.
 
     :ivar position: ``None``: the startup mode decides.
-    :ivar kept: the position that lost and skipped records are counted from; ``None``: from the start itself.
+    :ivar saved: the position that lost and skipped records are counted from; ``None``: from the start itself.
     :ivar adopted: partitions that go on from the group instead, because a person said so.
     :ivar applied: the restart words of the pipeline so far.
     :ivar restart: the one that this draft applies.
@@ -66,7 +66,7 @@ class Start:
     """
 
     position: Position | None = None
-    kept: Position | None = None
+    saved: Position | None = None
     adopted: Held = field(default_factory=dict)
     applied: tuple[str, ...] = ()
     restart: str | None = None
@@ -117,7 +117,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
             backlog=s.need(_backlog(request, s, planned, carried, settings, start)) if carried else None,
         ),
         partitions=tuple(planned),
-        resolved_at_ms=request.occasion.now_ms,
+        resolved_at_ms=request.run_context.now_ms,
         split_count=request.limits.splits,
         restarts=start.applied if start.restart is None else (*start.applied, start.restart),
         restarted=start.restart is not None,
@@ -140,11 +140,11 @@ def _asked(request: PlanRequest, me: Actor) -> Asked:
         bounded_mode=request.bounded.name,
         window=request.window,
         group_id=request.scope.group_id,
-        mirrors=request.mirrors,
+        group_follows=request.group_follows,
         output=request.output,
         subscription=request.scope.subscription_words,
         startup=request.startup_words,
-        interval=request.occasion.interval,
+        interval=request.run_context.interval,
         window_bounds=request.window_bounds,
         window_bounds_by_topic=request.window_bounds_by_topic,
         split_by=request.limits.split_by,
@@ -161,10 +161,10 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     :raises ClusterChanged: the position is another cluster's, and no policy says what then.
     :raises TopicRecreated: a topic is another log by now, and no policy says what then.
     """
-    position, kept = start.position, start.kept
+    position, saved = start.position, start.saved
     if position is not None and position.cluster_id != description.cluster_id:
         return Facts({}, held, _on_another_cluster(request, position, description.cluster_id, held))
-    counted = kept if kept is not None and kept.cluster_id == description.cluster_id else None
+    counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
     topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
     recreated = topics_made_anew(position or counted, topic_ids)
     if position is not None and recreated and request.policies.topic_recreated == "fail":
@@ -248,7 +248,7 @@ def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], start:
         request.scope.isolation_level,
         {tp: startup.of(tp.topic) for tp in partitions} if by_mode and isinstance(startup, FromTimestamp) else {},
         {tp: bounded.of(tp.topic) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
-        request.occasion.now_ms + FUTURE_AFTER_MS + 1,
+        request.run_context.now_ms + FUTURE_AFTER_MS + 1,
     )
 
 
@@ -264,7 +264,7 @@ def _judge_window(request: PlanRequest, stamped_by: Mapping[str, TimestampType],
     judged = judge(
         bounded.timestamp_ms,
         arrived_by(logs.newest, ends_ms, logs.snapshots, logs.ends),
-        now_ms=request.occasion.now_ms,
+        now_ms=request.run_context.now_ms,
         idle_timeout_ms=request.limits.idle_timeout_ms,
         append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
         by_topic=bounded.by_topic,
@@ -289,7 +289,7 @@ def _backlog(
     start: Start,
 ) -> BacklogOf:
     """What the caps leave. Runs are as far apart as the run's interval is long, else as the last two plans were."""
-    now_ms, interval = request.occasion.now_ms, request.occasion.interval
+    now_ms, interval = request.run_context.now_ms, request.run_context.interval
     pace_ms = None if start.planned_before_ms is None else max(0, now_ms - start.planned_before_ms)
     if interval is not None and interval[1] > interval[0]:
         pace_ms = interval[1] - interval[0]

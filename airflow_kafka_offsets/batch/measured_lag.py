@@ -15,7 +15,7 @@ from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.commit_metadata import Signature, position_of_marks
+from airflow_kafka_offsets.plan.commit_metadata import Signature, position_of_group
 from airflow_kafka_offsets.plan.consumer_lag import Lag, LagLimits, partition_lag, position_mark
 from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.plan.position import Position
@@ -28,7 +28,7 @@ class LagQuestion:
 
     :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
     :ivar position: by the log.
-    :ivar pipeline_id: the pipeline, whose marks in a group count where the log is lost.
+    :ivar pipeline_id: the pipeline, whose offsets in a group count where the log is lost.
     """
 
     scope: Scope
@@ -96,7 +96,7 @@ def _position(
     if question.pipeline_id is None:
         return {tp: commit.offset for tp, commit in held.items()}
     position = question.position
-    if question.group_id is not None:  # a lost work store: the group's marks count
+    if question.group_id is not None:  # a lost work store: the group's offsets count
         own = Signature.of(question.pipeline_id, "").own(held)
-        position = position_of_marks(held, own, cluster_id, {})
+        position = position_of_group(held, own, cluster_id, {})
     return {tp: offset.offset for tp, offset in position.offsets.items()} if position else {}

@@ -21,13 +21,13 @@ NOTHING_AT_FIRST = "has nothing to do: it found nothing when it was first tried"
 
 
 def plans_next(
-    draft: Draft, number: int, after: str | None, *, restart: str | None, adopts: bool, by_marks: bool
+    draft: Draft, number: int, after: str | None, *, restart: str | None, adopts: bool, by_group: bool
 ) -> str:
     """A new batch of the log, and where it starts.
 
     :param number: of the batch; ``after``: the key of the batch that it goes on from.
     :param adopts: whether somebody has moved the group, and the plan goes on from there.
-    :param by_marks: whether the position is the one of the group's marks.
+    :param by_group: whether the position is the one of the group's offsets.
     """
     if restart is not None:
         return (
@@ -38,8 +38,8 @@ def plans_next(
     if after is None:
         return f"plans batch {number}: it is the pipeline's first, so {draft.asked.startup} decides where it starts"
     where = f"from where batch {number_of(after)} ended"
-    if by_marks:
-        return f"plans batch {number} {where}, by the group's marks: the work store knows less than they do"
+    if by_group:
+        return f"plans batch {number} {where}, by the group's offsets: the work store knows less than they do"
     anew = sorted({p.topic_partition.topic for p in draft.partitions if p.start_reason.startswith("topic re-created")})
     if anew:
         where += f", and from the start of {', '.join(anew)}, which was created again"
@@ -102,12 +102,12 @@ def advance_or_stop(what: str, keep: str = "") -> str:
     )
 
 
-def first_sentence(said: str, waiting: int) -> str:
+def first_sentence(sentence: str, waiting: int) -> str:
     """:param waiting: how many offsets have come since the batch was planned."""
     if not waiting:
-        return f"This run {said}."
+        return f"This run {sentence}."
     have, wait = ("has", "waits") if waiting == 1 else ("have", "wait")
-    return f"This run {said}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
+    return f"This run {sentence}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
 
 
 def last_sentence(plan: Draft | None, splits: int) -> str:

@@ -1,6 +1,6 @@
 """The looks that an order always needs, in the order that the rules need.
 
-The group is looked at before the log: a mark of a batch that the log does not know then means that the log is old.
+The group is looked at before the log: the key of a batch that the log does not know then means that the log is old.
 What only some decisions need is asked later, one ``Ask`` after the other.
 """
 
@@ -34,8 +34,8 @@ def observe(order: Order, world: World) -> Situation:
             s = answered(topics_and_group(request, s, world), NewestBatch(me.run), world)
         case Window(request):
             s = answered(s, TopicsOf(request.scope.subscription), world)
-        case Commit(handed) if handed.folder is not None:
-            s = answered(s, BatchIn(handed.folder), world)
+        case Commit(reference) if reference.folder is not None:
+            s = answered(s, BatchIn(reference.folder), world)
         case Reset():
             s = answered(s, NewestBatch(None), world)
     return s

@@ -31,7 +31,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class PlanReference:
     """What a run's resolve task handed to its Spark and commit tasks.
 
     :ivar folder: of the batch, below the pipeline's; ``None``: there was nothing to do.
@@ -50,7 +50,7 @@ class Commit:
         must be of an output that was read back.
     """
 
-    handed: Handed
+    reference: PlanReference
     me: Actor
     now_ms: int
     require_report: RequireReport = True

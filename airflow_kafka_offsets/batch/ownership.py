@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.commit_metadata import Held, Mark, Signature, name_in_mark, writer_of
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, Signature, name_in_metadata, writer_of
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -36,17 +36,21 @@ def refuse_another_airflows_log(me: Actor, batch: StoredBatch | None, wrote: str
         refuse_another_airflow(batch.log.plan.pipeline or "", me, wrote, f"its work store {batch.store.uri}")
 
 
-def refuse_another_airflows_marks(request: PlanRequest, me: Actor, marks: Mapping[TopicPartition, Mark]) -> None:
-    as_marked = Actor(me.run, name_in_mark(me.instance)) if me.instance is not None else me
-    for mark in marks.values():
-        where = f"the marks in group {request.scope.group_id!r}"
-        refuse_another_airflow(request.scope.pipeline_id or "", as_marked, mark.instance, where)
+def refuse_another_airflows_group(
+    request: PlanRequest, me: Actor, written: Mapping[TopicPartition, CommitMetadata]
+) -> None:
+    as_written = Actor(me.run, name_in_metadata(me.instance)) if me.instance is not None else me
+    for metadata in written.values():
+        where = f"the offsets in group {request.scope.group_id!r}"
+        refuse_another_airflow(request.scope.pipeline_id or "", as_written, metadata.instance, where)
 
 
 def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: Held) -> None:
     """:raises AnotherPipeline: a pipeline without a log is about to follow the group of another one."""
-    marks = {tp: mark for tp, commit in sorted(held.items()) if (mark := Mark.of(commit)) is not None}
-    others = {tp: mark for tp, mark in marks.items() if mark.pipeline != signature.pipeline}
+    written = {
+        tp: metadata for tp, commit in sorted(held.items()) if (metadata := CommitMetadata.of(commit)) is not None
+    }
+    others = {tp: metadata for tp, metadata in written.items() if metadata.pipeline != signature.pipeline}
     if others:
         lines = [f"{tp}: at {held[tp].offset}, by {writer_of(held[tp])}" for tp in others]
         other = next(iter(others.values())).pipeline
@@ -57,7 +61,7 @@ def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: He
 
 
 def signature_of(plan: Draft | Plan, me: Actor) -> Signature:
-    """Who writes the marks of a plan's pipeline; a person without Airflow writes as the Airflow that planned it."""
+    """Who writes a plan's commit metadata; a person without Airflow writes as the Airflow that planned it."""
     planned_by = plan.by.instance if isinstance(plan, Plan) else None
     return Signature.of(plan.pipeline or "", me.instance or planned_by or "")
 
@@ -83,21 +87,21 @@ def group_moved(
     group_id: str | None, foreign: Held, position: Position | None, *, committed: bool = False
 ) -> GroupMoved:
     """The refusal that names each partition that somebody else wrote."""
-    kept = position.offsets if position else {}
+    saved = position.offsets if position else {}
     lines = [
-        f"{tp}: the position is {kept[tp].offset if tp in kept else 'unknown (a new partition)'}, and the group is at "
-        f"{commit.offset}, by {writer_of(commit)}"
+        f"{tp}: the position is {saved[tp].offset if tp in saved else 'unknown (a new partition)'}, and the group is "
+        f"at {commit.offset}, by {writer_of(commit)}"
         for tp, commit in sorted(foreign.items())
     ]
     done = "The batch is committed in the log; only the group was left as it is. " if committed else ""
-    back = sum(max(0, kept[tp].offset - commit.offset) for tp, commit in foreign.items() if tp in kept)
-    forward = sum(max(0, commit.offset - kept[tp].offset) for tp, commit in foreign.items() if tp in kept)
+    back = sum(max(0, saved[tp].offset - commit.offset) for tp, commit in foreign.items() if tp in saved)
+    forward = sum(max(0, commit.offset - saved[tp].offset) for tp, commit in foreign.items() if tp in saved)
     adopting = [
         *([f"reads up to {back} records again, which are in the output twice then"] if back else []),
         *([f"leaves out up to {forward} records"] if forward else []),
     ]
     keeping = " and ".join([*(["forwards"] if back else []), *(["backwards"] if forward else [])])
-    keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= kept.keys() else ""
+    keeping = f" {keeping}: nothing is lost or read twice" if foreign.keys() <= saved.keys() else ""
     return GroupMoved(
         lines,
         f"Somebody else wrote to group {group_id!r}. {done}Set the policy group_moved, for the next run in its conf "

@@ -1,6 +1,6 @@
 """Where a pipeline goes on: topics, group and log agree, or it is refused (docs/log.md, "When log and group disagree").
 
-The group is looked at before the log: a mark of a batch that the log does not know then means that the log is old.
+The group is looked at before the log: the key of a batch that the log does not know then means that the log is old.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from airflow_kafka_offsets.batch.orders import NextBatch, Window
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
+    refuse_another_airflows_group,
     refuse_another_airflows_log,
-    refuse_another_airflows_marks,
     refuse_another_pipeline,
 )
 from airflow_kafka_offsets.batch.situation import (
@@ -30,7 +30,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.kafka_values import ClusterDescription, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.commit_metadata import Held, Mark, Signature, newest_batch, position_of_marks
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, Signature, newest_batch, position_of_group
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 
@@ -41,26 +41,26 @@ class GoesOn:
 
     :ivar position: ``None`` where it has none yet; :ivar after: the key of the batch that it is after.
     :ivar newest: the newest batch of the log.
-    :ivar marked: the key of the newest batch that the group knows of.
+    :ivar group_key: the key of the newest batch that the group knows of.
     :ivar foreign: what somebody else wrote to the group, where a policy says what then.
-    :ivar by_marks: the position is the one of the group's marks: the log is lost, or behind them.
+    :ivar by_group: the position is the one of the group's offsets: the log is lost, or behind them.
     :ivar restart: the restart word that is to be applied.
     """
 
     position: Position | None
     after: str | None
     newest: StoredBatch | None
-    marked: str | None
+    group_key: str | None
     foreign: Held = field(default_factory=dict)
-    by_marks: bool = False
+    by_group: bool = False
     restart: str | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def next_number(self) -> int:
-        """Above the newest batch and above the group's mark, so that no number comes back, whatever was lost."""
+        """Above the newest batch and the one that the group names, so that no number comes back, whatever was lost."""
         newest = number_of(self.newest.log.plan.batch.key) if self.newest else 0
-        return max(newest, number_of(self.marked)) + 1
+        return max(newest, number_of(self.group_key)) + 1
 
 
 def goes_on(order: NextBatch, s: Situation) -> GoesOn:
@@ -71,33 +71,31 @@ def goes_on(order: NextBatch, s: Situation) -> GoesOn:
     request, me, newest = order.request, order.me, log_now(order, s).newest
     description, held = topics_now(order, s), group_now(order, s)
     signature = Signature.of(s.pipeline, me.instance or "")
-    follows = held if held is not None and request.mirrors else {}  # checkpoint-only neither looks nor signs
-    marks = signature.own(follows)
+    follows = held if held is not None and request.group_follows else {}  # checkpoint-only neither looks nor signs
+    written = signature.own(follows)
     if request.policies.another_airflow == "fail":
         refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)
-        refuse_another_airflows_marks(request, me, marks)
+        refuse_another_airflows_group(request, me, written)
     position, after = _position_of(newest)
     restart = _restart_word(request, newest)
-    found = GoesOn(position, after, newest, newest_batch(marks), restart=restart)
-    by_marks = _position_of_marks(description, held, marks, position)
+    found = GoesOn(position, after, newest, newest_batch(written), restart=restart)
+    by_group = _position_of_group(description, held, written, position)
     if newest is None:
         refuse_another_pipeline(request, signature, follows)
-        if restart is None and by_marks is None and me.run and s.need(HasSucceededBefore(me.run)):
+        if restart is None and by_group is None and me.run and s.need(HasSucceededBefore(me.run)):
             raise WorkStoreLost(s.pipeline, s.store, me.run.task_id)
     if restart is not None:
         return found
-    if newest is None and by_marks is not None:
-        warning = (
-            f"The work store has no batch of this pipeline: it goes on from the group's marks, after {found.marked}."
-        )
-        found = replace(found, position=by_marks, after=found.marked, by_marks=True, warnings=(warning,))
-    elif number_of(found.marked) > _last_number(newest):
+    if newest is None and by_group is not None:
+        warning = f"The work store has no such pipeline: it goes on from the group's offsets, after {found.group_key}."
+        found = replace(found, position=by_group, after=found.group_key, by_group=True, warnings=(warning,))
+    elif number_of(found.group_key) > _last_number(newest):
         match request.policies.group_moved:
             case "fail":
-                numbers = number_of(after), number_of(found.marked)
+                numbers = number_of(after), number_of(found.group_key)
                 raise StoreBehindGroup(s.pipeline, s.store, *numbers)
             case "adopt-group":
-                found = replace(found, position=by_marks, after=found.marked, by_marks=True)
+                found = replace(found, position=by_group, after=found.group_key, by_group=True)
     elif newest is None:
         return found  # a first plan takes the group over
     here, position = description.cluster_id, found.position
@@ -139,22 +137,25 @@ def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | Non
 
 
 def _last_number(newest: StoredBatch | None) -> int:
-    """The highest number that the group may carry: an unfinished batch knew all marks below its own."""
+    """The highest number that the group may carry: an unfinished batch knew all keys below its own."""
     if newest is None:
         return 0
     number = number_of(newest.log.plan.batch.key)
     return number if newest.log.committed else number - 1
 
 
-def _position_of_marks(
-    description: ClusterDescription, held: Held | None, marks: Mapping[TopicPartition, Mark], before: Position | None
+def _position_of_group(
+    description: ClusterDescription,
+    held: Held | None,
+    written: Mapping[TopicPartition, CommitMetadata],
+    before: Position | None,
 ) -> Position | None:
     ids = {name: topic.topic_id for name, topic in description.topics.items()}
-    return position_of_marks(held or {}, marks, description.cluster_id, ids, before)
+    return position_of_group(held or {}, written, description.cluster_id, ids, before)
 
 
 def _restart_word(request: PlanRequest, newest: StoredBatch | None) -> str | None:
-    word = request.words.restart
+    word = request.run_orders.restart
     return word if word is not None and (newest is None or word not in newest.log.plan.restarts) else None
 
 

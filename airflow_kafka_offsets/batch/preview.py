@@ -37,7 +37,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.request.parameters import RequestParameters, names_of
-from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
 from airflow_kafka_offsets.stores.open import open_store
 
 NOBODY = Actor(None, None)  # whoever looks from a terminal: not the Airflow whose pipeline it is
@@ -57,7 +57,7 @@ def plan_offsets(client_config: Mapping[str, Any], *, work_store: str | None = N
     if unknown:
         raise InvalidRequest((f"Unknown parameters: {', '.join(unknown)}.",))
     given = {name: value for name, value in parameters.items() if value is not None}
-    request = request_for(client_config, RequestParameters(**given), Occasion(now_ms()))
+    request = request_for(client_config, RequestParameters(**given), RunContext(now_ms()))
     named = request.scope.pipeline_id
     pipeline = PipelineLog(open_store(work_store), named) if work_store and named else None
     with KafkaCluster(client_config) as cluster:

@@ -166,7 +166,7 @@ def _metadata_of(found: Any) -> str:
 
     confluent-kafka writes a NUL behind the metadata, and reads up to the first one; other clients read it, too. Where
     one wrote none, librdkafka's copy has no end (``rd_kafka_topic_partition_copy``), and whatever comes after it in
-    memory is read along: it is compared with marks, and must never be shown.
+    memory is read along: it is compared with our metadata, and must never be shown.
     """
     try:
         return found.metadata or ""

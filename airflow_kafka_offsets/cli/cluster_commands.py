@@ -14,7 +14,7 @@ from airflow_kafka_offsets.cli.options import SUBSCRIPTION
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset
-from airflow_kafka_offsets.plan.commit_metadata import Mark, writer_of
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, writer_of
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.subscription import Scope
@@ -49,7 +49,9 @@ def lag(options: Options) -> Answer:
     pipeline = pipeline_asked_for(options) if scope.pipeline_id is not None else None
     newest = pipeline.newest() if pipeline else None
     position = position_of(pipeline) if pipeline else None
-    group_id = scope.group_id or (newest.log.plan.asked.group_id if newest and newest.log.plan.asked.mirrors else None)
+    group_id = scope.group_id or (
+        newest.log.plan.asked.group_id if newest and newest.log.plan.asked.group_follows else None
+    )
     if group_id is None and pipeline is None:
         raise InvalidRequest(
             ("Whose lag? Give --group-id or --pipeline-id, or set group.id in the client configuration.",)
@@ -142,14 +144,14 @@ def _row(state: PartitionState) -> dict[str, object]:
 
 
 def _row_of_lag(state: PartitionState, commit: CommittedOffset | None, counted_from: int | None) -> dict[str, object]:
-    mark = Mark.of(commit) if commit else None
+    metadata = CommitMetadata.of(commit) if commit else None
     return {
         **_row(state),
         "position": counted_from,
         "committed": commit.offset if commit else None,
         "lag": None if counted_from is None else state.lag(CommittedOffset(counted_from)),
         "committed_by": writer_of(commit) if commit else None,
-        "pipeline": mark.pipeline if mark else None,
-        "instance": mark.instance if mark else None,
-        "batch": mark.batch if mark else None,
+        "pipeline": metadata.pipeline if metadata else None,
+        "instance": metadata.instance if metadata else None,
+        "batch": metadata.batch if metadata else None,
     }

@@ -6,7 +6,7 @@ from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch
 from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import Commit, Handed
+from airflow_kafka_offsets.batch.orders import Commit, PlanReference
 from airflow_kafka_offsets.batch.preview import preview_commit
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_of, splits_of
@@ -55,7 +55,7 @@ def commit(options: Options) -> Answer:
     batch = batch_asked_for(options, pipeline)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
-        handed = Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None)
+        handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
         order = Commit(handed, me(options), now_ms(), require_report=not options.get("no_require_report"))
         outcome = (preview_commit if dry_run else commit_batch)(order, World(pipeline, cluster, NoAirflow()))
     rows = [

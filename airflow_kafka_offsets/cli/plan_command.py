@@ -19,7 +19,7 @@ from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.request.offset_maps import mapping, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 
 _OF_BATCHES = ("restart", "re_plan", "redo", "skip")  # which only a pipeline has
 
@@ -30,7 +30,7 @@ def plan(options: Options) -> Answer:
         raise InvalidRequest(("--work-store goes with --pipeline-id only: without it the startup mode decides.",))
     config = client_config(options)
     parameters = _parameters(options)
-    request = request_for(config, parameters, Occasion(now_ms()))
+    request = request_for(config, parameters, RunContext(now_ms()))
     stray = [f"{OF_FIELD[name].flag} goes with --pipeline-id only." for name in _OF_BATCHES if options.get(name)]
     if stray and request.scope.pipeline_id is None:
         raise InvalidRequest(tuple(stray))

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.position_moves import (
     ShiftBy,
     Target,
@@ -144,7 +144,7 @@ def _of_file(file: Path, pipeline: PipelineLog) -> ToOffsets:
     offsets = parse_partition_offsets(text_of(file, flag="--from-file"), group_id=group_id)
     if not offsets:
         raise ValueError(f"{file} has no offset")
-    return ToOffsets({tp: KeptOffset(offset) for tp, offset in offsets.items()}, f"file {file.name}")
+    return ToOffsets({tp: SavedOffset(offset) for tp, offset in offsets.items()}, f"file {file.name}")
 
 
 def _summary(done: ResetOutcome, dry_run: bool) -> str:

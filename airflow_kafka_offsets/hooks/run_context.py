@@ -12,7 +12,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request.bounds import Partition
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.run_conf import refuse_misplaced
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.request.window_width import parse_zone
@@ -67,7 +67,7 @@ class AirflowSurroundings:
 
 
 def this_airflow() -> str:
-    """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and marks."""
+    """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and groups."""
     named: str = conf.get("kafka_offsets", "instance", fallback="") or conf.get("api", "base_url", fallback="")
     return named.rstrip("/") or "airflow"
 
@@ -91,12 +91,12 @@ def run_conf(context: Any) -> Any:
     return found
 
 
-def occasion_of(context: Any) -> Occasion:
+def run_context_of(context: Any) -> RunContext:
     """The run's times: its data interval and its partition."""
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     interval = None if start is None or end is None else (parse_timestamp_ms(start), parse_timestamp_ms(end))
     run_type = context["dag_run"].run_type if "dag_run" in context else "manual"
-    return Occasion(now_ms(), interval, _partition_of(context), str(getattr(run_type, "value", run_type)))
+    return RunContext(now_ms(), interval, _partition_of(context), str(getattr(run_type, "value", run_type)))
 
 
 def _partition_of(context: Any) -> Partition | None:

@@ -31,7 +31,7 @@ from airflow_kafka_offsets.json_columns import (
     whole,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.plan import KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition, VerifiedSplit
 from airflow_kafka_offsets.request.plain_values import one_of
 
 VERSION = 1
@@ -136,13 +136,13 @@ def unverified(
     ]
 
 
-def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, KeptSplit]:
+def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, VerifiedSplit]:
     """The splits with records that need not be read again: what each was read by."""
     verified = {}
     for number, partitions in enumerate(plan.splits):
         if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
             highest = attempts[number][0].number
-            verified[number] = KeptSplit(_plan_that_counts(plan, number, highest), highest)
+            verified[number] = VerifiedSplit(_plan_that_counts(plan, number, highest), highest)
     return verified
 
 
@@ -217,8 +217,8 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
 
 def _plan_that_counts(plan: Plan, number: int, attempt: int) -> str:
     """Of a split that is kept the plan that it was read by; once it is done again, the one that keeps it."""
-    kept = plan.kept.get(number)
-    return kept.plan_id if kept is not None and kept.attempt == attempt else plan.plan_id
+    verified = plan.verified.get(number)
+    return verified.plan_id if verified is not None and verified.attempt == attempt else plan.plan_id
 
 
 def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.batch.engine import commit_batch
 from airflow_kafka_offsets.batch.follow_group import left_in_kafka
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.messages import committed_sentence
-from airflow_kafka_offsets.batch.orders import Commit, Handed, RequireReport
+from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -139,7 +139,7 @@ class CommitOffsetsOperator(BaseOperator):
             f"{plan['stored_as']}, plan {plan['plan_id']}" if plan["stored_as"] else "nothing to do",
             pipeline.store.uri,
         )
-        order = Commit(Handed(plan["stored_as"], plan["plan_id"]), me, now_ms(), self.require_report)
+        order = Commit(PlanReference(plan["stored_as"], plan["plan_id"]), me, now_ms(), self.require_report)
         around = AirflowSurroundings(context, pipeline.pipeline_id)
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(order, World(pipeline, cluster, around))

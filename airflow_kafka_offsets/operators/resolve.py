@@ -26,8 +26,8 @@ from airflow_kafka_offsets.hooks.run_context import (
     SUMMARY_XCOM,
     AirflowSurroundings,
     default_pipeline_id,
-    occasion_of,
     run_conf,
+    run_context_of,
     run_key,
 )
 from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
@@ -343,7 +343,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         asked = with_conf(parameters_of(RequestParameters, self), conf)
         output = sink_of(self.sink).output if self.sink else self.output_name
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
-        request = request_for(hook.client_config, asked, occasion_of(context))
+        request = request_for(hook.client_config, asked, run_context_of(context))
         request = replace(request, output_origin=self._output_origin)
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
@@ -386,7 +386,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
         :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
-        plan, first = assignment.plan, first_sentence(assignment.said, assignment.waiting)
+        plan, first = assignment.plan, first_sentence(assignment.sentence, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits))
         self.log.info(first)
         self._tell(about)

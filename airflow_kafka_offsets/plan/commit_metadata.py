@@ -1,4 +1,4 @@
-"""The mark: the commit metadata that this package writes beside each offset of the group.
+"""The commit metadata that this package writes beside each offset of the group.
 
 ``{"by": "airflow-kafka-offsets", "pipeline", "instance", "batch"}``: which pipeline, of which Airflow, and up to which
 batch. Anything may stand there that others wrote, so types are checked, and what is not exactly this is somebody's.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.strict_json import read_json
 
 BY = "airflow-kafka-offsets"
@@ -22,7 +22,7 @@ _LONGEST_NAME = 1000  # of a pipeline or an Airflow, in characters of JSON; two 
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CommitMetadata:
     """:ivar batch: the key of the last committed batch; ``None``: the group was signed before any was."""
 
     pipeline: str
@@ -39,8 +39,8 @@ class Mark:
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
-    def of(cls, committed: CommittedOffset) -> Mark | None:
-        """The mark in this metadata; ``None`` for metadata of another writer."""
+    def of(cls, committed: CommittedOffset) -> CommitMetadata | None:
+        """What this metadata says; ``None`` for metadata of another writer."""
         if len(committed.metadata) > METADATA_LIMIT_BYTES:
             return None
         try:
@@ -54,8 +54,8 @@ class Mark:
         return None
 
 
-def name_in_mark(name: str) -> str:
-    """A name as marks hold it: itself, or where it is too long its beginning and a digest."""
+def name_in_metadata(name: str) -> str:
+    """A name as the metadata has it: itself, or where it is too long its beginning and a digest."""
     if len(json.dumps(name)) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:32]
@@ -68,59 +68,65 @@ Held = Mapping[TopicPartition, CommittedOffset]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A writer of marks: one pipeline of one Airflow."""
+    """A writer of commit metadata: one pipeline of one Airflow."""
 
     pipeline: str
     instance: str
 
     @classmethod
     def of(cls, pipeline_id: str, instance: str) -> Signature:
-        return cls(name_in_mark(pipeline_id), name_in_mark(instance))
+        return cls(name_in_metadata(pipeline_id), name_in_metadata(instance))
 
-    def mark(self, batch: str | None) -> Mark:
-        return Mark(self.pipeline, self.instance, batch)
+    def metadata(self, batch: str | None) -> CommitMetadata:
+        return CommitMetadata(self.pipeline, self.instance, batch)
 
-    def own(self, held: Held) -> dict[TopicPartition, Mark]:
-        """The marks of this pipeline, of whichever Airflow, by partition."""
-        marks = {tp: Mark.of(commit) for tp, commit in held.items()}
-        return {tp: mark for tp, mark in marks.items() if mark is not None and mark.pipeline == self.pipeline}
+    def own(self, held: Held) -> dict[TopicPartition, CommitMetadata]:
+        """The commit metadata of this pipeline, of whichever Airflow, by partition."""
+        written = {tp: CommitMetadata.of(commit) for tp, commit in held.items()}
+        return {
+            tp: metadata
+            for tp, metadata in written.items()
+            if metadata is not None and metadata.pipeline == self.pipeline
+        }
 
     def unsigned(self, held: Held) -> Held:
-        """The offsets without a mark of this pipeline and this Airflow."""
+        """The offsets without metadata of this pipeline and this Airflow."""
         own = self.own(held)
         return {tp: c for tp, c in held.items() if tp not in own or own[tp].instance != self.instance}
 
     def foreign(
         self, held: Held, position: Position | None, recorded: Mapping[TopicPartition, int | None] | None = None
     ) -> Held:
-        """Offsets of somebody else: not marked by this pipeline, and not at its position (docs/log.md, rule 5).
+        """Offsets of somebody else: not written by this pipeline, and not at its position (docs/log.md, rule 5).
 
         :param recorded: what an unfinished plan has recorded of the group, and may not have signed yet.
         """
-        own, kept = self.own(held), position.offsets if position else {}
+        own, saved = self.own(held), position.offsets if position else {}
         return {
             tp: commit
             for tp, commit in sorted(held.items())
             if tp not in own
-            and (tp not in kept or kept[tp].offset != commit.offset)
+            and (tp not in saved or saved[tp].offset != commit.offset)
             and (recorded or {}).get(tp) != commit.offset
         }
 
 
-def newest_batch(marks: Mapping[TopicPartition, Mark]) -> str | None:
+def newest_batch(written: Mapping[TopicPartition, CommitMetadata]) -> str | None:
     """The key of the newest batch that the group knows of; ``None`` where it knows of none."""
-    return max((mark.batch for mark in marks.values() if mark.batch), key=number_of, default=None)
+    return max((metadata.batch for metadata in written.values() if metadata.batch), key=number_of, default=None)
 
 
-def position_of_marks(
+def position_of_group(
     held: Held,
-    marks: Mapping[TopicPartition, Mark],
+    written: Mapping[TopicPartition, CommitMetadata],
     cluster_id: str,
     topic_ids: Mapping[str, str | None],
     before: Position | None = None,
 ) -> Position | None:
-    """The position as the group's marks tell it, over what the log still knows; ``None`` where they tell none."""
-    told = {tp: KeptOffset(held[tp].offset, held[tp].leader_epoch) for tp, mark in marks.items() if mark.batch}
+    """The position as the group's offsets give it, over what the log still knows; ``None`` where they give none."""
+    told = {
+        tp: SavedOffset(held[tp].offset, held[tp].leader_epoch) for tp, metadata in written.items() if metadata.batch
+    }
     if not told:
         return None
     base = before or Position(cluster_id, {})
@@ -130,7 +136,7 @@ def position_of_marks(
 
 def writer_of(committed: CommittedOffset) -> str:
     """Who wrote a commit, as far as its metadata tells."""
-    mark = Mark.of(committed)
-    if mark is None:
+    metadata = CommitMetadata.of(committed)
+    if metadata is None:
         return "somebody else (not this provider)"
-    return f"pipeline {mark.pipeline!r} of Airflow {mark.instance}"
+    return f"pipeline {metadata.pipeline!r} of Airflow {metadata.instance}"

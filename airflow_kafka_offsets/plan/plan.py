@@ -78,7 +78,7 @@ class Asked:
     """What a run asked for, as its plan records it.
 
     :ivar group_id: the group that follows the pipeline's position; ``None`` where none was given.
-    :ivar mirrors: whether the group follows (``commit_mode`` is ``on-success``, and this is no window).
+    :ivar group_follows: whether the group follows (``commit_mode`` is ``on-success``, and this is no window).
     :ivar window: whether the request alone gives both bounds.
     :ivar window_bounds: a window by time: ``[start, end)`` in epoch milliseconds; else ``None``.
     :ivar window_bounds_by_topic: the same of each topic, where the request gives them different times; else ``None``.
@@ -93,7 +93,7 @@ class Asked:
     bounded_mode: str
     window: bool = False
     group_id: str | None = None
-    mirrors: bool = False
+    group_follows: bool = False
     output: str | None = None
     subscription: str = ""
     startup: str = ""
@@ -199,7 +199,7 @@ class BatchName:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSplit:
+class VerifiedSplit:
     """A split that an earlier plan of the batch has written, and that is verified: it is not written again.
 
     :ivar plan_id: of the plan that it was read by; ``attempt``: whose report counts.
@@ -221,7 +221,7 @@ class Plan(Draft):
         before had, and each keeps its number, so that it overwrites its own output and no other's.
     :ivar overwrites: the splits that are started although they have no records: an earlier plan of the batch had some
         there, and what its jobs wrote has to go.
-    :ivar kept: the splits that are not started, because what they read is written and verified.
+    :ivar verified: the splits that are not started, because what they read is written and verified.
     :ivar reason: why it took the place of an earlier plan of the batch, or is empty; ``None`` for a first plan.
     :ivar withdrawn: an empty window that gave way to another one: the next resolve plans it anew.
     """
@@ -230,7 +230,7 @@ class Plan(Draft):
     by: Actor
     splits: Splits
     overwrites: tuple[int, ...] = ()
-    kept: Mapping[int, KeptSplit] = field(default_factory=dict)
+    verified: Mapping[int, VerifiedSplit] = field(default_factory=dict)
     reason: str | None = None
     withdrawn: bool = False
     plan_id: str = field(init=False, compare=False)
@@ -239,7 +239,7 @@ class Plan(Draft):
         Draft.__post_init__(self)
         if self.split_count != len(self.splits):
             raise ValueError(f"a plan of {self.split_count} splits lists {len(self.splits)}")
-        strange = [number for number in (*self.overwrites, *self.kept) if not 0 <= number < self.split_count]
+        strange = [number for number in (*self.overwrites, *self.verified) if not 0 <= number < self.split_count]
         if strange:
             raise ValueError(f"{strange} are not among its {self.split_count} splits")
         read = sum(p.range.size for split in self.splits for p in split)  # a piece has no gap: Spark reads all of it
@@ -253,7 +253,7 @@ class Plan(Draft):
 
     def splits_to_start(self) -> list[int]:
         """The numbers of the splits that a Spark job is started for: those with something to read, or to overwrite."""
-        return sorted(self.splits_with_rows() - self.kept.keys())
+        return sorted(self.splits_with_rows() - self.verified.keys())
 
 
 def placed(draft: Draft, batch: BatchName, by: Actor, splits: Splits, **more: Any) -> Plan:
@@ -273,7 +273,7 @@ def _digest(plan: Plan) -> str:
         plan.pipeline,
         plan.batch.key,
         plan.asked.isolation_level,
-        [plan.split_count, plan.overwrites, sorted((n, k.plan_id, k.attempt) for n, k in plan.kept.items())],
+        [plan.split_count, plan.overwrites, sorted((n, k.plan_id, k.attempt) for n, k in plan.verified.items())],
         [[topic, plan.found.topic_ids.get(topic), columns[topic]] for topic in sorted(columns)],
         [[p.topic_partition.topic, p.topic_partition.partition, p.end_offset] for p in plan.partitions if not p.size],
     ]

@@ -38,9 +38,9 @@ from airflow_kafka_offsets.plan.plan import (
     Continuity,
     Draft,
     Found,
-    KeptSplit,
     Plan,
     PlannedPartition,
+    VerifiedSplit,
 )
 from airflow_kafka_offsets.request.parameters import SplitBy
 from airflow_kafka_offsets.request.parse_request import MOST_SPLITS
@@ -86,7 +86,7 @@ def plan_to_dict(plan: Draft) -> dict[str, Any]:
             "batch": {"key": batch.key, "number": batch.number, "after": batch.after},
             **actor_to_dict(plan.by),
             "overwrites": list(plan.overwrites),
-            "kept": {str(number): asdict(plan.kept[number]) for number in sorted(plan.kept)},
+            "verified": {str(number): asdict(plan.verified[number]) for number in sorted(plan.verified)},
             "reason": plan.reason,
             "withdrawn": plan.withdrawn,
         }
@@ -163,7 +163,9 @@ def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
             if not 0 <= number < count:
                 raise ValueError(f"{tp} is in split {number}, and there are {count}")
             splits[number].append(piece)
-    kept = {whole(int(n)): KeptSplit(text(k["plan_id"]), whole(k["attempt"])) for n, k in data["kept"].items()}
+    verified = {
+        whole(int(n)): VerifiedSplit(text(k["plan_id"]), whole(k["attempt"])) for n, k in data["verified"].items()
+    }
     return Plan(
         pipeline=text_or_none(data["pipeline"]),
         asked=_asked(data),
@@ -191,7 +193,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
         by=actor_from_dict(data),
         splits=tuple(tuple(sorted(split, key=attrgetter("topic_partition"))) for split in splits),
         overwrites=tuple(map(whole, data["overwrites"])),
-        kept=kept,
+        verified=verified,
         reason=text_or_none(data["reason"]),
         withdrawn=flag(data["withdrawn"]),
     )
@@ -233,7 +235,7 @@ def _asked(data: Mapping[str, Any]) -> Asked:
         bounded_mode=text(data["bounded_mode"]),
         window=flag(data["window"]),
         group_id=text_or_none(data["group_id"]),
-        mirrors=flag(data["mirrors"]),
+        group_follows=flag(data["group_follows"]),
         output=text_or_none(data["output"]),
         subscription=text(data["subscription"]),
         startup=text(data["startup"]),

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition
-from airflow_kafka_offsets.plan.plan import Draft, KeptSplit, Plan, PlannedPartition, Splits, placed
+from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition, Splits, VerifiedSplit, placed
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.request.policies import Skip
 
-Kept = Mapping[int, KeptSplit]
+Verified = Mapping[int, VerifiedSplit]
 
 
 def planned_anew(before: Plan, fresh: Draft, by: Actor, reason: str) -> Plan:
@@ -30,14 +30,16 @@ def emptied(before: Plan, by: Actor, reason: str, *, withdrawn: bool = False) ->
     """The plan that takes the place of ``before`` and reads nothing."""
     nothing = tuple(p.within(p.end_offset, p.end_offset) for p in before.partitions)
     splits: Splits = ((),) * before.split_count
-    left = {"overwrites": _left_over(before, splits), "kept": {}, "reason": reason, "withdrawn": withdrawn}
+    left = {"overwrites": _left_over(before, splits), "verified": {}, "reason": reason, "withdrawn": withdrawn}
     return placed(replace_draft(before, nothing), before.batch, by, splits, **left)
 
 
-def shortened(before: Plan, by: Actor, kept: Kept, log_starts: Mapping[TopicPartition, int], reason: str) -> Plan:
+def shortened(
+    before: Plan, by: Actor, verified: Verified, log_starts: Mapping[TopicPartition, int], reason: str
+) -> Plan:
     """``before`` without the records that retention has taken.
 
-    :param kept: the splits that are verified: they need no records.
+    :param verified: the splits that are verified: they need no records.
     """
 
     def left(p: PlannedPartition) -> OffsetRange:
@@ -55,10 +57,10 @@ def shortened(before: Plan, by: Actor, kept: Kept, log_starts: Mapping[TopicPart
             start_reason=f"{p.start_reason}, then out of range → log start, {gone} lost" if gone else p.start_reason,
         )
 
-    return _cut(before, by, kept, left, without, reason)
+    return _cut(before, by, verified, left, without, reason)
 
 
-def skipped(before: Plan, by: Actor, skip: Skip, verified: Kept) -> Plan:
+def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan:
     """The plan that takes the place of ``before``, without what a person gives up.
 
     :param verified: the splits whose reads are verified; those that lose nothing stay as they are.
@@ -106,7 +108,7 @@ def skipped(before: Plan, by: Actor, skip: Skip, verified: Kept) -> Plan:
 def _cut(
     before: Plan,
     by: Actor,
-    kept: Kept,
+    verified: Verified,
     left: Callable[[PlannedPartition], OffsetRange],
     without: Callable[[PlannedPartition, list[PlannedPartition], int], PlannedPartition],
     reason: str,
@@ -116,7 +118,7 @@ def _cut(
     :param without: makes a partition of what is left of its pieces, and of how many offsets are not.
     """
     splits = tuple(
-        split if number in kept else tuple(cut for piece in split if (cut := _within(piece, left(piece))).size)
+        split if number in verified else tuple(cut for piece in split if (cut := _within(piece, left(piece))).size)
         for number, split in enumerate(before.splits)
     )
     pieces: dict[TopicPartition, list[PlannedPartition]] = {}
@@ -128,7 +130,7 @@ def _cut(
         partitions.append(without(p, of_it, p.size - sum(piece.size for piece in of_it)))
     now = {p.topic_partition: p for p in partitions}
     splits = tuple(tuple(_within(now[piece.topic_partition], piece.range) for piece in split) for split in splits)
-    more = {"overwrites": _left_over(before, splits), "kept": kept, "reason": reason}
+    more = {"overwrites": _left_over(before, splits), "verified": verified, "reason": reason}
     return placed(replace_draft(before, tuple(partitions)), before.batch, by, splits, **more)
 
 

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.plan.plan import Draft
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOffset:
+class SavedOffset:
     """The next offset to read of one partition."""
 
     offset: int
@@ -39,13 +39,13 @@ class Position:
     """
 
     cluster_id: str
-    offsets: Mapping[TopicPartition, KeptOffset]
+    offsets: Mapping[TopicPartition, SavedOffset]
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     startup: str = ""
     restarts: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        rows = {tp: (kept.offset, kept.leader_epoch) for tp, kept in self.offsets.items()}
+        rows = {tp: (saved.offset, saved.leader_epoch) for tp, saved in self.offsets.items()}
         topics = to_columns(("offset", "leader_epoch"), rows)
         return {
             "cluster_id": self.cluster_id,
@@ -60,7 +60,7 @@ class Position:
         try:
             topics = data["topics"]
             offsets = {
-                tp: KeptOffset(whole(row["offset"]), whole_or_none(row["leader_epoch"]))
+                tp: SavedOffset(whole(row["offset"]), whole_or_none(row["leader_epoch"]))
                 for tp, row in from_columns(topics, ("offset", "leader_epoch"))
             }
             ids = {topic: text_or_none(columns.get("topic_id")) for topic, columns in topics.items()}
@@ -72,7 +72,7 @@ class Position:
 
 def position_after(plan: Draft, before: Position | None) -> Position:
     """The position once ``plan`` is committed, which went on from ``before``."""
-    return _with(plan, before, {p.topic_partition: KeptOffset(p.end_offset, p.leader_epoch) for p in plan.partitions})
+    return _with(plan, before, {p.topic_partition: SavedOffset(p.end_offset, p.leader_epoch) for p in plan.partitions})
 
 
 def position_within(plan: Draft, before: Position | None) -> Position:
@@ -81,16 +81,16 @@ def position_within(plan: Draft, before: Position | None) -> Position:
     A batch that is planned anew goes on from here: what the startup mode has decided once is not decided again, else
     ``latest-offset`` would skip what has come since.
     """
-    kept = {p.topic_partition: KeptOffset(p.position, p.position_epoch) for p in plan.partitions}
-    return _with(plan, before, kept)
+    saved = {p.topic_partition: SavedOffset(p.position, p.position_epoch) for p in plan.partitions}
+    return _with(plan, before, saved)
 
 
-def _with(plan: Draft, before: Position | None, offsets: Mapping[TopicPartition, KeptOffset]) -> Position:
+def _with(plan: Draft, before: Position | None, offsets: Mapping[TopicPartition, SavedOffset]) -> Position:
     same = before if before is not None and before.cluster_id == plan.found.cluster_id else None
     old_ids = same.topic_ids if same else {}
     # Offsets of a topic that was re-created belong to a log that is gone.
     recreated = {name for name, now in plan.found.topic_ids.items() if is_another_log(old_ids.get(name), now)}
-    inherited = {tp: kept for tp, kept in (same.offsets if same else {}).items() if tp.topic not in recreated}
+    inherited = {tp: saved for tp, saved in (same.offsets if same else {}).items() if tp.topic not in recreated}
     offsets = {**inherited, **offsets}
     topics = {tp.topic for tp in offsets}
     ids = {topic: topic_id for topic, topic_id in {**old_ids, **plan.found.topic_ids}.items() if topic in topics}

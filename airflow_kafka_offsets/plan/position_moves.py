@@ -13,7 +13,7 @@ from typing import assert_never
 
 from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.plan.plan import Continuity, Draft, Found, Plan, PlannedPartition
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.request.times import iso
 
 
@@ -78,7 +78,7 @@ class ToOffsets:
     :ivar origin: where they come from, such as ``file offsets.csv`` or ``group billing``.
     """
 
-    offsets: Mapping[TopicPartition, KeptOffset]
+    offsets: Mapping[TopicPartition, SavedOffset]
     origin: str
 
     def __str__(self) -> str:
@@ -100,8 +100,8 @@ class Move:
     """
 
     topic_partition: TopicPartition
-    before: KeptOffset | None
-    after: KeptOffset
+    before: SavedOffset | None
+    after: SavedOffset
     asked: int
     log: PartitionSnapshot
     skipped: int = 0
@@ -126,7 +126,7 @@ class Move:
 
 
 def move(
-    target: Target, tp: TopicPartition, before: KeptOffset | None, log: PartitionSnapshot, found: int | None = None
+    target: Target, tp: TopicPartition, before: SavedOffset | None, log: PartitionSnapshot, found: int | None = None
 ) -> Move:
     """Where ``target`` brings one partition.
 
@@ -143,7 +143,7 @@ def move(
     forward = max(0, offset - goes_on_at)
     lost = min(forward, max(0, log.log_start_offset - goes_on_at))
     again = max(0, min(goes_on_at, log.high_watermark) - offset)  # a log that was cut holds other records
-    return Move(tp, before, KeptOffset(offset, epochs.get(offset)), asked, log, forward - lost, lost, again)
+    return Move(tp, before, SavedOffset(offset, epochs.get(offset)), asked, log, forward - lost, lost, again)
 
 
 def _asked(target: Target, tp: TopicPartition, goes_on_at: int, log: PartitionSnapshot, found: int | None) -> int:

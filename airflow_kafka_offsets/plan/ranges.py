@@ -1,7 +1,7 @@
 """Request + the cluster's answers → one start and one end for every partition, each with its reason.
 
 A start offset goes the way that it goes in Kafka's own consumer (SubscriptionState): it is *known* (given, committed,
-kept) or it needs a *reset*; a known one is *validated* against the log before it counts. Each partition is decided by
+saved) or it needs a *reset*; a known one is *validated* against the log before it counts. Each partition is decided by
 its own facts alone; all refusals are collected, so that one message names every bad partition.
 
 Order matters outside of this file: log starts are asked first, then ends, then timestamps (rules B6, B12). A record
@@ -59,7 +59,7 @@ class Facts:
     :ivar committed: of the group; a partition without a commit is absent. ``None``: the group was not asked.
     :ivar positions: ``None``: the startup mode decides; else where each partition that has a position goes on, and
         every other partition is new.
-    :ivar kept: the offsets of the position itself: what is jumped over is counted from there.
+    :ivar saved: the offsets of the position itself: what is jumped over is counted from there.
     :ivar recreated: topics that are another log than the position's; they start at their log start.
     :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
     :ivar end_times: the same for the bounded timestamp.
@@ -72,7 +72,7 @@ class Facts:
     snapshots: Mapping[TopicPartition, PartitionSnapshot]
     committed: Mapping[TopicPartition, CommittedOffset] | None = None
     positions: Mapping[TopicPartition, Known] | None = None
-    kept: Mapping[TopicPartition, int] = field(default_factory=dict)
+    saved: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
     start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
     start, known = _resolve_start(request, facts, tp, snapshot)
     end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
-    lost, skipped = jumped_over(start, facts.kept.get(tp), snapshot)
+    lost, skipped = jumped_over(start, facts.saved.get(tp), snapshot)
     return PlannedPartition(
         topic_partition=tp,
         range=OffsetRange(start.offset, end_offset),
@@ -134,26 +134,26 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
     )
 
 
-def jumped_over(start: Resolved, kept: int | None, snapshot: PartitionSnapshot) -> tuple[int, int]:
+def jumped_over(start: Resolved, saved: int | None, snapshot: PartitionSnapshot) -> tuple[int, int]:
     """``lost`` and ``skipped``: from the position's offset on, or where there is none, as the start counts."""
-    if kept is None or kept > snapshot.high_watermark:  # of a log that was cut, what was read is not known
+    if saved is None or saved > snapshot.high_watermark:  # of a log that was cut, what was read is not known
         return start.lost, start.skipped
-    lost = max(0, min(start.offset, snapshot.log_start_offset) - kept)
-    return lost, max(0, start.offset - kept) - lost
+    lost = max(0, min(start.offset, snapshot.log_start_offset) - saved)
+    return lost, max(0, start.offset - saved) - lost
 
 
 def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: PartitionSnapshot) -> Continuity | None:
     """How the range joins the position; ``None`` where there is none to join."""
-    kept = facts.kept.get(tp)
+    saved = facts.saved.get(tp)
     if tp.topic in facts.recreated:
         return "re-created"
-    if kept is None:
+    if saved is None:
         return "new" if facts.positions is not None else None
-    if start_offset == kept:
+    if start_offset == saved:
         return "contiguous"
-    if kept > snapshot.high_watermark or tp in facts.cuts:
+    if saved > snapshot.high_watermark or tp in facts.cuts:
         return "truncated"
-    return "gap" if start_offset > kept else "overlap"
+    return "gap" if start_offset > saved else "overlap"
 
 
 # ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 from airflow_kafka_offsets.request.modes import FromTimestamp
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion, parse_request
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.problems import Problems
 
 T = TypeVar("T", bound=RequestParameters)
 _END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
 
-BEST_OCCASION = Occasion(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled")
+BEST_RUN_CONTEXT = RunContext(_END_OF_TIME_MS, (0, _END_OF_TIME_MS), run_type="scheduled")
 """A run at which nothing lies in the future, with an interval that has a length."""
 
 
@@ -42,7 +42,7 @@ def problems_before_a_run(
     if empty_intervals:
         _refuse_without_interval(problems, decided)
     with_group = replace(decided, group_id="any" if decided.group_id is None else decided.group_id)
-    problems.take_all(lambda: parse_request(with_group, BEST_OCCASION))
+    problems.take_all(lambda: parse_request(with_group, BEST_RUN_CONTEXT))
     return problems.without(undecided)
 
 

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.request.modes import (
 from airflow_kafka_offsets.request.offset_maps import natural, parse_partition_offsets
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
 from airflow_kafka_offsets.request.plain_values import one_of, parse_flag, plain_text
-from airflow_kafka_offsets.request.policies import Policies, Words, take_policies, take_words
+from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import Scope, TopicList, take_scope
 from airflow_kafka_offsets.request.times import (
@@ -44,7 +44,7 @@ MOST_SPLITS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class RunContext:
     """The time and the run that a request is made for. It comes from the Airflow run, if there is one.
 
     :ivar now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
@@ -89,10 +89,10 @@ class PlanRequest:
     startup: StartupMode
     bounded: BoundedMode
     policies: Policies
-    words: Words
+    run_orders: RunOrders
     limits: Limits
     output: str | None
-    occasion: Occasion
+    run_context: RunContext
     warnings: tuple[str, ...] = ()
     reset_by_client: bool = False
     output_origin: OutputOrigin = "fixed"
@@ -104,7 +104,7 @@ class PlanRequest:
             case FromTimestamp(), UntilTimestamp():
                 return True
             case SpecificOffsets(), UntilSpecificOffsets():
-                return self.occasion.run_type == "manual"  # on a schedule they would be read again and again
+                return self.run_context.run_type == "manual"  # on a schedule they would be read again and again
             case _:
                 return False
 
@@ -127,7 +127,7 @@ class PlanRequest:
                 return None
 
     @property
-    def mirrors(self) -> bool:
+    def group_follows(self) -> bool:
         """Whether the group follows the pipeline's position."""
         return self.policies.commit_mode == "on-success" and not self.window and self.scope.group_id is not None
 
@@ -148,8 +148,10 @@ class PlanRequest:
         return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)
 
 
-def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[str, str] | None = None) -> PlanRequest:
-    """The request that these parameters make on this occasion.
+def parse_request(
+    asked: RequestParameters, run_context: RunContext, names: Mapping[str, str] | None = None
+) -> PlanRequest:
+    """The request that these parameters make in this run.
 
     :param names: as :class:`Problems` takes them.
     :raises InvalidRequest: with every problem found, not just the first.
@@ -157,21 +159,25 @@ def parse_request(asked: RequestParameters, occasion: Occasion, names: Mapping[s
     problems = Problems(names)
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    bounds = _bounds_reader(problems, warnings, scope, occasion, asked.partition_width, asked.group_id)
+    bounds = _bounds_reader(problems, warnings, scope, run_context, asked.partition_width, asked.group_id)
     startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
     bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
     refuse_end_before_start(problems, startup, bounded)
-    policies, words, limits = take_policies(problems, asked), take_words(problems, asked), _limits(problems, asked)
+    policies, run_orders, limits = (
+        take_policies(problems, asked),
+        take_run_orders(problems, asked),
+        _limits(problems, asked),
+    )
     output = problems.take("output_name", lambda: _output(asked.output_name), None)
     request = PlanRequest(
         scope or Scope(TopicList(())),
         startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
         bounded or UntilLatest(),
         policies,
-        words,
+        run_orders,
         limits,
         output,
-        occasion,
+        run_context,
         tuple(warnings),
     )
     if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
@@ -191,7 +197,7 @@ def _bounds_reader(
     problems: Problems,
     warnings: list[str],
     scope: Scope | None,
-    occasion: Occasion,
+    run_context: RunContext,
     partition_width: Any,
     group_id: str | None = None,
 ) -> BoundsReader:
@@ -201,12 +207,12 @@ def _bounds_reader(
         warnings,
         scope.subscription if scope else None,
         partial(parse_partition_offsets, topics=scope.topic_names if scope else (), group_id=group_id),
-        occasion.interval,
-        occasion.partition,
+        run_context.interval,
+        run_context.partition,
         None
         if partition_width is None
         else problems.take("partition_width", lambda: parse_width(partition_width), stand_in),
-        occasion.now_ms,
+        run_context.now_ms,
     )
 
 
@@ -224,7 +230,7 @@ class WindowEnd:
 def parse_window_end(
     asked: ScopeParameters,
     end: Any,
-    occasion: Occasion,
+    run_context: RunContext,
     *,
     partition_width: Any = None,
     idle_timeout: Any = None,
@@ -238,7 +244,7 @@ def parse_window_end(
     problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    until = _bounds_reader(problems, warnings, scope, occasion, partition_width).until("end", end)
+    until = _bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
     idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
     skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:
@@ -248,7 +254,7 @@ def parse_window_end(
 
 def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: bool) -> None:
     """What is wrong between parameters each of which could be right."""
-    limits, words, name = request.limits, request.words, problems.named
+    limits, run_orders, name = request.limits, request.run_orders, problems.named
     modes = ("startup_mode", "bounded_mode")
     caps = [cap for cap in ("max_records", "max_records_per_partition") if getattr(limits, cap)]
     if request.window and caps:
@@ -257,12 +263,12 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
             "given): a capped window would leave records that no later run reads. Use a smaller window.",
             *(*caps, *modes),
         )
-    if request.window and words.restart is not None:
+    if request.window and run_orders.restart is not None:
         problems.add(
             f"{name('restart')} is for a pipeline that has a position; a window has none. Use {name('re_plan')}.",
             *("restart", *modes),
         )
-    if words.skip is not None and (words.re_plan or words.redo):
+    if run_orders.skip is not None and (run_orders.re_plan or run_orders.redo):
         problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
     needing = {
         parameter: mode.name

@@ -1,4 +1,4 @@
-"""Policies: what a run does in a situation that is not the usual one. Words: what a person orders for one run."""
+"""Policies: what a run does in a situation that is not the usual one. Run orders: what a person wants of one run."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class RunOrders:
     """What a person orders for one run, in its conf or at the command line.
 
     :ivar re_plan: plan an unfinished batch anew, or a window that is committed.
@@ -199,8 +199,8 @@ def _answer(situation: Any, answer: Any) -> Any:
     return answer
 
 
-def take_words(problems: Problems, asked: Any) -> Words:
-    return Words(
+def take_run_orders(problems: Problems, asked: Any) -> RunOrders:
+    return RunOrders(
         problems.take("re_plan", lambda: parse_flag(asked.re_plan), False),
         problems.take("redo", lambda: parse_flag(asked.redo), False),
         problems.take("restart", lambda: _word(asked.restart), None),

@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.hooks.run_context import occasion_of
-from airflow_kafka_offsets.request.dag_checks import BEST_OCCASION
+from airflow_kafka_offsets.hooks.run_context import run_context_of
+from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.parse_request import parse_window_end
 from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
@@ -113,7 +113,7 @@ class WindowCompleteSensor(WaitingSensor):
                 self.end,
                 kafka_config_id=self.kafka_config_id,
                 scope=parameters_of(ScopeParameters, self),
-                occasion=occasion_of(context),
+                run_context=run_context_of(context),
                 clock_skew=self.clock_skew,
                 poke_interval=self.poke_interval,
                 idle_timeout=self.idle_timeout,
@@ -134,7 +134,7 @@ def _parse(known: Known) -> None:
     parse_window_end(
         known.scope,
         known.value("end"),
-        BEST_OCCASION,
+        BEST_RUN_CONTEXT,
         partition_width=known.value("partition_width"),
         idle_timeout=known.value("idle_timeout"),
         clock_skew=known.value("clock_skew"),

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, b
 from airflow_kafka_offsets.plan.completeness import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.request.parse_request import Occasion, parse_window_end
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_window_end
 from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
 from airflow_kafka_offsets.triggers.shared_client import cluster_of
@@ -132,7 +132,7 @@ def wait_until(
     *,
     kafka_config_id: str,
     scope: ScopeParameters,
-    occasion: Occasion,
+    run_context: RunContext,
     partition_width: str | timedelta | None = None,
     idle_timeout: timedelta | float | str | None = None,
     clock_skew: timedelta | float | str | None = None,
@@ -140,7 +140,7 @@ def wait_until(
 ) -> WindowCompleteTrigger:
     """The trigger that waits for ``end``, read by the same parser as the resolve task's request.
 
-    :param occasion: of the run, whose window it is where ``end`` is not given.
+    :param run_context: of the run, whose window it is where ``end`` is not given.
     :param pace: as of the trigger.
     :raises InvalidRequest: with every problem.
     """
@@ -148,7 +148,7 @@ def wait_until(
     window = parse_window_end(
         asked,
         end,
-        occasion,
+        run_context,
         partition_width=partition_width,
         idle_timeout=idle_timeout,
         clock_skew=clock_skew,

@@ -64,7 +64,7 @@ def test_where_the_groups_marks_are_left_they_are_the_position(orders: Orders, s
 
     assert orders.run().state == "success"
 
-    assert "it goes on from the group's marks, after 0000000001-" in said()
+    assert "it goes on from the group's offsets, after 0000000001-" in said()
     assert orders.key.startswith("0000000002-"), "no number comes back"
     assert orders.is_exact()
     assert orders.committed == {0: 7}

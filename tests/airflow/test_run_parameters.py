@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_offsets import KafkaOffsetsHook, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.run_context import default_pipeline_id, occasion_of, run_conf, run_key, this_airflow
+from airflow_kafka_offsets.hooks.run_context import default_pipeline_id, run_conf, run_context_of, run_key, this_airflow
 from airflow_kafka_offsets.kafka_values import RunKey
 
 
@@ -70,8 +70,8 @@ def test_a_run_says_of_which_type_it_is_as_airflow_writes_it() -> None:
     """The SDK has an enumeration of its own, whose members print otherwise."""
     from airflow.utils.types import DagRunType
 
-    assert occasion_of(context_of(run_type=DagRunType.BACKFILL_JOB)).run_type == "backfill"
-    assert occasion_of(context_of(run_type="scheduled")).run_type == "scheduled"
+    assert run_context_of(context_of(run_type=DagRunType.BACKFILL_JOB)).run_type == "backfill"
+    assert run_context_of(context_of(run_type="scheduled")).run_type == "scheduled"
 
 
 def test_an_airflow_is_named_by_its_setting_else_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.triggers.wait_for_batch import BatchFreeTrigger
 from testbed.dag_runs import RunResult
 from tests.airflow.conftest import Orders
 from tests.airflow.fixtures import AIRFLOW_HOME
-from tests.engine import Handed, commit_batch
+from tests.engine import PlanReference, commit_batch
 
 SetState = Callable[[RunResult, str], None]
 Said = Callable[[], str]
@@ -110,7 +110,7 @@ def test_a_run_goes_on_as_soon_as_the_batch_is_committed_though_the_other_one_is
     batch = orders.newest
 
     def commit() -> None:
-        handed = Handed(batch.name, batch.log.plan.plan_id)
+        handed = PlanReference(batch.name, batch.log.plan.plan_id)
         with KafkaCluster(orders.broker.client_config) as cluster:
             commit_batch(handed, orders.log, cluster, batch.log.holder, now_ms=now_ms())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.hooks.run_context import occasion_of
+from airflow_kafka_offsets.hooks.run_context import run_context_of
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult, load_dag, run_dag, run_partition
 from tests.airflow.fixtures import TEST_DAGS, plan_in_store
@@ -99,13 +99,17 @@ def test_a_partitioned_run_reads_its_partition_a_day_of_its_own_zone(
 
 def test_the_context_of_a_run_says_which_times_it_has() -> None:
     """What is absent from a context is no key of it."""
-    assert (occasion_of({}).interval, occasion_of({}).partition, occasion_of({}).run_type) == (None, None, "manual")
-    assert occasion_of({"partition_key": None, "partition_date": None}).partition is None
-    assert occasion_of({"data_interval_start": TEN, "data_interval_end": TEN}).interval == (TEN_MS, TEN_MS)
+    assert (run_context_of({}).interval, run_context_of({}).partition, run_context_of({}).run_type) == (
+        None,
+        None,
+        "manual",
+    )
+    assert run_context_of({"partition_key": None, "partition_date": None}).partition is None
+    assert run_context_of({"data_interval_start": TEN, "data_interval_end": TEN}).interval == (TEN_MS, TEN_MS)
     dag = SimpleNamespace(timetable=SimpleNamespace(timezone="Europe/Berlin"))
-    found = occasion_of({"partition_key": "2026-01-20", "partition_date": TEN, "dag": dag}).partition
+    found = run_context_of({"partition_key": "2026-01-20", "partition_date": TEN, "dag": dag}).partition
     assert found is not None
     assert (found.key, found.date_ms, str(found.zone)) == ("2026-01-20", TEN_MS, "Europe/Berlin")
-    by_key = occasion_of({"partition_key": "north", "partition_date": None}).partition
+    by_key = run_context_of({"partition_key": "north", "partition_date": None}).partition
     assert by_key is not None
     assert by_key.date_ms is None

@@ -34,11 +34,11 @@ from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.observe import observe
 from airflow_kafka_offsets.batch.orders import (
     Commit,
-    Handed,
     LeaveOut,
     NextBatch,
     OfGroup,
     Order,
+    PlanReference,
     Redo,
     RequireReport,
     Reset,
@@ -58,7 +58,7 @@ from airflow_kafka_offsets.log.entries import Committed, Planned, StoredEntry, T
 from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.commit_metadata import Signature
-from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.position_moves import ToEarliest, ToLatest
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
@@ -119,7 +119,7 @@ def logs(first: tuple[int, int] = (0, 25), second: tuple[int, int] = (0, 9), **f
 
 def marked(offsets: Mapping[int, int], batch: str | None = KEY, pipeline: str = PIPELINE, by: str = AIRFLOW) -> Any:
     """What a group holds, with marks."""
-    text = Signature.of(pipeline, by).mark(batch).encode()
+    text = Signature.of(pipeline, by).metadata(batch).encode()
     return {tp(number): CommittedOffset(offset, None, text) for number, offset in offsets.items()}
 
 
@@ -223,7 +223,7 @@ OUT = "s3://lake/orders"
 WITH_OUTPUT = stored(of=altered(PLAN, output=OUT, task=("billing", "resolve")))
 BY_A_COPY = stored(of=altered(PLAN, output=OUT, task=("copied", "resolve")))
 OF_STAGING = stored(of=altered(PLAN, instance=STAGING))
-KEEPS_0 = altered(PLAN, kept={0: KeptSplit("an-earlier-plan", 4)})
+KEEPS_0 = altered(PLAN, verified={0: VerifiedSplit("an-earlier-plan", 4)})
 LOST = "records are gone"
 
 TABLE = [
@@ -465,7 +465,7 @@ def test_a_split_that_an_earlier_plan_verified_stays_by_that_plan_and_its_attemp
     })  # fmt: skip
     decision = decide_by(run(data_loss="advance"), facts)
     assert isinstance(decision, Replace)
-    assert decision.plan.kept == KEEPS_0.kept
+    assert decision.plan.verified == KEEPS_0.verified
     assert decision.plan.splits[0] == KEEPS_0.splits[0]
 
 
@@ -490,7 +490,7 @@ HOURLY = {
     "bounded_mode": "timestamp",
     "window": True,
     "window_bounds": (NOW - HOUR, NOW),
-    "mirrors": False,
+    "group_follows": False,
     "batch": batch_name_of(CLAIM, PIPELINE),
     "task": ("billing", "resolve"),
 }
@@ -588,7 +588,7 @@ def test_what_a_run_is_refused_of_its_window(order: Order, facts: Facts, error: 
 
 
 def commit(require: RequireReport = True, plan_id: str = PLAN.plan_id, by: Actor = ME) -> Commit:
-    return Commit(Handed(NAME, plan_id), by, NOW, require)
+    return Commit(PlanReference(NAME, plan_id), by, NOW, require)
 
 
 AGAIN = stored(committed(ME), Taken(ME, NOW, {0: 1, 1: 1}))
@@ -598,7 +598,7 @@ WHOLE = read_by(0, 1)
 @pytest.mark.parametrize(
     ("order", "facts", "expected"),
     [
-        pytest.param(Commit(Handed(None), ME, NOW), {}, ("follow", None, None), id="the run had nothing to do"),
+        pytest.param(Commit(PlanReference(None), ME, NOW), {}, ("follow", None, None), id="the run had nothing to do"),
         pytest.param(commit(), {}, ("ask", "BatchIn"), id="nothing is known"),
         pytest.param(commit(), named(BatchIn=MINE), ("ask", "Reports"), id="what was read?"),
         pytest.param(commit(), named(BatchIn=MINE, Reports=WHOLE), ("ask", "HeldBy"), id="the group comes last"),
@@ -777,14 +777,14 @@ class Asked:
         pytest.param(run(), known(DONE), ["TopicsOf", "OffsetsOfGroup", "NewestBatch"], id="a run"),
         pytest.param(window(), seen(None), ["TopicsOf"], id="a window needs the group only for ranges"),
         pytest.param(commit(), named(BatchIn=OPEN), ["BatchIn"], id="a commit looks at the group last"),
-        pytest.param(Commit(Handed(None), ME, NOW), {}, [], id="a commit of nothing"),
+        pytest.param(Commit(PlanReference(None), ME, NOW), {}, [], id="a commit of nothing"),
         pytest.param(reset(), position_known(), ["NewestBatch"], id="a reset looks at the log first"),
         pytest.param(LeaveOut(SKIP, NOW), {}, [], id="who leaves out asks no cluster"),
         pytest.param(Redo(DONE, PERSON, NOW), {}, [], id="redo has its batch"),
     ],
 )
 def test_observe_asks_in_the_order_of_the_rules(order: Order, facts: Facts, looks: list[str]) -> None:
-    """The group before the log: a mark of a batch that the log does not know then means that the log is old."""
+    """The group before the log: the key of a batch that the log does not know then means that the log is old."""
     world: Any = Asked(facts)
     assert isinstance(observe(order, world), Situation)
     assert world.asked == looks

@@ -12,10 +12,10 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.split_attempts import begin
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.asked import request_parameters
-from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch, plan_window
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        request = request_for({}, request_parameters(**given), Occasion(self._now_ms(), run_type="scheduled"))
+        request = request_for({}, request_parameters(**given), RunContext(self._now_ms(), run_type="scheduled"))
         asker = Asker(request, RunKey(self.name, run, "resolve"), self.log, self.cluster, NoAirflow())
         return plan_window(asker) if request.window else plan_batch(asker)
 
@@ -76,7 +76,7 @@ class Pipeline:
 
     def commit(self, run: str, assignment: Assignment) -> None:
         batch = assignment.batch
-        handed = Handed(batch.name, batch.log.plan.plan_id) if batch else Handed(None)
+        handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
         me = Actor(RunKey(self.name, run, "resolve"), NoAirflow().instance)
         commit_batch(handed, self.log, self.cluster, me, now_ms=self._now_ms())
 

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
 from tests.asked import request_parameters
 from tests.conformance.situations import NOW
 from tests.contract import pipeline as contract
@@ -48,7 +48,7 @@ class Pipeline(contract.Pipeline):
         given = {"group_id": self.group, "pipeline_id": self.pipeline_id, **self.parameters, **parameters}
         if not {"topics", "topic_pattern", "partitions"} & given.keys():
             given["topics"] = [self.topic]
-        return request_for({}, request_parameters(**given), Occasion(self.now_ms, run_type=run_type or self.run_type))
+        return request_for({}, request_parameters(**given), RunContext(self.now_ms, run_type=run_type or self.run_type))
 
     def committed(self, *partitions: TopicPartition) -> dict[int, int]:
         """What the group holds of them, by partition number."""

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.request.subscription import TopicList
 from airflow_kafka_offsets.stores.local import LocalStore
@@ -91,7 +91,7 @@ def test_I10_a_commit_carries_the_epoch_and_names_pipeline_airflow_and_batch(
     run = pipeline.ends_well()
     [found] = [c for t, c in site.cluster.committed(group, [tp(written)]).items()]
     assert found.leader_epoch == run.plan.partitions[0].leader_epoch == 0
-    assert Mark.of(found) == Mark("billing", AIRFLOW, run.batch_key)
+    assert CommitMetadata.of(found) == CommitMetadata("billing", AIRFLOW, run.batch_key)
 
 
 def test_I6_F11_nothing_is_committed_before_the_reads_are_verified(
@@ -110,7 +110,7 @@ def test_I7_without_a_group_the_position_is_committed_in_the_log_alone(
 ) -> None:
     pipeline.group = None
     run = pipeline.next()
-    assert (ranges(run.plan), run.plan.asked.mirrors) == ({0: (0, 10), 1: (0, 0)}, False)
+    assert (ranges(run.plan), run.plan.asked.group_follows) == ({0: (0, 10), 1: (0, 0)}, False)
     assert run.commit(require_report=False).written == {}
     site.hands.produce(tp(written), [at(20)])
     assert ranges(pipeline.next().plan) == {0: (10, 11), 1: (0, 0)}
@@ -119,11 +119,13 @@ def test_I7_without_a_group_the_position_is_committed_in_the_log_alone(
 # ── the mode ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("mode", "mirrors"), [("on-success", True), ("checkpoint-only", False), (None, True)])
-def test_I1_a_commit_mode(mode: str | None, mirrors: bool, memory_site: Site, store: LocalStore, group: str) -> None:
+@pytest.mark.parametrize(("mode", "group_follows"), [("on-success", True), ("checkpoint-only", False), (None, True)])
+def test_I1_a_commit_mode(
+    mode: str | None, group_follows: bool, memory_site: Site, store: LocalStore, group: str
+) -> None:
     memory_site.hands.create_topic("orders")
     pipeline = Pipeline(memory_site.cluster, store, "orders", group, dict(EARLIEST))
-    assert pipeline.next(**({"commit_mode": mode} if mode else {})).plan.asked.mirrors is mirrors
+    assert pipeline.next(**({"commit_mode": mode} if mode else {})).plan.asked.group_follows is group_follows
 
 
 @pytest.mark.parametrize("mode", ["KAFKA_PERIODIC", "periodic"])

@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_offsets.errors import DataLoss, GroupMoved, NothingToDiscover, TopicRecreated, TopicVanished
 from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition
 from airflow_kafka_offsets.log.entries import Committed, Planned
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.subscription import Subscription
 from airflow_kafka_offsets.stores.local import LocalStore
@@ -258,7 +258,7 @@ def test_D15_a_commit_of_a_partition_that_is_not_there_is_not_asked_for(
     pipeline = Pipeline(memory_site.cluster, store, orders, group, dict(GROUP))
     assert ranges(pipeline.ends_well().plan) == {0: (5, 10)}
     left = memory_site.cluster.committed(group, [tp(orders, 9)])[tp(orders, 9)]
-    assert (left.offset, Mark.of(left)) == (5, None), "nor written"
+    assert (left.offset, CommitMetadata.of(left)) == (5, None), "nor written"
 
 
 def test_G5_a_topic_that_a_pattern_does_not_see_any_more(site: Site, pipeline: Pipeline, written: str) -> None:

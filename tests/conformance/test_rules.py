@@ -15,7 +15,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.plan import Draft
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from tests.asked import request_parameters
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Site
@@ -47,7 +47,7 @@ def plan_of(case: Case, site: Site, group: str) -> tuple[str, Draft]:
     ask = {"group_id": group, **renamed(dict(case.ask), "orders", topic)}
     if not {"topics", "topic_pattern", "partitions"} & ask.keys():
         ask["topics"] = [topic]
-    request = request_for(case.connection, request_parameters(**ask), Occasion(NOW))
+    request = request_for(case.connection, request_parameters(**ask), RunContext(NOW))
     return topic, preview(request, site.cluster, None)
 
 

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import DataLoss, NoCommittedOffset, NothingToD
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.missing_topics import new_since
 from airflow_kafka_offsets.plan.plan import Draft
-from airflow_kafka_offsets.plan.position import KeptOffset, Position
+from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.splits import flink_owner, split_ranges
 from airflow_kafka_offsets.request.subscription import Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.stores.local import LocalStore
@@ -246,7 +246,7 @@ def test_H6_the_output_is_sorted_by_topic_and_then_by_partition(
 def test_G8_G9_partitions_whose_numbers_are_not_contiguous_are_found_one_by_one() -> None:
     """AbstractPartitionDiscovererTest.testNonContiguousPartitionIdDiscovery: 1 and 4, then 0 to 4."""
 
-    known = Position("cluster", {tp("orders", 1): KeptOffset(0), tp("orders", 4): KeptOffset(0)})
+    known = Position("cluster", {tp("orders", 1): SavedOffset(0), tp("orders", 4): SavedOffset(0)})
     assert new_since(known, {"orders": range(5)}) == {"orders": [0, 2, 3]}
 
 

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadRep
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.position_moves import ToEarliest
-from airflow_kafka_offsets.request.parse_request import Occasion, OutputOrigin, PlanRequest
+from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
@@ -29,7 +29,7 @@ from tests.engine import (
     Asker,
     Assignment,
     CommitOutcome,
-    Handed,
+    PlanReference,
     Reset,
     ResetOutcome,
     commit_batch,
@@ -165,7 +165,7 @@ class Run:
     @property
     def batch(self) -> StoredBatch:
         """What it was given to do, as its log was then."""
-        assert self.assignment.batch is not None, self.assignment.said
+        assert self.assignment.batch is not None, self.assignment.sentence
         return self.assignment.batch
 
     @property
@@ -192,8 +192,8 @@ class Run:
         return self.assignment.splits
 
     @property
-    def said(self) -> str:
-        return self.assignment.said
+    def sentence(self) -> str:
+        return self.assignment.sentence
 
     def job(self, split: int = 0) -> Job:
         return Job(self.pipeline, self.batch.plan_object, self.plan, split)
@@ -206,7 +206,7 @@ class Run:
 
     def commit(self, **how: Any) -> CommitOutcome:
         batch, plan = self.assignment.batch, self.assignment.plan
-        handed = Handed(batch.name if batch else None, plan.plan_id if plan else None)
+        handed = PlanReference(batch.name if batch else None, plan.plan_id if plan else None)
         pipeline = self.pipeline
         me = Actor(self.key, pipeline.airflow.instance)
         return commit_batch(handed, pipeline.log, pipeline.cluster, me, now_ms=pipeline.now_ms, **how)
@@ -279,8 +279,8 @@ class Pipeline:
             **self.parameters,
             **parameters,
         }
-        occasion = Occasion(self.now_ms, run_type=run_type or self.run_type)
-        return replace(request_for({}, request_parameters(**given), occasion), output_origin=output_origin)
+        run_context = RunContext(self.now_ms, run_type=run_type or self.run_type)
+        return replace(request_for({}, request_parameters(**given), run_context), output_origin=output_origin)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)

@@ -22,7 +22,7 @@ def test_three_days_are_done_again_with_corrected_code_into_the_same_place(
     for number, day in enumerate(days):
         again = in_memory.resolve(f"day-{number}", run_type="backfill")
         assert (again.plan, again.splits) == (day.plan, day.splits)
-        assert again.said == f"does batch {number + 1} once more: it committed it before, and was started again"
+        assert again.sentence == f"does batch {number + 1} once more: it committed it before, and was started again"
         again.done()
     assert in_memory.lake.offsets() == {number: list(range(10)) for number in range(3)}
     assert in_memory.held() == in_memory.at() == dict(enumerate(end for _, end in live.ranges))

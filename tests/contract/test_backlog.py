@@ -16,7 +16,7 @@ from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.plan import BatchName, Draft
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from tests.asked import request_parameters
 from tests.contract.conftest import AnyCluster
 from tests.engine import last_sentence, preview
@@ -26,9 +26,9 @@ HOUR = 3_600_000
 
 def planned(reader: Any, topic: str, *, hourly: bool = True, **asked: Any) -> Draft:
     now = now_ms()
-    occasion = Occasion(now, (now - HOUR, now) if hourly else None)
+    run_context = RunContext(now, (now - HOUR, now) if hourly else None)
     parameters = request_parameters(topics=[topic], group_id="g", startup_mode="earliest-offset", **asked)
-    return preview(request_for({}, parameters, occasion), reader, None)
+    return preview(request_for({}, parameters, run_context), reader, None)
 
 
 @pytest.fixture

@@ -68,7 +68,9 @@ def test_what_a_failed_run_left_is_done_by_the_next_with_its_offsets(cluster: An
 
     assert (following.number, following.batch_key, following.plan) == (1, failed.batch_key, failed.plan)
     since = iso(failed.plan.resolved_at_ms // 60_000 * 60_000)
-    assert following.said == f"does batch 1 again: run dag/failed/resolve, which took it at {since}, did not commit it"
+    assert (
+        following.sentence == f"does batch 1 again: run dag/failed/resolve, which took it at {since}, did not commit it"
+    )
     assert following.assignment.waiting == 6, "what has come since is the next run's"
     following.done()
     assert pipeline.run("third").ranges == [(4, 6)] * 3
@@ -130,7 +132,7 @@ def test_where_nothing_is_new_there_is_no_batch_and_the_group_is_renewed(
     pipeline.run("one")
     cluster.hands.expire(pipeline.group)
     run = pipeline.resolve("two")
-    assert (run.assignment.batch, run.splits, run.said) == (
+    assert (run.assignment.batch, run.splits, run.sentence) == (
         None,
         (),
         "has nothing to do: nothing has come since batch 1",
@@ -228,7 +230,7 @@ def test_a_retry_has_the_same_plan_whatever_has_come(cluster: AnyCluster, pipeli
     produce(cluster, pipeline)
     again = pipeline.resolve("one", max_records=1, splits=3)
     assert again.plan == run.plan
-    assert again.said == "does batch 1, which it took before and has not committed"
+    assert again.sentence == "does batch 1, which it took before and has not committed"
     assert entries(run.batch) == ["plan"], "it has the batch already"
 
 
@@ -255,7 +257,7 @@ def test_a_cleared_run_does_its_own_batch_again_into_the_same_place(cluster: Any
 
     again = pipeline.resolve("one")
 
-    assert (again.plan, again.said) == (
+    assert (again.plan, again.sentence) == (
         first.plan,
         "does batch 1 once more: it committed it before, and was started again",
     )
@@ -275,7 +277,7 @@ def test_a_cleared_run_whose_batch_another_one_has_committed_leaves_it(cluster: 
     cleared = pipeline.resolve("failed")
 
     assert cleared.splits == ()
-    assert cleared.said == "leaves batch 1 as it is: it was done by run dag/next/resolve"
+    assert cleared.sentence == "leaves batch 1 as it is: it was done by run dag/next/resolve"
     assert not cleared.commit().by_this
     assert pipeline.lake.rows == rows
     assert pipeline.resolve("third").number == 2
@@ -319,7 +321,7 @@ def test_with_redo_it_is_done_all_the_same(cluster: AnyCluster, pipeline: Pipeli
     pipeline.resolve("failed")
     following = pipeline.run("next")
     again = pipeline.resolve("failed", redo=True)
-    assert again.said == "does batch 1 once more: run dag/next/resolve has committed it, and redo asks for it"
+    assert again.sentence == "does batch 1 once more: run dag/next/resolve has committed it, and redo asks for it"
     assert (again.plan, again.splits) == (following.plan, following.splits)
     again.done()
     assert pipeline.lake.offsets() == ALL_FOUR
@@ -344,7 +346,7 @@ def test_a_committed_batch_whose_records_are_gone_is_left_as_it_is(
     cluster.delete_records(pipeline.topic, 3)
     cleared = pipeline.resolve("one", data_loss=data_loss)
     assert (cleared.splits, cleared.plan) == ((), run.plan)
-    assert cleared.said == "leaves batch 1 as it is: it is committed, and its records are gone from Kafka"
+    assert cleared.sentence == "leaves batch 1 as it is: it is committed, and its records are gone from Kafka"
     cleared.commit()
     assert pipeline.lake.offsets() == ALL_FOUR
     assert entries(run.batch) == ["plan", "commit"], "nobody waits for reads that nobody makes"

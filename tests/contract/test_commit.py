@@ -18,7 +18,7 @@ from tests.cluster.commits import Interrupted
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, Row, Run, entries
 from tests.contract.troubles import EventfulStore, Killed, die, produce
-from tests.engine import Handed, commit_batch
+from tests.engine import PlanReference, commit_batch
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 
@@ -176,7 +176,7 @@ def test_a_commit_of_what_somebody_else_has_read_is_right_whoever_makes_it(in_me
     late = in_memory.resolve("late")
     in_memory.resolve("next").spark()
     assert late.commit().by_this
-    assert in_memory.resolve("next").said == "leaves batch 1 as it is: it was done by run dag/late/resolve"
+    assert in_memory.resolve("next").sentence == "leaves batch 1 as it is: it was done by run dag/late/resolve"
 
 
 def test_a_replaced_plan_is_not_committed_and_the_way_on_is_named(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -365,6 +365,6 @@ def test_a_commit_task_that_sees_another_store_says_so(in_memory: Pipeline, tmp_
 
 def test_what_a_person_without_airflow_commits_is_signed_as_the_plans_airflow(in_memory: Pipeline) -> None:
     run = in_memory.resolve("one").spark()
-    handed = Handed(run.batch.name, run.plan.plan_id)
+    handed = PlanReference(run.batch.name, run.plan.plan_id)
     commit_batch(handed, in_memory.log, in_memory.cluster, Actor(None), now_ms=in_memory.now_ms)
     assert in_memory.run("two").number is None, "it is no other Airflow's, and there is nothing new"

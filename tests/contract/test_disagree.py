@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
     WorkStoreLost,
 )
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
@@ -54,9 +54,9 @@ def test_the_lag_of_a_lost_store_is_told_by_the_groups_marks(pipeline: Pipeline,
     assert records() == 6
 
 
-def marks(pipeline: Pipeline) -> set[Mark | None]:
+def marks(pipeline: Pipeline) -> set[CommitMetadata | None]:
     partitions = [TopicPartition(pipeline.topic, number) for number in range(3)]
-    return {Mark.of(commit) for commit in pipeline.cluster.committed(pipeline.group, partitions).values()}
+    return {CommitMetadata.of(commit) for commit in pipeline.cluster.committed(pipeline.group, partitions).values()}
 
 
 # ── the log is lost ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,7 +69,7 @@ def test_a_lost_log_is_gone_on_from_by_the_marks(cluster: AnyCluster, pipeline: 
     lose(pipeline)
     run = pipeline.resolve("two", startup_mode="latest-offset")
     assert run.ranges == [(4, 6)] * 3
-    assert [w for w in run.plan.warnings if f"goes on from the group's marks, after {first.batch_key}" in w]
+    assert [w for w in run.plan.warnings if f"goes on from the group's offsets, after {first.batch_key}" in w]
     run.done()
     assert pipeline.lake.offsets() == ALL_SIX
     assert pipeline.held() == pipeline.at() == {0: 6, 1: 6, 2: 6}
@@ -223,7 +223,7 @@ def restored(cluster: AnyCluster, pipeline: Pipeline) -> Pipeline:
 def test_a_work_store_that_was_restored_from_yesterday_is_refused_and_named(restored: Pipeline) -> None:
     with pytest.raises(StoreBehindGroup) as refused:
         restored.resolve("three")
-    assert (refused.value.newest, refused.value.marked) == (1, 2)
+    assert (refused.value.newest, refused.value.in_group) == (1, 2)
     assert restored.store.uri in str(refused.value)
     assert restored.newest.log.plan.batch.number == 1  # type: ignore[union-attr]
     assert restored.held() == {0: 6, 1: 6, 2: 6}
@@ -370,9 +370,9 @@ def test_another_airflow_on_the_same_group_with_a_store_of_its_own(
 ) -> None:
     pipeline.run("one")
     staging.store = LocalStore(tmp_path / "staging")
-    with pytest.raises(AnotherAirflow, match=f"the marks in group '{pipeline.group}'"):
+    with pytest.raises(AnotherAirflow, match=f"the offsets in group '{pipeline.group}'"):
         staging.resolve("two")
-    assert marks(pipeline) == {Mark(CHECKPOINT, AIRFLOW, pipeline.newest.log.plan.batch.key)}  # type: ignore[union-attr]
+    assert marks(pipeline) == {CommitMetadata(CHECKPOINT, AIRFLOW, pipeline.newest.log.plan.batch.key)}  # type: ignore[union-attr]
 
 
 def test_an_airflow_that_takes_over_says_so_once_and_the_old_one_is_stopped(
@@ -402,7 +402,7 @@ def test_an_unfinished_batch_is_taken_over_too(pipeline: Pipeline, staging: Pipe
     failed = pipeline.resolve("one").spark()
     run = staging.run("two", another_airflow="take-over")
     assert run.batch_key == failed.batch_key
-    assert staging.resolve("two").said == "does batch 1 once more: it committed it before, and was started again"
+    assert staging.resolve("two").sentence == "does batch 1 once more: it committed it before, and was started again"
     with pytest.raises(AnotherAirflow):
         pipeline.resolve("one")
 
@@ -564,7 +564,7 @@ def test_without_topic_ids_a_committed_batch_is_not_done_again_on_another_cluste
     in_memory.cluster = without_topic_ids(another_cluster(8))
     again = in_memory.resolve("one", cluster_changed="earliest")
     assert (again.batch_key, again.splits) == (run.batch_key, ())
-    assert "its records are gone from Kafka" in again.said
+    assert "its records are gone from Kafka" in again.sentence
     assert entries(run.batch) == ["plan", "commit"]
 
 

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.broker.config import MAX_GROUP_ID_BYTES, group_id_pro
 from airflow_kafka_offsets.broker.group_offsets import GROUP_CHUNK
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from benchmarks.floor import Floor
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
@@ -358,7 +358,7 @@ def test_what_another_client_wrote_beside_an_offset_is_no_error_and_no_mark(brok
             java_s_client.commit(group, dict.fromkeys(tps, 7), "é" * size)
             held = cluster.committed(group, tps)
             assert {commit.offset for commit in held.values()} == {7}
-            assert not any(map(Mark.of, held.values()))
+            assert not any(map(CommitMetadata.of, held.values()))
 
 
 def test_everything_that_a_group_holds_is_found_without_being_asked_for_by_name(

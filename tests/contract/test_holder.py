@@ -44,7 +44,7 @@ def test_a_holder_that_is_queued_is_not_waited_for(in_memory: Pipeline) -> None:
     """Under ``max_active_runs=1`` a cleared run would hold up the live one for ever."""
     in_memory.resolve("queued")
     in_memory.airflow.running = {"live"}
-    assert in_memory.run("live").said.startswith("does batch 1 again: run dag/queued/resolve, which took it at ")
+    assert in_memory.run("live").sentence.startswith("does batch 1 again: run dag/queued/resolve, which took it at ")
 
 
 def test_a_retry_does_not_wait_for_itself(in_memory: Pipeline) -> None:
@@ -76,9 +76,9 @@ def test_who_takes_a_batch_is_its_holder(in_memory: Pipeline) -> None:
     for waiting in ("third", "dead"):  # also whom it was taken from, cleared meanwhile
         with pytest.raises(OverlappingRun, match="run dag/taker/resolve"):
             in_memory.resolve(waiting)
-    assert in_memory.resolve("taker").said == "does batch 1, which it took before and has not committed"
+    assert in_memory.resolve("taker").sentence == "does batch 1, which it took before and has not committed"
     taker.done()
-    assert in_memory.resolve("dead").said == "leaves batch 1 as it is: it was done by run dag/taker/resolve"
+    assert in_memory.resolve("dead").sentence == "leaves batch 1 as it is: it was done by run dag/taker/resolve"
 
 
 def test_nobody_waits_for_a_run_whose_batch_is_committed(in_memory: Pipeline, memory: AnyCluster) -> None:

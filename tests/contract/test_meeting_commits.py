@@ -17,7 +17,7 @@ import pytest
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import GroupMoved
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.store import Store
 from testbed.broker import KafkaBroker
@@ -48,9 +48,9 @@ def commit_while(run: Run, moment: str, happens: Callable[[], Any]) -> CommitOut
     return outcome
 
 
-def marks(pipeline: Pipeline) -> set[Mark | None]:
+def marks(pipeline: Pipeline) -> set[CommitMetadata | None]:
     partitions = [TopicPartition(pipeline.topic, number) for number in range(3)]
-    return {Mark.of(commit) for commit in pipeline.cluster.committed(pipeline.group, partitions).values()}
+    return {CommitMetadata.of(commit) for commit in pipeline.cluster.committed(pipeline.group, partitions).values()}
 
 
 # ── two committers ────────────────────────────────────────────────────────────────────────────────────────────────────

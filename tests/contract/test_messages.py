@@ -11,7 +11,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.times import iso
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline
@@ -20,16 +20,16 @@ from tests.engine import Assignment, committed_sentence, first_sentence, last_se
 
 
 def first_of(assignment: Assignment) -> str:
-    return first_sentence(assignment.said, assignment.waiting)
+    return first_sentence(assignment.sentence, assignment.waiting)
 
 
 def test_a_first_batch_says_what_decides_its_start_and_the_next_one_where_it_goes_on(
     memory: Any, in_memory: Pipeline
 ) -> None:
     one = in_memory.run("one")
-    assert one.said == "plans batch 1: it is the pipeline's first, so earliest-offset decides where it starts"
+    assert one.sentence == "plans batch 1: it is the pipeline's first, so earliest-offset decides where it starts"
     produce(memory, in_memory)
-    assert in_memory.run("two").said == "plans batch 2, from where batch 1 ended"
+    assert in_memory.run("two").sentence == "plans batch 2, from where batch 1 ended"
 
 
 def test_a_batch_that_another_run_left_says_whose_it_was_and_where_that_run_failed(
@@ -47,23 +47,23 @@ def test_a_batch_that_another_run_left_says_whose_it_was_and_where_that_run_fail
 
 def test_where_airflow_knows_of_no_failed_task_none_is_named(memory: Any, in_memory: Pipeline) -> None:
     in_memory.resolve("left")
-    assert in_memory.resolve("next").said.endswith(", did not commit it")
+    assert in_memory.resolve("next").sentence.endswith(", did not commit it")
 
 
 def test_the_tasks_of_another_airflows_run_are_not_asked_for(in_memory: Pipeline) -> None:
     in_memory.resolve("left")
     in_memory.airflow.failed = {"left": ["of another run with that name"]}
     in_memory.airflow.instance = "staging"
-    assert in_memory.resolve("next", another_airflow="take-over").said.endswith(", did not commit it")
+    assert in_memory.resolve("next", another_airflow="take-over").sentence.endswith(", did not commit it")
 
 
 def test_a_restart_and_an_adopted_group_are_the_reason_that_is_given(memory: Any, in_memory: Pipeline) -> None:
     in_memory.run("one")
-    assert in_memory.run("two", restart="today").said == (
+    assert in_memory.run("two", restart="today").sentence == (
         "plans batch 2 under restart 'today': earliest-offset decides once more where it starts"
     )
     memory.commit_as_somebody(in_memory.group, {TopicPartition(in_memory.topic, 0): 1})
-    assert in_memory.run("three", group_moved="adopt-group").said == (
+    assert in_memory.run("three", group_moved="adopt-group").sentence == (
         "plans batch 3 from the group's offsets: somebody has moved them, and the policy adopts them"
     )
 
@@ -165,7 +165,7 @@ def test_records_that_are_skipped_by_a_default_are_said_to_be(
     """Kafka's own default, without anybody's word, is refused."""
     config = {"group.id": "nobody", **({"auto.offset.reset": setting} if setting else {})}
     asked = RequestParameters(topics=[in_memory.topic], auto_offset_reset=parameter)
-    plan = preview(request_for(config, asked, Occasion(now_ms())), in_memory.cluster, None)
+    plan = preview(request_for(config, asked, RunContext(now_ms())), in_memory.cluster, None)
     assert last_sentence(plan, 0) == (
         "No Spark job is started; the batch has up to 0 records of 0 partitions; up to 12 records are skipped although "
         f"still in Kafka ({why})."

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import (
     GroupMoved,
 )
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import METADATA_LIMIT_BYTES, Mark
+from airflow_kafka_offsets.plan.commit_metadata import METADATA_LIMIT_BYTES, CommitMetadata
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
 from tests.cluster.memory import InMemoryCluster
@@ -38,8 +38,8 @@ def commits(pipeline: Pipeline) -> dict[int, CommittedOffset]:
     return {tp.partition: commit for tp, commit in pipeline.cluster.committed(pipeline.group, partitions).items()}
 
 
-def marks(pipeline: Pipeline) -> dict[int, Mark | None]:
-    return {number: Mark.of(commit) for number, commit in commits(pipeline).items()}
+def marks(pipeline: Pipeline) -> dict[int, CommitMetadata | None]:
+    return {number: CommitMetadata.of(commit) for number, commit in commits(pipeline).items()}
 
 
 def elsewhere(run: Run, cluster: Any) -> Run:
@@ -55,12 +55,12 @@ def test_a_first_plan_signs_what_the_group_holds_and_moves_nothing(cluster: AnyC
     somebody(cluster, pipeline, p0=2, p1=4)
     pipeline.resolve("one", startup_mode="group-offsets", auto_offset_reset="earliest")
     assert pipeline.held() == {0: 2, 1: 4}
-    assert marks(pipeline) == dict.fromkeys((0, 1), Mark(CHECKPOINT, AIRFLOW, None))
+    assert marks(pipeline) == dict.fromkeys((0, 1), CommitMetadata(CHECKPOINT, AIRFLOW, None))
 
 
 def test_a_commit_carries_the_mark_of_its_batch_and_the_epoch(cluster: AnyCluster, pipeline: Pipeline) -> None:
     run = pipeline.run("one")
-    assert marks(pipeline) == dict.fromkeys(range(3), Mark(CHECKPOINT, AIRFLOW, run.batch_key))
+    assert marks(pipeline) == dict.fromkeys(range(3), CommitMetadata(CHECKPOINT, AIRFLOW, run.batch_key))
     assert {commit.leader_epoch for commit in commits(pipeline).values()} == {0}
 
 
@@ -348,7 +348,7 @@ def test_checkpoint_only_may_start_where_a_group_is_and_does_not_follow_it(
     produce(cluster, pipeline)
     somebody(cluster, pipeline, p0=0)
     assert audit.run("audit-2").ranges == [(4, 6)] * 3
-    assert marks(pipeline)[1] == Mark(CHECKPOINT, AIRFLOW, pipeline.newest.log.plan.batch.key)  # type: ignore[union-attr]
+    assert marks(pipeline)[1] == CommitMetadata(CHECKPOINT, AIRFLOW, pipeline.newest.log.plan.batch.key)  # type: ignore[union-attr]
 
 
 # ── the write ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -34,7 +34,7 @@ def test_two_pipelines_do_not_write_one_output(in_memory: Pipeline, other: Pipel
         other.resolve("two", output_name=LAKE)
     assert (refused.value.output, refused.value.owner) == (LAKE, f"pipeline '{CHECKPOINT}'")
     assert "kafka-offsets release-output" in str(refused.value)
-    assert other.resolve("two", output_name="lake/other").said
+    assert other.resolve("two", output_name="lake/other").sentence
 
 
 def test_a_pipeline_keeps_its_output_from_run_to_run(in_memory: Pipeline, memory: AnyCluster) -> None:

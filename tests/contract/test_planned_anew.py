@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.split_attempts import begin
-from airflow_kafka_offsets.plan.plan import KeptSplit
+from airflow_kafka_offsets.plan.plan import VerifiedSplit
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -70,7 +70,7 @@ def test_advance_plans_what_is_left_into_the_same_place_and_counts_what_is_lost(
     assert (run.batch_key, run.number) == (old.batch_key, 1)
     assert run.ranges == [(3, 4)] * 3
     assert counted(run) == [(3, 0)] * 3
-    assert run.said.startswith("plans batch 1 anew: records are gone: ")
+    assert run.sentence.startswith("plans batch 1 anew: records are gone: ")
     run.done()
     assert pipeline.lake.offsets() == {number: [3] for number in range(3)}
     assert pipeline.at() == {0: 4, 1: 4, 2: 4}
@@ -85,7 +85,7 @@ def test_a_batch_whose_records_are_gone_and_that_is_verified_is_finished_without
     for name, policy in (("failed", "advance"), ("next", "fail")):
         run = pipeline.resolve(name, data_loss=policy)
         assert (run.plan, run.splits) == (failed.plan, ())
-        assert run.said == "finishes batch 1: all of it is written, and verified"
+        assert run.sentence == "finishes batch 1: all of it is written, and verified"
     run.commit()
     assert pipeline.lake.offsets() == ALL_FOUR
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
@@ -122,7 +122,7 @@ def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
     in_memory.run("two")
     cluster.truncate(tp, 3)
     cluster.produce(tp, [NOW_MS] * 5)
-    assert in_memory.resolve("one").said.startswith("leaves batch 1 as it is")
+    assert in_memory.resolve("one").sentence.startswith("leaves batch 1 as it is")
     with pytest.raises(DataLoss, match="its output stays as it is"):
         in_memory.resolve("one", redo=True)
 
@@ -201,8 +201,8 @@ def test_advance_keeps_what_is_verified_and_shortens_the_rest_in_place(cluster: 
         pipeline.resolve("two", splits=3)
     assert [line.partition(":")[0] for line in refused.value.partitions] == [str(lost)]
     run = pipeline.resolve("two", splits=3, data_loss="advance")
-    assert (run.batch_key, run.splits, list(run.plan.kept)) == (first.batch_key, (1, 2), [0])
-    assert run.plan.kept[0] == KeptSplit(first.plan.plan_id, 1)
+    assert (run.batch_key, run.splits, list(run.plan.verified)) == (first.batch_key, (1, 2), [0])
+    assert run.plan.verified[0] == VerifiedSplit(first.plan.plan_id, 1)
     assert {p.topic_partition: (p.start_offset, p.lost) for p in run.plan.partitions}[lost] == (3, 3)
     assert all(p.end_offset == 4 for p in run.plan.partitions), "nothing newer is added"
     run.done()
@@ -226,7 +226,7 @@ def _skipped_past(pipeline: Pipeline) -> Run:
     (bad,) = first.plan.splits[1]
     past = f"{bad.topic_partition.topic}-{bad.topic_partition.partition}:1"
     run = pipeline.resolve("two", splits=3, skip={"batch": first.batch_key, "past": past, "reason": "poison"})
-    assert (list(run.plan.kept), run.splits) == ([0], (1, 2))
+    assert (list(run.plan.verified), run.splits) == ([0], (1, 2))
     return run
 
 
@@ -261,7 +261,7 @@ def test_a_kept_split_that_was_done_again_and_lost_its_records_is_kept_by_its_ne
     for tp in ends:
         memory.delete_records(tp.topic, 3, tp.partition)
     run = in_memory.resolve("two", splits=3, data_loss="advance")
-    assert (run.plan.kept, run.splits) == ({0: KeptSplit(again.plan.plan_id, 2)}, (1, 2))
+    assert (run.plan.verified, run.splits) == ({0: VerifiedSplit(again.plan.plan_id, 2)}, (1, 2))
     run.done()
 
 
@@ -285,7 +285,7 @@ def test_skip_past_an_offset_leaves_verified_splits_as_they_are(cluster: AnyClus
     (bad,) = first.plan.splits[1]
     past = {"batch": first.batch_key, "past": f"{bad.topic_partition.topic}-{bad.topic_partition.partition}:1"}
     run = pipeline.resolve("two", splits=3, skip=past | {"reason": "poison"})
-    assert (run.splits, list(run.plan.kept)) == ((1, 2), [0])
+    assert (run.splits, list(run.plan.verified)) == ((1, 2), [0])
     run.done()
     assert pipeline.lake.offsets() == ALL_FOUR | {bad.topic_partition.partition: [2, 3]}
 
@@ -298,7 +298,7 @@ def test_a_batch_with_a_kept_split_that_is_cleared_after_its_commit_stays_as_it_
     cluster.delete_records(lost.topic, 3, lost.partition)
     pipeline.resolve("two", splits=3, data_loss="advance").done()
     again = pipeline.resolve("two", splits=3)
-    assert (again.splits, again.said) == (
+    assert (again.splits, again.sentence) == (
         (),
         "leaves batch 1 as it is: it is committed, and its records are gone from Kafka",
     )

@@ -20,8 +20,8 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Mark
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.position_moves import (
     ShiftBy,
     ToCurrent,
@@ -81,7 +81,7 @@ def test_the_group_carries_the_mark_of_the_reset(cluster: AnyCluster, pipeline: 
     held = pipeline.cluster.committed(pipeline.group, [TopicPartition(pipeline.topic, 0)])
     name = pipeline.newest.log.plan.batch
     assert name is not None
-    assert [Mark.of(commit) for commit in held.values()] == [Mark(CHECKPOINT, AIRFLOW, name.key)]
+    assert [CommitMetadata.of(commit) for commit in held.values()] == [CommitMetadata(CHECKPOINT, AIRFLOW, name.key)]
 
 
 def test_back_to_earliest_reads_everything_again_under_another_key(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -102,7 +102,7 @@ def test_every_scenario_of_kafka_consumer_groups(cluster: AnyCluster, pipeline: 
         (ShiftBy(4), 5),
         (ToTime(NOW_MS + 60_000), 4),
         (ToTime(NOW_MS + 999_000), 6),
-        (ToOffsets({tp: KeptOffset(2)}, "file offsets.csv"), 2),
+        (ToOffsets({tp: SavedOffset(2)}, "file offsets.csv"), 2),
         (ToEarliest(), 0),
         (ToLatest(), 6),
     ]

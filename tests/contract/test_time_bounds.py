@@ -11,7 +11,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
-from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
 from tests.asked import request_parameters
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.engine import preview
@@ -31,7 +31,7 @@ def topics(cluster: AnyCluster) -> tuple[str, str]:
 
 
 def asked(topics: tuple[str, ...], **parameters: Any) -> PlanRequest:
-    return request_for({}, request_parameters(topics=list(topics), **parameters), Occasion(NOW_MS))
+    return request_for({}, request_parameters(topics=list(topics), **parameters), RunContext(NOW_MS))
 
 
 def plan(cluster: AnyCluster, topics: tuple[str, ...], **parameters: Any) -> Draft:

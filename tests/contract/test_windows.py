@@ -102,7 +102,7 @@ def test_the_same_window_of_another_run_is_the_same_batch_replayed_into_the_same
     first = pipeline.run("scheduled", **hours(0, 2))
     again = pipeline.resolve("backfill", run_type="backfill", **hours(0, 2))
     assert (again.batch_key, again.plan, again.splits) == (first.batch_key, first.plan, first.splits)
-    assert again.said == (
+    assert again.sentence == (
         "does the window 2026-10-31T22:00Z to 2026-11-01T00:00Z once more: "
         "run dag/scheduled/resolve has committed it, and each run of a window writes it anew"
     )
@@ -122,7 +122,7 @@ def test_a_window_is_frozen_and_a_replay_says_what_the_look_up_would_find_now(
     run.done()
     again = pipeline.resolve("two", **hours(2, 4))
     assert again.ranges[0] == (4, 8)
-    assert again.said.endswith("each run of a window writes it anew")
+    assert again.sentence.endswith("each run of a window writes it anew")
     (warning,) = again.assignment.warnings
     assert warning.startswith("The same times would give 3 more offsets now, which this run does not read: ")
     assert f"{pipeline.topic}[0] 3. " in warning
@@ -179,8 +179,8 @@ def test_a_replay_is_not_refused_for_what_it_does_not_read(in_memory: Pipeline) 
     in_memory.cluster.delete_records(TopicPartition("orders", 0), 8)
     in_memory.run("empty", **hours(5, 6))
     again = in_memory.resolve("two", **hours(5, 6), **end)
-    assert again.said.startswith("does the window 2026-11-01T03:00Z to 2026-11-01T04:00Z once more: ")
-    assert again.said.endswith("writes it anew"), "and nothing of what would be found"
+    assert again.sentence.startswith("does the window 2026-11-01T03:00Z to 2026-11-01T04:00Z once more: ")
+    assert again.sentence.endswith("writes it anew"), "and nothing of what would be found"
 
 
 def test_a_window_may_be_planned_anew_after_its_commit(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -506,7 +506,7 @@ def test_a_committed_window_whose_records_are_gone_is_left_as_it_is(
     cluster.delete_records(pipeline.topic, 3)
     run = pipeline.resolve("one", data_loss=data_loss, **of(pipeline.topic))
     assert (run.splits, run.plan) == ((), first.plan)
-    assert run.said.endswith("it is committed, and its records are gone from Kafka")
+    assert run.sentence.endswith("it is committed, and its records are gone from Kafka")
     run.commit()
     assert pipeline.lake.offsets() == rows
     with pytest.raises(DataLoss, match=r"is committed, and its output stays as it is\. Leave out redo"):

@@ -1,4 +1,4 @@
-"""docs/schemas says what is kept: every object of each version's golden store, and each mark, fits its schema."""
+"""docs/schemas describes what is saved: every object of each golden store, and commit metadata, fits its schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kept(folder: Path) -> Iterator[tuple[str, str, Any]]:
             yield kind_of(name), name, json.loads(path.read_text())
     for group, commits in json.loads((folder / "cluster.json").read_text())["groups"].items():
         for *_, metadata in commits:
-            yield "mark", f"group {group}", json.loads(metadata)
+            yield "metadata", f"group {group}", json.loads(metadata)
 
 
 def kind_of(name: str) -> str:
@@ -77,7 +77,7 @@ def check(folder: Path) -> None:
         found.add(kind)
         problem = best_match(checks[kind].iter_errors(value))
         assert problem is None, f"{name}: {problem.json_path}: {problem.message} (docs/schemas and the codec differ)"
-    assert found == {"entry", "report", "begun", "run", "output", "claim", "mark"}
+    assert found == {"entry", "report", "begun", "run", "output", "claim", "metadata"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.cli.options import OF_FIELD
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, names_of
-from airflow_kafka_offsets.request.parse_request import Occasion, parse_window_end
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_window_end
 from airflow_kafka_offsets.stores.location import location_of
 from tests.builders import NOW
 from tests.request.asking import problems
@@ -92,14 +92,14 @@ def test_the_window_sensors_parameters_are_named(name: str) -> None:
     from airflow_kafka_offsets.request.bounds import Partition
 
     given: dict[str, Any] = {"end": NOW, name: "soon"} if name != "partition_width" else {"end": None, name: "P1M"}
-    occasion = Occasion(NOW, partition=Partition("2026", NOW - 10))
+    run_context = RunContext(NOW, partition=Partition("2026", NOW - 10))
     end = given.pop("end")
-    said = problem_of(lambda: parse_window_end(ScopeParameters(topics="orders"), end, occasion, **given))
+    said = problem_of(lambda: parse_window_end(ScopeParameters(topics="orders"), end, run_context, **given))
     assert said.startswith("end (bounded_timestamp in kafka_spark_batch) is " if name == "end" else f"{name} is ")
 
 
 def test_a_missing_end_is_named_as_the_author_of_a_task_group_has_typed_it() -> None:
-    said = problem_of(lambda: parse_window_end(ScopeParameters(topics="orders"), None, Occasion(NOW)))
+    said = problem_of(lambda: parse_window_end(ScopeParameters(topics="orders"), None, RunContext(NOW)))
     assert said.startswith("end (bounded_timestamp in kafka_spark_batch) is missing and this run has no data interval")
 
 
@@ -129,10 +129,10 @@ def test_a_setting_of_the_connection_is_named_as_it_is_there(setting: str) -> No
     wrong, parameter, right = SETTINGS[setting]
     config = {"group.id": "g", setting: wrong}
     asked = {"topics": "orders"}
-    said = problem_of(lambda: request_for(config, RequestParameters(**asked), Occasion(NOW)))
+    said = problem_of(lambda: request_for(config, RequestParameters(**asked), RunContext(NOW)))
     assert said.startswith(f"{setting} in the Kafka connection is ")
-    assert request_for(config, RequestParameters(**asked, **{parameter: right}), Occasion(NOW))
-    said = problem_of(lambda: request_for(config, RequestParameters(**asked, **{parameter: wrong}), Occasion(NOW)))
+    assert request_for(config, RequestParameters(**asked, **{parameter: right}), RunContext(NOW))
+    said = problem_of(lambda: request_for(config, RequestParameters(**asked, **{parameter: wrong}), RunContext(NOW)))
     assert said.startswith(f"{parameter} is ")
     if setting != "auto.offset.reset":
         said = problem_of(lambda: scope_for(config, ScopeParameters(**asked)))

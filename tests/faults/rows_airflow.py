@@ -88,7 +88,7 @@ def killed_before_the_commit(s: Scene) -> str:
 
 @row(
     "Airflow",
-    "worker killed between commit and mirror",
+    "worker killed between commit and the write to the group",
     ends="healed",
     made="SIGKILL of the process that sends the write to the group, before the broker gets it: the log has the commit",
 )
@@ -101,9 +101,9 @@ def killed_before_the_write(s: Scene) -> str:
 
 @row(
     "Airflow",
-    "worker killed between commit and mirror, and never again",
+    "worker killed between commit and the write to the group, and never again",
     ends="healed",
-    made="as before, and the task has no retries: the next run, which finds nothing new, mirrors the position",
+    made="as before, and the task has no retries: the next run, which finds nothing new, writes the group",
 )
 def killed_for_good_before_the_write(s: Scene) -> str:
     s.produce()

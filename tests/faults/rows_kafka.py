@@ -315,7 +315,7 @@ def reset_before_the_commit(s: Scene) -> str:
 
 @row(
     "Kafka",
-    "group reset by a person between commit and mirror",
+    "group reset by a person between commit and the write to the group",
     ends="refused",
     made="a partition is set back to 10 by an admin client when the log has the commit, and the group is looked at",
     cause="GroupMoved",

@@ -55,7 +55,7 @@ def unreachable_before_the_commit(s: Scene) -> str:
 
 @row(
     "Stores",
-    "work store unreachable between commit and mirror",
+    "work store unreachable between commit and the write to the group",
     ends="healed",
     made="a file in the place of the folder when the log has the commit and the group is looked at; put back when the "
     "first try has failed",
@@ -188,7 +188,7 @@ def older_copy(s: Scene) -> str:
     shutil.rmtree(s.store)
     newest.rename(s.store)
     run.clear("resolve").wait()
-    return "the log ended with batch 1, and the group's marks named batch 2"
+    return "the log ended with batch 1, and the group's offsets named batch 2"
 
 
 @row(
@@ -206,7 +206,7 @@ def older_copy_for_good(s: Scene) -> str:
     after = s.run(orders={"policies": {"group_moved": "adopt-group"}})
     if not after.batch.startswith("0000000003-"):
         raise PromiseBroken(f"the batch after the loss is {after.batch}")
-    return f"the log ended with batch 1, the group's marks named batch 2, and the next one was {after.batch[:10]}"
+    return f"the log ended with batch 1, the group's offsets named batch 2, and the next one was {after.batch[:10]}"
 
 
 @row(
@@ -222,9 +222,9 @@ def lost(s: Scene) -> str:
     s.produce(50)
     run = s.run()
     said = run.log("orders.resolve", 1)
-    if "goes on from the group's marks" not in said or not run.batch.startswith("0000000002-"):
+    if "goes on from the group's offsets" not in said or not run.batch.startswith("0000000002-"):
         raise NotFired(f"batch {run.batch}; {said[-2000:]}")
-    return "resolve went on from the group's marks, with batch 2"
+    return "resolve went on from the group's offsets, with batch 2"
 
 
 @row(

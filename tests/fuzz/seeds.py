@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, Taken, entry_to_dict
-from airflow_kafka_offsets.plan.commit_metadata import Mark
-from airflow_kafka_offsets.plan.plan import KeptSplit, Plan
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
+from airflow_kafka_offsets.plan.plan import Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.window_claims import OffsetClaim, TimeClaim
@@ -31,7 +31,7 @@ WINDOW_PLAN = window_plan(
     low_watermark_ms=NOW,
 )
 OFFSETS_PLAN = window_plan(OffsetClaim((("orders", "id-of-orders", 0, 3, 9),)))
-KEPT = {0: KeptSplit(LOG_PLAN.plan_id, 3)}
+KEPT = {0: VerifiedSplit(LOG_PLAN.plan_id, 3)}
 SHORT_PLAN = shortened(LOG_PLAN, actor("b"), KEPT, {tp(0): 14, tp(1): 2}, "records are gone")
 PIECES_PLAN = plan_of(2, [planned(0, 0, 30_000), planned(1, 0, 5)], splits=3, task=("billing", "resolve"))
 PLANS = (LOG_PLAN, WINDOW_PLAN, OFFSETS_PLAN, SHORT_PLAN, PIECES_PLAN)
@@ -47,4 +47,4 @@ ENTRIES: list[dict[str, Any]] = [
 REPORTS = [report_of(LOG_PLAN, split, 1).to_dict() for split in (0, 1)]
 OWNERS = [{"version": 1, "output": "s3://lake/orders", "pipeline": PIPELINE, "kind": "log"}]
 RUNS = [{"version": 1, "batch": f"batches/00000000/{2:010}", "key": key_of(2), "output": "s3://lake/orders"}]
-MARKS = [Mark(PIPELINE, "airflow.example.com", key).encode() for key in (None, key_of(7))]
+MARKS = [CommitMetadata(PIPELINE, "airflow.example.com", key).encode() for key in (None, key_of(7))]

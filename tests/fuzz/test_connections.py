@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from tests.builders import NOW
 from tests.fuzz.strange import changed, changed_text, fuzzed
 
@@ -81,7 +81,7 @@ def test_an_extra_makes_a_client_or_is_refused(extra: str) -> None:
         try:
             patch.setenv("AIRFLOW_CONN_FUZZED", json.dumps({"conn_type": "kafka", "extra": extra}))
             config = dict(KafkaOffsetsHook("fuzzed").client_config)
-            request_for(config, RequestParameters(topics="orders"), Occasion(NOW))
+            request_for(config, RequestParameters(topics="orders"), RunContext(NOW))
             connection = Connection(config, deadline_s=1, attempt_s=1, first_contact_s=1)
             connection.make(AdminClient, connection.settings)
             connection.close()

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.log.output_claims import owner_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
 from airflow_kafka_offsets.log.read_reports import is_read
 from airflow_kafka_offsets.log.verify_reads import Attempt, ReadReport, unverified
-from airflow_kafka_offsets.plan.commit_metadata import Mark, Signature, newest_batch, writer_of
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Signature, newest_batch, writer_of
 from airflow_kafka_offsets.plan.plan_json import _plan_from_fields
 from airflow_kafka_offsets.plan.position import position_after, position_within
 from airflow_kafka_offsets.plan.window_claims import claim_of
@@ -129,9 +129,9 @@ def test_any_metadata_of_a_commit_is_a_mark_or_somebodys(metadata: str) -> None:
     newest_batch(own)
     signature.foreign(held, BEFORE)
     writer_of(next(iter(held.values())))
-    mark = Mark.of(CommittedOffset(1, None, metadata))
+    mark = CommitMetadata.of(CommittedOffset(1, None, metadata))
     if mark is not None:
-        assert Mark.of(CommittedOffset(1, None, mark.encode())) in (mark, None)
+        assert CommitMetadata.of(CommittedOffset(1, None, mark.encode())) in (mark, None)
 
 
 class _only_ours:

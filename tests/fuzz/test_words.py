@@ -18,7 +18,7 @@ from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name, window_of_key
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import Occasion, parse_request
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.run_conf import CONF_WORDS, refuse_misplaced, with_conf
 from airflow_kafka_offsets.request.times import (
     iso,
@@ -131,7 +131,7 @@ def test_parameters_are_a_request_or_refused(given_: Any, conf: Any) -> None:
     known = {name: value for name, value in given_.items() if name in NAMES} if isinstance(given_, dict) else {}
     with suppress(InvalidRequest):
         asked = with_conf(RequestParameters(**known), conf)
-        request = parse_request(asked, Occasion(NOW, (NOW - 3_600_000, NOW)))
+        request = parse_request(asked, RunContext(NOW, (NOW - 3_600_000, NOW)))
         words = [request.startup_words, request.scope.subscription_words, request.output or "", *request.warnings]
         for word in [*words, request.scope.pipeline_id or "", request.scope.group_id or ""]:
             word.encode()
@@ -153,7 +153,7 @@ def test_a_connections_extra_is_a_configuration_or_refused(extra: Any) -> None:
     with suppress(InvalidRequest):
         admin_settings(config)
         client_defaults(config)
-        request_for(config, RequestParameters(topics="orders"), Occasion(NOW))
+        request_for(config, RequestParameters(topics="orders"), RunContext(NOW))
 
 
 @fuzzed()

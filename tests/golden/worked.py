@@ -20,7 +20,7 @@ from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cli.pipeline import Pipeline
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import (
-    Handed,
+    PlanReference,
     Reset,
     commit_batch,
     find_old,
@@ -86,7 +86,7 @@ def work(folder: Path) -> None:
     release_output(store, "/lake/released")
     nothing = Pipeline(cluster, store, TOPIC, "idle", at_ms=NOW, parameters={"startup_mode": "latest-offset"})
     nothing.run("nothing to do")
-    commit_batch(Handed(None), nothing.log, cluster, person, now_ms=NOW)
+    commit_batch(PlanReference(None), nothing.log, cluster, person, now_ms=NOW)
     (folder / "cluster.json").write_text(json.dumps(_cluster_told(cluster), indent=1, sort_keys=True) + "\n")
 
 

@@ -11,11 +11,11 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.split_attempts import begin
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
-from tests.engine import Asker, Assignment, Handed, NoAirflow, commit_batch, plan_batch, plan_window
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch, plan_window
 from tests.model.store import MemoryStore
 
 NOW = 1_795_168_800_000
@@ -65,10 +65,10 @@ class Pipeline:
         return PipelineLog(self.store, CHECKPOINT)
 
     def asker(
-        self, run: RunKey, *, store: Store | None = None, occasion: dict[str, Any] | None = None, **more: Any
+        self, run: RunKey, *, store: Store | None = None, run_context: dict[str, Any] | None = None, **more: Any
     ) -> Asker:
         asked = request_parameters(**{"group_id": GROUP, "pipeline_id": CHECKPOINT, **self.ask, **more})
-        moment = Occasion(**{"now_ms": NOW, "run_type": "scheduled", **(occasion or {})})
+        moment = RunContext(**{"now_ms": NOW, "run_type": "scheduled", **(run_context or {})})
         return Asker(
             request_for({}, asked, moment), run, PipelineLog(store or self.store, CHECKPOINT), self.cluster, NoAirflow()
         )
@@ -96,10 +96,10 @@ class Pipeline:
             attempt.report(ReadReport(plan.plan_id, split, attempt.number, "rows", reads, plan.asked.output))
 
     def commit(self, run: RunKey, assignment: Assignment, *, dies: bool = False) -> None:
-        handed = Handed(None)
+        handed = PlanReference(None)
         if assignment.batch is not None:
             folder = assignment.batch.folder.removeprefix(f"{self.log.root}/")
-            handed = Handed(folder, assignment.batch.log.plan.plan_id)
+            handed = PlanReference(folder, assignment.batch.log.plan.plan_id)
         target: Any = Dying(self.cluster) if dies else self.cluster
         commit_batch(handed, self.log, target, Actor(run, NoAirflow().instance), now_ms=NOW)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import PartitionsRefused
 from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
 from airflow_kafka_offsets.plan.caps import cap, fair_shares
-from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, VerifiedSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
@@ -90,7 +90,7 @@ def situations(
         snapshots=logs,
         committed=draw(commits if not free else st.none() | commits),
         positions=positions,
-        kept=draw(some(BEYOND)),
+        saved=draw(some(BEYOND)),
         recreated=draw(st.sets(st.sampled_from(["clicks", "orders"])).map(frozenset)) if positions else frozenset(),
         start_times=draw(found),
         end_times=draw(found),
@@ -126,7 +126,7 @@ def test_what_lies_between_the_position_and_the_start_is_lost_or_skipped_and_eac
     """Offset by offset: what is below the log start is gone, what is at or above it was jumped over."""
     asked, facts = situation
     for p in resolve(asked, facts):
-        log, kept = facts.snapshots[p.topic_partition], facts.kept.get(p.topic_partition)
+        log, kept = facts.snapshots[p.topic_partition], facts.saved.get(p.topic_partition)
         if kept is None or kept > log.high_watermark:
             continue  # of no position, or of a log that was cut, nothing is known to lie between
         between = range(kept, p.start_offset)
@@ -139,7 +139,7 @@ def test_what_lies_between_the_position_and_the_start_is_lost_or_skipped_and_eac
 def test_how_a_range_joins_the_position_follows_from_the_two_offsets(situation):
     asked, facts = situation
     for p in resolve(asked, facts):
-        log, kept = facts.snapshots[p.topic_partition], facts.kept.get(p.topic_partition)
+        log, kept = facts.snapshots[p.topic_partition], facts.saved.get(p.topic_partition)
         if p.topic_partition.topic in facts.recreated:
             expected = {"re-created"}
         elif kept is None:
@@ -172,7 +172,7 @@ def test_resolving_twice_is_the_same_in_whatever_order_the_cluster_answers(situa
     again = Facts(
         **{
             name: reordered(getattr(facts, name), lambda _item: chance.random())
-            for name in ("snapshots", "committed", "positions", "kept", "start_times", "end_times")
+            for name in ("snapshots", "committed", "positions", "saved", "start_times", "end_times")
         },
         recreated=facts.recreated,
     )
@@ -430,7 +430,7 @@ def any_plans(draw):
         batch=draw(st.builds(BatchName, TEXT, st.none() | INT64, st.none() | TEXT)),
         instance=draw(st.none() | TEXT),
         run=draw(st.none() | st.builds(RunKey, TEXT, TEXT, TEXT, st.integers(-1, 9))),
-        mirrors=draw(st.booleans()),
+        group_follows=draw(st.booleans()),
         output=draw(st.none() | TEXT),
         subscription=draw(TEXT),
         startup=draw(TEXT),
@@ -438,7 +438,7 @@ def any_plans(draw):
         splits=count,
         split_by=draw(st.sampled_from(["size", "flink"])),
         overwrites=tuple(draw(st.lists(more, max_size=2))),
-        kept=draw(st.dictionaries(more, st.builds(KeptSplit, TEXT, INT64), max_size=2)),
+        verified=draw(st.dictionaries(more, st.builds(VerifiedSplit, TEXT, INT64), max_size=2)),
         restarts=draw(TEXTS),
         restarted=draw(st.booleans()),
         reason=draw(st.none() | TEXT),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.plan.plan import KeptSplit, Plan
+from airflow_kafka_offsets.plan.plan import Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_after
@@ -61,9 +61,9 @@ def rows(of: Plan) -> Rows:
     }
 
 
-def verified(of: Plan, cut: Cut) -> dict[int, KeptSplit]:
+def verified(of: Plan, cut: Cut) -> dict[int, VerifiedSplit]:
     found = {number for number in cut.verified if number < of.split_count and of.splits[number]}
-    return {number: of.kept.get(number) or KeptSplit(of.plan_id, number + 1) for number in found}
+    return {number: of.kept.get(number) or VerifiedSplit(of.plan_id, number + 1) for number in found}
 
 
 def offsets(of: Plan, cut: Cut) -> dict[TopicPartition, int]:
@@ -161,7 +161,7 @@ def test_every_split_that_may_hold_rows_is_started_unless_it_is_kept(
     for made in (anew, emptied(now, ME, "withdrawn", withdrawn=True)):
         assert made.split_count >= now.split_count
         assert now.splits_with_rows() <= set(made.splits_to_start())
-        assert not made.kept
+        assert not made.verified
 
 
 @law
@@ -193,5 +193,5 @@ def test_a_position_goes_forward_past_what_a_person_gave_up_and_nowhere_else(
 def test_the_steps_meet_gaps() -> None:
     """Else the laws would say nothing of them."""
     now = first_plan([60_000], 3)
-    cut = shortened(now, ME, {0: KeptSplit(now.plan_id, 1)}, {tp(0): 30_003}, "records are gone")
+    cut = shortened(now, ME, {0: VerifiedSplit(now.plan_id, 1)}, {tp(0): 30_003}, "records are gone")
     assert cut.partitions[0].gap

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.request.parse_request import Occasion, parse_request
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.window_width import Width
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
@@ -65,7 +65,7 @@ def window(cluster: InMemoryCluster, start: object, end: object, **more: object)
         bounded_timestamp=end,  # type: ignore[arg-type]
         **more,  # type: ignore[arg-type]
     )
-    return preview(parse_request(asked, Occasion(NOW)), cluster, None)
+    return preview(parse_request(asked, RunContext(NOW)), cluster, None)
 
 
 # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,8 +183,8 @@ def test_from_the_position_to_a_time_no_record_is_lost_or_read_twice(steps, isol
     number = 0
 
     def run(commits: bool, end: int) -> None:
-        occasion = {"interval": (minute(end - 10), minute(end))}
-        assignment = pipeline.plan(run_key(number), occasion=occasion)
+        run_context = {"interval": (minute(end - 10), minute(end))}
+        assignment = pipeline.plan(run_key(number), run_context=run_context)
         if not commits:
             return
         if assignment.batch is not None:

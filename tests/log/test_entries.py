@@ -18,7 +18,7 @@ from airflow_kafka_offsets.log.entries import (
     entry_to_dict,
     log_of,
 )
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from tests.builders import RUN, plan, planned, position, tp
 
 ME = Actor(RUN, "airflow.example.com")
@@ -26,7 +26,7 @@ OTHER = Actor(RunKey("billing", "run-1", "resolve"), "staging.example.com")
 PERSON = Actor(None)
 PLAN = Planned(plan([planned(0, 4, 10)]), position({0: 4}))
 ANEW = Planned(plan([planned(0, 5, 10)], run=OTHER.run, instance=OTHER.instance, reason="re_plan"), position({0: 4}))
-COMMIT = Committed(ME, 6, PLAN.plan.plan_id, position({0: 10, 1: KeptOffset(3, 2)}, restarts=("a",)))
+COMMIT = Committed(ME, 6, PLAN.plan.plan_id, position({0: 10, 1: SavedOffset(3, 2)}, restarts=("a",)))
 
 
 # ── what a log says ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -82,7 +82,7 @@ ACTORS = st.builds(
 )  # fmt: skip
 OFFSET = st.integers(0, 2**63 - 1)
 POSITIONS = st.none() | st.dictionaries(
-    st.sampled_from([tp(0), tp(1), tp(0, "clicks")]), st.builds(KeptOffset, OFFSET, st.none() | st.integers(0, 9))
+    st.sampled_from([tp(0), tp(1), tp(0, "clicks")]), st.builds(SavedOffset, OFFSET, st.none() | st.integers(0, 9))
 ).map(position)
 PLANS = st.builds(
     lambda ends, by: plan(

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffs
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
 from airflow_kafka_offsets.log.split_attempts import SplitAttempt
 from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.commit_metadata import Mark
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.stores.objects import decode
@@ -266,15 +266,21 @@ class Books:
         if (plan.reason or "").startswith("skip past"):
             before, after = planned_rows(earlier.plan), planned_rows(plan)
             for split in (n for n, rows in before.items() if (folder, n) in step.verified_splits and after[n] == rows):
-                assert split in plan.kept, f"{plan.batch}: split {split} is verified, loses nothing, and is done again"
+                assert split in plan.verified, (
+                    f"{plan.batch}: split {split} is verified, loses nothing, and is done again"
+                )
 
     def _require_splits(self, step: Step, folder: str, earlier: Plan, plan: Plan) -> None:
         """Each split that may hold rows is written over, or stays as it was read; then nobody writes it."""
         may_hold, dealt_with = self._splits_with_rows(earlier), self._splits_with_rows(plan)
         assert may_hold <= dealt_with, f"{plan.batch}: nobody writes over splits {may_hold - dealt_with}"
-        assert not plan.kept.keys() & set(plan.splits_to_start()), f"{plan.batch} starts what it keeps: {plan.kept}"
-        assert dealt_with - plan.kept.keys() == set(plan.splits_to_start()), f"{plan.batch} does not start all splits"
-        for split, kept in plan.kept.items():
+        assert not plan.verified.keys() & set(plan.splits_to_start()), (
+            f"{plan.batch} starts what it keeps: {plan.verified}"
+        )
+        assert dealt_with - plan.verified.keys() == set(plan.splits_to_start()), (
+            f"{plan.batch} does not start all splits"
+        )
+        for split, kept in plan.verified.items():
             assert planned_rows(plan)[split] == planned_rows(earlier)[split], f"{plan.batch} changes kept split {split}"
             read_by = [t for t in self.tries[folder, split] if (t.number, t.plan_id) == (kept.attempt, kept.plan_id)]
             assert any(t.wrote and t.whole for t in read_by), f"{plan.batch} keeps split {split}, which nobody read"
@@ -290,7 +296,9 @@ class Books:
         for split, rows in before.items():
             if (folder, split) in step.verified_splits:
                 assert after[split] == rows, f"{plan.batch} gives up what split {split} has verified"
-                assert split in plan.kept or after == before, f"{plan.batch} writes split {split} again: {plan.reason}"
+                assert split in plan.verified or after == before, (
+                    f"{plan.batch} writes split {split} again: {plan.reason}"
+                )
             there = {(log, offset) for log, offset in rows if offset >= self.world.log_start(log)}
             assert there <= after[split], f"{plan.batch} leaves out what is there of split {split}: {plan.reason}"
 
@@ -399,7 +407,7 @@ class Books:
 
     def _require_own_group(self, step: Step, plan: Plan, before: Position | None) -> None:
         """Who finds that the group was reset before it looked commits nothing."""
-        if not plan.asked.mirrors:
+        if not plan.asked.group_follows:
             return
         for p in plan.partitions:
             tp = p.topic_partition
@@ -622,7 +630,7 @@ class Books:
 
     def _is_split_verified(self, folder: str, split: int, plan: Plan) -> bool:
         """A split that a plan keeps counts by the plan and the attempt that it names, until it is done again."""
-        kept = plan.kept.get(split)
+        kept = plan.verified.get(split)
         tries = [t for t in self.tries[folder, split] if t.wrote is not False and self._is_there(t)]
         highest = max((t.number for t in tries), default=0)
         match [t for t in tries if t.number == highest]:
@@ -664,7 +672,7 @@ class Books:
         self.group_changed_at = self.tick()
         for pipeline, forgotten in self.hurt.items():
             held = self.world.group_of(pipeline)
-            marks = {tp: m for tp, c in held.items() if (m := Mark.of(c)) and m.pipeline == pipeline}
+            marks = {tp: m for tp, c in held.items() if (m := CommitMetadata.of(c)) and m.pipeline == pipeline}
             newest = max((m.number for m in marks.values()), default=0)
             position = self.position[pipeline]
             for tp in position.offsets:
@@ -694,7 +702,7 @@ class Books:
 
     def _require_true(self, step: Step, tp: TopicPartition, commit: CommittedOffset) -> None:
         """A mark says up to which batch the group follows: the offset is the position after it, or not past it."""
-        mark, pipeline = Mark.of(commit), step.run.pipeline
+        mark, pipeline = CommitMetadata.of(commit), step.run.pipeline
         assert mark is not None
         assert mark.pipeline == pipeline
         if mark.batch is None:
@@ -718,7 +726,7 @@ class Books:
         pipeline = step.run.pipeline
         if before is None or step.seen_group.get(tp) is not before:
             return
-        mark = Mark.of(before)
+        mark = CommitMetadata.of(before)
         if mark is not None and mark.pipeline == pipeline:
             return
         newest = self.newest_commit(pipeline)
@@ -740,8 +748,8 @@ class Books:
                     known |= {p.committed_offset for p in planned.plan.partitions if p.topic_partition == tp}
         assert before.offset in known, f"{step} overwrites {before} at {tp}, which it has seen; known: {known}"
 
-    def _own_marks(self, pipeline: str, held: Mapping[TopicPartition, CommittedOffset | None]) -> list[Mark]:
-        marks = [Mark.of(commit) for commit in held.values() if commit is not None]
+    def _own_marks(self, pipeline: str, held: Mapping[TopicPartition, CommittedOffset | None]) -> list[CommitMetadata]:
+        marks = [CommitMetadata.of(commit) for commit in held.values() if commit is not None]
         return [mark for mark in marks if mark is not None and mark.pipeline == pipeline]
 
 

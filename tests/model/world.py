@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.request.parse_request import Occasion
+from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
 from tests.asked import request_parameters
@@ -139,7 +139,7 @@ class World:
             given |= {"pipeline_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
             if run.window:
                 given |= {"output_name": self.windows_output_of(run.pipeline)}
-            request = request_for({}, request_parameters(**given), Occasion(NOW, run_type="scheduled"))
+            request = request_for({}, request_parameters(**given), RunContext(NOW, run_type="scheduled"))
             asker = Asker(request, run.key, self._log(run.pipeline), self.stepped, self)
             return plan_window(asker) if request.window else plan_batch(asker)
 
@@ -182,7 +182,7 @@ class World:
 
         def call() -> engine.CommitOutcome:
             log = self._log(pipeline)
-            asked = engine.Handed(handed.folder, handed.plan_id)
+            asked = engine.PlanReference(handed.folder, handed.plan_id)
             try:
                 return engine.commit_batch(asked, log, self.stepped, me, now_ms=NOW, require_report=require_report)
             except ReadNotVerified:

@@ -11,14 +11,14 @@ from airflow_kafka_offsets.plan.batch_key import HIGHEST, new_key
 from airflow_kafka_offsets.plan.commit_metadata import (
     BY,
     METADATA_LIMIT_BYTES,
-    Mark,
+    CommitMetadata,
     Signature,
-    name_in_mark,
+    name_in_metadata,
     newest_batch,
-    position_of_marks,
+    position_of_group,
     writer_of,
 )
-from airflow_kafka_offsets.plan.position import KeptOffset
+from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from tests.builders import KEY, position, tp
 
@@ -32,15 +32,15 @@ def held(metadata: str, offset: int = 5) -> CommittedOffset:
 
 
 def marked(batch: str | None, offset: int = 5, by: Signature = MINE, epoch: int | None = None) -> CommittedOffset:
-    return CommittedOffset(offset, epoch, by.mark(batch).encode())
+    return CommittedOffset(offset, epoch, by.metadata(batch).encode())
 
 
 # ── as text ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_mark_says_by_whom_for_which_pipeline_of_which_airflow_and_up_to_which_batch():
-    assert json.loads(Mark("p", "i", KEY).encode()) == GOOD
-    assert Mark.of(held(Mark("p", "i").encode())) == Mark("p", "i", None)
+    assert json.loads(CommitMetadata("p", "i", KEY).encode()) == GOOD
+    assert CommitMetadata.of(held(CommitMetadata("p", "i").encode())) == CommitMetadata("p", "i", None)
 
 
 @given(st.text(), st.text(), st.none() | st.integers(1, HIGHEST).map(lambda number: new_key(number, 0, "k3f9")))
@@ -50,11 +50,11 @@ def test_a_mark_says_by_whom_for_which_pipeline_of_which_airflow_and_up_to_which
 @example("é" * 166, "\ud800" * 166, KEY)
 @example("a" * 998, "b" * 999, KEY)
 def test_whatever_the_names_a_mark_fits_and_is_read_back(pipeline, instance, batch):
-    mark = Signature.of(pipeline, instance).mark(batch)
+    mark = Signature.of(pipeline, instance).metadata(batch)
     text = mark.encode()
     assert text.isascii()
     assert len(text) <= METADATA_LIMIT_BYTES
-    assert Mark.of(held(text)) == mark
+    assert CommitMetadata.of(held(text)) == mark
 
 
 @given(st.text(), st.text())
@@ -62,15 +62,15 @@ def test_whatever_the_names_a_mark_fits_and_is_read_back(pipeline, instance, bat
 @example("x" * 2_000 + "a", "x" * 2_000 + "b")
 def test_names_that_differ_differ_in_the_mark(one, other):
     """Two pipelines with one long beginning are two."""
-    assert (name_in_mark(one) == name_in_mark(other)) == (one == other)
+    assert (name_in_metadata(one) == name_in_metadata(other)) == (one == other)
 
 
 def test_a_short_name_is_itself_and_a_long_one_begins_like_itself():
     for name in ("g/billing/résolve", "x" * 998):
-        assert name_in_mark(name) == name
+        assert name_in_metadata(name) == name
     for name in ("billing" * 1_000, "x" * 999):
-        assert name_in_mark(name) != name
-        assert name_in_mark(name)[:100] == name[:100]
+        assert name_in_metadata(name) != name
+        assert name_in_metadata(name)[:100] == name[:100]
 
 
 # ── what others wrote ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -106,15 +106,15 @@ def test_a_short_name_is_itself_and_a_long_one_begins_like_itself():
         pytest.param(
             json.dumps({**GOOD, "batch": batch_name_of(TimeClaim(0, 1), "p").key}), id="a window, which moves no group"
         ),
-        pytest.param(Mark("p", "i", KEY).encode() + " " * 4_000, id="longer than we write"),
+        pytest.param(CommitMetadata("p", "i", KEY).encode() + " " * 4_000, id="longer than we write"),
         pytest.param(json.dumps({**GOOD, "pipeline": "p" * 5_000}), id="names longer than we write"),
-        pytest.param(Mark("p", "i", KEY).encode()[:-1], id="cut off"),
-        pytest.param("\x00" + Mark("p", "i", KEY).encode(), id="binary"),
+        pytest.param(CommitMetadata("p", "i", KEY).encode()[:-1], id="cut off"),
+        pytest.param("\x00" + CommitMetadata("p", "i", KEY).encode(), id="binary"),
         pytest.param("9" * 4_095, id="a number with more digits than Python reads"),
     ],
 )
 def test_what_is_not_exactly_a_mark_is_somebodys(metadata):
-    assert Mark.of(held(metadata)) is None
+    assert CommitMetadata.of(held(metadata)) is None
     assert writer_of(held(metadata)) == "somebody else (not this provider)"
     assert MINE.own({tp(): held(metadata)}) == {}
 
@@ -124,18 +124,18 @@ def test_what_is_not_exactly_a_mark_is_somebodys(metadata):
     lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*GOOD, "plan"]) | st.text(), inner),
 ).map(json.dumps))  # fmt: skip
 def test_no_metadata_at_all_is_an_error(metadata):
-    mark = Mark.of(held(metadata))
+    mark = CommitMetadata.of(held(metadata))
     assert mark is None or mark.encode()
 
 
 def test_a_mark_is_read_up_to_the_length_that_a_broker_takes():
-    text = Mark("p", "i", KEY).encode()
-    assert Mark.of(held(text.ljust(METADATA_LIMIT_BYTES))) == Mark("p", "i", KEY)
-    assert Mark.of(held(text.ljust(METADATA_LIMIT_BYTES + 1))) is None
+    text = CommitMetadata("p", "i", KEY).encode()
+    assert CommitMetadata.of(held(text.ljust(METADATA_LIMIT_BYTES))) == CommitMetadata("p", "i", KEY)
+    assert CommitMetadata.of(held(text.ljust(METADATA_LIMIT_BYTES + 1))) is None
 
 
 def test_a_later_version_may_say_more():
-    assert Mark.of(held(json.dumps({**GOOD, "plan": "p1"}))) == Mark("p", "i", KEY)
+    assert CommitMetadata.of(held(json.dumps({**GOOD, "plan": "p1"}))) == CommitMetadata("p", "i", KEY)
 
 
 def test_who_wrote_a_commit_is_said():
@@ -155,7 +155,7 @@ def test_own_marks_are_those_of_the_pipeline_of_whichever_airflow():
         tp(2): marked(None, by=ANOTHER_AIRFLOW),
         tp(3): held(""),
     }
-    assert MINE.own(group) == {tp(0): MINE.mark(KEY), tp(2): ANOTHER_AIRFLOW.mark(None)}
+    assert MINE.own(group) == {tp(0): MINE.metadata(KEY), tp(2): ANOTHER_AIRFLOW.metadata(None)}
     assert list(MINE.unsigned(group)) == [tp(1), tp(2), tp(3)], "what has to be signed: also another Airflow's"
 
 
@@ -189,9 +189,9 @@ def test_an_absent_commit_is_nobodys_and_without_a_position_every_unmarked_one_i
 
 
 def test_the_newest_batch_is_the_one_with_the_highest_number():
-    marks = {tp(0): MINE.mark(OLDER), tp(1): MINE.mark(NEWER), tp(2): MINE.mark(None)}
+    marks = {tp(0): MINE.metadata(OLDER), tp(1): MINE.metadata(NEWER), tp(2): MINE.metadata(None)}
     assert newest_batch(marks) == NEWER
-    assert newest_batch({tp(2): MINE.mark(None)}) is None
+    assert newest_batch({tp(2): MINE.metadata(None)}) is None
     assert newest_batch({}) is None
 
 
@@ -200,12 +200,12 @@ def test_the_newest_batch_is_the_one_with_the_highest_number():
 
 def told(group, before=None, ids=None):
     ids = {"orders": "id-of-orders", "clicks": "id-of-clicks"} if ids is None else ids
-    return position_of_marks(group, MINE.own(group), "cluster-1", ids, before)
+    return position_of_group(group, MINE.own(group), "cluster-1", ids, before)
 
 
 def test_the_marks_of_a_lost_store_are_the_position_with_their_epochs():
     found = told({tp(0): marked(NEWER, 15, epoch=3), tp(1): marked(OLDER, 7), tp(2): held("", 9)})
-    assert found.offsets == {tp(0): KeptOffset(15, 3), tp(1): KeptOffset(7)}
+    assert found.offsets == {tp(0): SavedOffset(15, 3), tp(1): SavedOffset(7)}
     assert (found.cluster_id, found.topic_ids) == ("cluster-1", {"orders": "id-of-orders"})
     assert (found.startup, found.restarts) == ("", ())
 
@@ -219,6 +219,6 @@ def test_a_group_that_was_only_signed_tells_no_position():
 def test_the_marks_go_over_what_an_older_log_still_knows():
     before = position({0: 5, 1: 6, tp(0, "clicks"): 7}, startup="earliest-offset", restarts=("a",))
     found = told({tp(0): marked(NEWER, 15)}, before)
-    assert found.offsets == {tp(0): KeptOffset(15), tp(1): KeptOffset(6), tp(0, "clicks"): KeptOffset(7)}
+    assert found.offsets == {tp(0): SavedOffset(15), tp(1): SavedOffset(6), tp(0, "clicks"): SavedOffset(7)}
     assert (found.startup, found.restarts) == ("earliest-offset", ("a",))
     assert found.topic_ids == {"orders": "id-of-orders", "clicks": "id-of-clicks"}

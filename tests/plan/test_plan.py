@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_offsets.kafka_values import Actor, OffsetRange
 from airflow_kafka_offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.plan.plan import Asked, BatchName, Found, KeptSplit, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Asked, BatchName, Found, Plan, PlannedPartition, VerifiedSplit
 from tests.builders import KEY, altered, plan, planned, tp
 
 FIRST, SECOND = planned(0, 4, 10, committed_offset=4, lost=2), planned(1, 7, 7, skipped=3)
@@ -22,8 +22,8 @@ IN_THE_ID = [
     {"pipeline": "other"},
     {"pipeline": None},
     {"batch": BatchName("0000000008-20261120T100000-k3f9", 8)},
-    {"kept": {0: KeptSplit("a-plan", 1)}},
-    {"kept": {0: KeptSplit("a-plan", 2)}},
+    {"verified": {0: VerifiedSplit("a-plan", 1)}},
+    {"verified": {0: VerifiedSplit("a-plan", 2)}},
     {"isolation_level": "read_committed"},
     {"splits": 2},
     {"overwrites": (0,)},
@@ -55,7 +55,7 @@ NOT_IN_THE_ID = [
     {"run": None},
     {"group_id": "h"},
     {"instance": "another"},
-    {"mirrors": False},
+    {"group_follows": False},
     {"output": "s3://lake"},
     {"restarts": ("x",)},
     {"restarted": True},
@@ -139,7 +139,9 @@ def test_partitions_are_sorted_and_unique(rows):
         pytest.param({"splits": ((FIRST, FIRST),)}, "its splits read 12 offsets", id="records in two places"),
         pytest.param({"partitions": (replace(FIRST, gap=1), SECOND)}, "have 5", id="a gap that a split reads"),
         pytest.param({"overwrites": (1,)}, r"\[1\] are not among its 1 splits", id="a split that it does not have"),
-        pytest.param({"kept": {3: KeptSplit("p", 1)}}, r"\[3\] are not among its 1 splits", id="another that stays"),
+        pytest.param(
+            {"verified": {3: VerifiedSplit("p", 1)}}, r"\[3\] are not among its 1 splits", id="another that stays"
+        ),
     ],
 )
 def test_a_plan_whose_splits_are_not_its_ranges_cannot_be_built(changed, words):
@@ -148,7 +150,7 @@ def test_a_plan_whose_splits_are_not_its_ranges_cannot_be_built(changed, words):
 
 
 def test_a_split_that_stays_is_not_started_and_may_hold_rows():
-    made = altered(PLAN, splits=2, kept={0: KeptSplit("an-earlier-plan", 3)}, overwrites=(1,))
+    made = altered(PLAN, splits=2, verified={0: VerifiedSplit("an-earlier-plan", 3)}, overwrites=(1,))
     assert (made.splits_with_rows(), made.splits_to_start()) == ({0, 1}, [1])
 
 

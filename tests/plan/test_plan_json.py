@@ -6,7 +6,7 @@ import json
 import pytest
 
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
-from airflow_kafka_offsets.plan.plan import BatchName, KeptSplit
+from airflow_kafka_offsets.plan.plan import BatchName, VerifiedSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.plan.planned_anew import shortened
 from tests.builders import NOW, PIPELINE, plan, planned, tp
@@ -31,7 +31,7 @@ FULL = plan(
     timestamp_types={"orders": "LogAppendTime"},
     interval=(1, 2),
     run=RunKey("d", "r", "t", 4),
-    mirrors=False,
+    group_follows=False,
     output="s3://lake",
     subscription="topics clicks, orders",
     startup="timestamp of the data interval",
@@ -50,7 +50,7 @@ FULL = plan(
 BATCH = plan([planned(0, 1, 2)])
 BARE = plan([planned(0, 1, 2)], run=None, group_id=None, pipeline=None, instance=None)
 PIECES = plan([planned(0, 0, 30_000), planned(1, 5, 9)], splits=3)
-SHORTER = shortened(PIECES, Actor(None), {0: KeptSplit(PIECES.plan_id, 2)}, {tp(0): 25_000}, "records are gone")
+SHORTER = shortened(PIECES, Actor(None), {0: VerifiedSplit(PIECES.plan_id, 2)}, {tp(0): 25_000}, "records are gone")
 
 
 NAMES = ["window", "batch", "nothing optional", "empty", "a partition in pieces", "a split that stays"]

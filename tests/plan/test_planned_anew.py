@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
-from airflow_kafka_offsets.plan.plan import Draft, KeptSplit, Plan
+from airflow_kafka_offsets.plan.plan import Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
 from airflow_kafka_offsets.request.policies import Skip
@@ -33,7 +33,7 @@ def test_the_new_plan_has_the_batchs_name_the_reason_and_everything_else_of_its_
     made = fresh(planned(0, 12, 30), planned(1, 5, 9), splits=2, output="s3://new", restarts=("a",))
     anew = planned_anew(BEFORE, made, LATER, "re_plan")
     assert as_draft(anew) == made
-    assert (anew.batch, anew.by, anew.reason, anew.kept) == (BEFORE.batch, LATER, "re_plan", {})
+    assert (anew.batch, anew.by, anew.reason, anew.verified) == (BEFORE.batch, LATER, "re_plan", {})
     assert anew.plan_id != BEFORE.plan_id
 
 
@@ -167,14 +167,14 @@ def test_everything_that_lies_outside_is_named_at_once():
 
 
 def test_a_batch_that_is_skipped_whole_keeps_no_split_also_where_one_is_verified():
-    made = skip(verified={0: KeptSplit(BEFORE.plan_id, 1)})
-    assert (made.kept, made.overwrites, made.splits_to_start()) == ({}, (0, 1), [0, 1])
+    made = skip(verified={0: VerifiedSplit(BEFORE.plan_id, 1)})
+    assert (made.verified, made.overwrites, made.splits_to_start()) == ({}, (0, 1), [0, 1])
 
 
 def test_past_an_offset_a_verified_split_that_loses_nothing_is_not_started():
-    kept = {0: KeptSplit(BEFORE.plan_id, 3), 1: KeptSplit(BEFORE.plan_id, 1)}
+    kept = {0: VerifiedSplit(BEFORE.plan_id, 3), 1: VerifiedSplit(BEFORE.plan_id, 1)}
     made = skip([(tp(0), 14)], verified=kept)
-    assert (made.kept, made.splits_to_start()) == ({1: kept[1]}, [0])
+    assert (made.verified, made.splits_to_start()) == ({1: kept[1]}, [0])
     assert made.splits[1] == BEFORE.splits[1]
 
 
@@ -193,7 +193,7 @@ def test_what_is_gone_shortens_the_ranges_and_no_record_changes_its_split():
     assert pieces(LONG) == [[(1, 0, 10_000), (0, 40_000, 50_000)][::-1], [(0, 0, 20_000)], [(0, 20_000, 40_000)]]
     made = shortened(LONG, LATER, {}, {tp(0): 25_000}, "records are gone")
     assert pieces(made) == [[(0, 40_000, 50_000), (1, 0, 10_000)], [], [(0, 25_000, 40_000)]]
-    assert (made.overwrites, made.splits_to_start(), made.kept) == ((1,), [0, 1, 2], {})
+    assert (made.overwrites, made.splits_to_start(), made.verified) == ((1,), [0, 1, 2], {})
     assert [(p.start_offset, p.end_offset, p.lost, p.gap) for p in made.partitions] == [
         (25_000, 50_000, 25_000, 0),
         (0, 10_000, 0, 0),
@@ -203,20 +203,20 @@ def test_what_is_gone_shortens_the_ranges_and_no_record_changes_its_split():
 
 
 def test_a_verified_split_stays_whole_where_its_records_are_gone_and_names_what_it_was_read_by():
-    kept = {1: KeptSplit(LONG.plan_id, 2)}
+    kept = {1: VerifiedSplit(LONG.plan_id, 2)}
     made = shortened(LONG, LATER, kept, {tp(0): 25_000}, "records are gone")
     assert pieces(made) == [[(0, 40_000, 50_000), (1, 0, 10_000)], [(0, 0, 20_000)], [(0, 25_000, 40_000)]]
-    assert (made.kept, made.splits_to_start()) == (kept, [0, 2])
+    assert (made.verified, made.splits_to_start()) == (kept, [0, 2])
     first = made.partitions[0]
     assert (first.start_offset, first.end_offset, first.gap, first.lost) == (0, 50_000, 5_000, 5_000)
     assert first.size == 45_000, "what no split reads is not counted as read"
 
 
 def test_what_is_gone_twice_is_counted_once():
-    once = shortened(LONG, LATER, {1: KeptSplit(LONG.plan_id, 2)}, {tp(0): 25_000}, "gone")
-    twice = shortened(once, LATER, once.kept, {tp(0): 30_000, tp(1): 4}, "gone")
+    once = shortened(LONG, LATER, {1: VerifiedSplit(LONG.plan_id, 2)}, {tp(0): 25_000}, "gone")
+    twice = shortened(once, LATER, once.verified, {tp(0): 30_000, tp(1): 4}, "gone")
     assert [(p.gap, p.lost, p.size) for p in twice.partitions] == [(10_000, 10_000, 40_000), (0, 4, 9_996)]
-    assert twice.kept == once.kept, "the plan and the attempt that counted are named for as long as it is kept"
+    assert twice.verified == once.verified, "the plan and the attempt that counted are named for as long as it is kept"
 
 
 def test_where_all_of_a_partition_is_gone_its_end_stays_the_position_after_it():

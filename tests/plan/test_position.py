@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.position import KeptOffset, Position, position_after, position_within
+from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after, position_within
 from tests.builders import plan, planned, position, tp
 
 ROWS = [planned(0, 10, 15, leader_epoch=3), planned(1, 5, 5)]
@@ -22,17 +22,17 @@ def offsets(found: Position) -> dict[str, int]:
 
 def test_the_position_after_a_batch_is_where_each_range_ends_with_the_epoch_of_the_end():
     after = position_after(plan(ROWS), None)
-    assert after.offsets == {tp(0): KeptOffset(15, 3), tp(1): KeptOffset(5, None)}
+    assert after.offsets == {tp(0): SavedOffset(15, 3), tp(1): SavedOffset(5, None)}
     assert after.topic_ids == {"orders": "id-of-orders"}
     assert (after.cluster_id, after.startup, after.restarts) == ("cluster-1", "group-offsets", ())
 
 
 def test_F6_a_partition_that_the_batch_lacks_keeps_its_offset():
     """A broker's partition list may be short for a moment; what is dropped would start at its log start again."""
-    before = position({0: 10, 1: 5, 2: 7, tp(0, "clicks"): KeptOffset(9, 4)})
+    before = position({0: 10, 1: 5, 2: 7, tp(0, "clicks"): SavedOffset(9, 4)})
     after = position_after(plan(ROWS), before)
     assert offsets(after) == {"orders[0]": 15, "orders[1]": 5, "orders[2]": 7, "clicks[0]": 9}
-    assert after.offsets[tp(0, "clicks")] == KeptOffset(9, 4)
+    assert after.offsets[tp(0, "clicks")] == SavedOffset(9, 4)
     assert after.topic_ids == {"orders": "id-of-orders", "clicks": "id-of-clicks"}
 
 
@@ -103,7 +103,7 @@ def test_a_batch_that_is_planned_anew_goes_on_from_where_its_plan_did_and_not_fr
     """The plan started later because records were gone; its position says from where they are counted."""
     rows = [planned(0, 12, 15, position=10, position_epoch=2), planned(1, 5, 5)]
     within = position_within(plan(rows), position({0: 10, 1: 5, 2: 7}))
-    assert within.offsets == {tp(0): KeptOffset(10, 2), tp(1): KeptOffset(5, None), tp(2): KeptOffset(7)}
+    assert within.offsets == {tp(0): SavedOffset(10, 2), tp(1): SavedOffset(5, None), tp(2): SavedOffset(7)}
 
 
 def test_what_the_startup_mode_has_decided_for_the_first_batch_stays_decided():
@@ -114,7 +114,7 @@ def test_what_the_startup_mode_has_decided_for_the_first_batch_stays_decided():
 # ── laws ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PLACES = [tp(number, topic) for topic in ("clicks", "orders") for number in range(3)]
-KEPT = st.builds(KeptOffset, st.integers(0, 2**63 - 1), st.none() | st.integers(0, 9))
+KEPT = st.builds(SavedOffset, st.integers(0, 2**63 - 1), st.none() | st.integers(0, 9))
 IDS = st.fixed_dictionaries({topic: st.sampled_from([None, "i", "j"]) for topic in ("clicks", "orders")})
 CLUSTER = st.sampled_from(["cluster-1", "cluster-2"])
 POSITIONS = st.builds(
@@ -143,7 +143,7 @@ def plans(draw: st.DrawFn) -> Plan:
 @given(plans(), st.none() | POSITIONS)
 def test_after_a_batch_each_offset_is_of_the_batch_or_of_the_same_log_before(made, before):
     after = position_after(made, before)
-    ends = {p.topic_partition: KeptOffset(p.end_offset, p.leader_epoch) for p in made.partitions}
+    ends = {p.topic_partition: SavedOffset(p.end_offset, p.leader_epoch) for p in made.partitions}
     assert {where: after.offsets[where] for where in ends} == ends
     kept = before.offsets if before is not None and before.cluster_id == made.found.cluster_id else {}
     for where in PLACES:

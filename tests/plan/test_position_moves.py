@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.plan.plan import BatchName, placed
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.plan.position import KeptOffset, Position, position_after, position_within
+from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after, position_within
 from airflow_kafka_offsets.plan.position_moves import (
     Move,
     ShiftBy,
@@ -27,37 +27,37 @@ from tests.builders import NOW, plan
 
 TP = TopicPartition("orders", 0)
 LOG = PartitionSnapshot(10, 20, 20, leader_epoch=3)
-AT = KeptOffset(15, 2)
+AT = SavedOffset(15, 2)
 
 
 @pytest.mark.parametrize(
     ("target", "before", "found", "after", "brought", "costs"),
     [
-        (ToEarliest(), AT, None, KeptOffset(10), "", (0, 0, 5)),
-        (ToLatest(), AT, None, KeptOffset(20, 3), "", (5, 0, 0)),
-        (ToCurrent(), AT, None, KeptOffset(15, 2), "", (0, 0, 0)),
-        (ToCurrent(), KeptOffset(4, 2), None, KeptOffset(10), "log start", (0, 6, 0)),
-        (ToCurrent(), KeptOffset(24, 2), None, KeptOffset(20, 3), "end", (0, 0, 0)),
-        (ToTime(7), AT, 12, KeptOffset(12), "", (0, 0, 3)),
-        (ToTime(7), AT, None, KeptOffset(20, 3), "", (5, 0, 0)),
-        (ShiftBy(2), AT, None, KeptOffset(17), "", (2, 0, 0)),
-        (ShiftBy(-2), AT, None, KeptOffset(13), "", (0, 0, 2)),
-        (ShiftBy(-9), AT, None, KeptOffset(10), "log start", (0, 0, 5)),
-        (ShiftBy(9), AT, None, KeptOffset(20, 3), "end", (5, 0, 0)),
-        (ToOffset(15), AT, None, KeptOffset(15, 2), "", (0, 0, 0)),
-        (ToOffset(12), KeptOffset(4), None, KeptOffset(12), "", (2, 6, 0)),
-        (ToOffset(12), KeptOffset(24), None, KeptOffset(12), "", (0, 0, 8)),
-        (ToOffset(12), None, None, KeptOffset(12), "", (2, 0, 0)),
-        (ToLatest(), None, None, KeptOffset(20, 3), "", (10, 0, 0)),
-        (ToEarliest(), None, None, KeptOffset(10), "", (0, 0, 0)),
-        (ToOffsets({TP: KeptOffset(12, 1)}, "group g"), AT, None, KeptOffset(12, 1), "", (0, 0, 3)),
+        (ToEarliest(), AT, None, SavedOffset(10), "", (0, 0, 5)),
+        (ToLatest(), AT, None, SavedOffset(20, 3), "", (5, 0, 0)),
+        (ToCurrent(), AT, None, SavedOffset(15, 2), "", (0, 0, 0)),
+        (ToCurrent(), SavedOffset(4, 2), None, SavedOffset(10), "log start", (0, 6, 0)),
+        (ToCurrent(), SavedOffset(24, 2), None, SavedOffset(20, 3), "end", (0, 0, 0)),
+        (ToTime(7), AT, 12, SavedOffset(12), "", (0, 0, 3)),
+        (ToTime(7), AT, None, SavedOffset(20, 3), "", (5, 0, 0)),
+        (ShiftBy(2), AT, None, SavedOffset(17), "", (2, 0, 0)),
+        (ShiftBy(-2), AT, None, SavedOffset(13), "", (0, 0, 2)),
+        (ShiftBy(-9), AT, None, SavedOffset(10), "log start", (0, 0, 5)),
+        (ShiftBy(9), AT, None, SavedOffset(20, 3), "end", (5, 0, 0)),
+        (ToOffset(15), AT, None, SavedOffset(15, 2), "", (0, 0, 0)),
+        (ToOffset(12), SavedOffset(4), None, SavedOffset(12), "", (2, 6, 0)),
+        (ToOffset(12), SavedOffset(24), None, SavedOffset(12), "", (0, 0, 8)),
+        (ToOffset(12), None, None, SavedOffset(12), "", (2, 0, 0)),
+        (ToLatest(), None, None, SavedOffset(20, 3), "", (10, 0, 0)),
+        (ToEarliest(), None, None, SavedOffset(10), "", (0, 0, 0)),
+        (ToOffsets({TP: SavedOffset(12, 1)}, "group g"), AT, None, SavedOffset(12, 1), "", (0, 0, 3)),
     ],
 )
 def test_where_a_partition_goes_and_what_that_costs(
     target: Target,
-    before: KeptOffset | None,
+    before: SavedOffset | None,
     found: int | None,
-    after: KeptOffset,
+    after: SavedOffset,
     brought: str,
     costs: tuple[int, int, int],
 ) -> None:
@@ -70,7 +70,7 @@ def test_to_latest_ends_where_nothing_is_open_and_a_further_position_is_not_brou
     """Under `read_committed` the end is the last stable offset; offsets up to the high watermark are of this log."""
     log = PartitionSnapshot(10, 16, 20)
     assert move(ToLatest(), TP, AT, log).after.offset == 16
-    assert not move(ToCurrent(), TP, KeptOffset(18), log).changes
+    assert not move(ToCurrent(), TP, SavedOffset(18), log).changes
 
 
 offsets = st.integers(0, 50)
@@ -84,7 +84,7 @@ def moves(draw: st.DrawFn) -> Move:
         | st.builds(ShiftBy, st.integers(-60, 60))
         | st.builds(ToOffset, offsets)
     )
-    before = draw(st.none() | st.builds(KeptOffset, offsets))
+    before = draw(st.none() | st.builds(SavedOffset, offsets))
     return move(target, TP, before, PartitionSnapshot(start, end, high), draw(st.none() | st.integers(start, end)))
 
 
@@ -105,7 +105,7 @@ def test_no_offset_is_passed_over_without_being_counted(made: Move) -> None:
 @given(moves())
 def test_the_plan_reads_nothing_and_the_position_after_it_is_the_new_offset(made: Move) -> None:
     last = plan(restarts=("friday",), overwrites=(0,), warnings=("old",))
-    position = Position(last.found.cluster_id, {TP: KeptOffset(3), TopicPartition("orders", 7): KeptOffset(9)})
+    position = Position(last.found.cluster_id, {TP: SavedOffset(3), TopicPartition("orders", 7): SavedOffset(9)})
     drafted = reset_draft(last, [made], {"orders": "id"}, {TP: CommittedOffset(3)}, "reset to latest: x", NOW)
     found = placed(drafted, BatchName("0000000002-20261122T022057-k3f9", 2), Actor(None), ((),))
     assert (found.empty, found.overwrites, found.warnings, found.resolved_at_ms) == (True, (), (), NOW)

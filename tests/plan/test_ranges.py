@@ -572,7 +572,7 @@ def test_how_a_range_joins_the_position_and_what_lies_between(policies, kept, ex
     ],
 )
 def test_an_adopted_group_is_counted_from_the_position_that_it_replaces(adopted, expected):
-    cluster = facts(LOG, positions={0: Known(adopted, "group moved → adopted")}, kept={0: 6})
+    cluster = facts(LOG, positions={0: Known(adopted, "group moved → adopted")}, saved={0: 6})
     [p] = resolve(request(), cluster)
     assert (p.start_offset, p.lost, p.skipped, p.continuity) == expected
 
@@ -588,8 +588,8 @@ def test_an_adopted_group_is_counted_from_the_position_that_it_replaces(adopted,
     ],
 )
 def test_a_restart_is_counted_from_the_position_that_it_leaves(startup, kept, expected):
-    """``positions`` is None, so the startup mode decides; ``kept`` is what the pipeline had."""
-    [p] = resolve(request(startup), facts(LOG, committed={0: 7}, kept={0: kept}))
+    """``positions`` is None, so the startup mode decides; ``saved`` is what the pipeline had."""
+    [p] = resolve(request(startup), facts(LOG, committed={0: 7}, saved={0: kept}))
     assert (p.start_offset, p.lost, p.skipped, p.continuity) == expected
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.request.parse_request import Occasion, PlanRequest, parse_request
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext, parse_request
 from tests.asked import request_parameters
 from tests.builders import NOW
 
@@ -18,10 +18,10 @@ WINDOW = {"startup_mode": "timestamp", "bounded_mode": "timestamp"}
 
 
 def parse(**given: Any) -> PlanRequest:
-    """``given`` are parameters, or what an :class:`Occasion` has."""
-    occasion = {field.name: given.pop(field.name) for field in fields(Occasion) if field.name in given}
+    """``given`` are parameters, or what an :class:`RunContext` has."""
+    run_context = {field.name: given.pop(field.name) for field in fields(RunContext) if field.name in given}
     asked = request_parameters(**{"topics": "orders", "group_id": "g", **given})
-    return parse_request(asked, Occasion(**{"now_ms": NOW, **occasion}))
+    return parse_request(asked, RunContext(**{"now_ms": NOW, **run_context}))
 
 
 def problems(**given: Any) -> list[str]:

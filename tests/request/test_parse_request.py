@@ -22,7 +22,7 @@ from airflow_kafka_offsets.request.modes import (
 )
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, names_of, parameters_of
-from airflow_kafka_offsets.request.parse_request import Limits, Occasion, parse_window_end
+from airflow_kafka_offsets.request.parse_request import Limits, RunContext, parse_window_end
 from airflow_kafka_offsets.request.policies import Policies
 from airflow_kafka_offsets.request.subscription import PartitionSet, Scope, TopicList, TopicPattern, parse_scope
 from tests.builders import NOW, tp
@@ -264,7 +264,7 @@ def test_A1_the_defaults_are_group_offsets_to_the_latest():
     assert request.policies == Policies(auto_offset_reset=None), "nobody has said what no commit means (A1)"
     assert request.scope == Scope(TopicList(("orders",)), "g", "read_uncommitted", None)
     assert request.limits == Limits()
-    assert (request.window, request.output, request.mirrors) == (False, None, True)
+    assert (request.window, request.output, request.group_follows) == (False, None, True)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_the_interval_fills_in_both_bounds():
     request = parse(**WINDOW, interval=INTERVAL)
     assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0]), UntilTimestamp(INTERVAL[1]))
     assert request.startup.written == "of the data interval"
-    assert request.occasion.interval == INTERVAL
+    assert request.run_context.interval == INTERVAL
     assert request.window
 
 
@@ -466,7 +466,7 @@ def test_a_window_has_both_bounds_from_time_or_by_hand_from_offsets(parameters, 
 
 
 @pytest.mark.parametrize(
-    ("parameters", "mirrors", "reads_commits"),
+    ("parameters", "group_follows", "reads_commits"),
     [
         pytest.param({}, True, True, id="the defaults"),
         pytest.param({"startup_mode": "earliest-offset"}, True, False, id="no offset of the group, which follows"),
@@ -479,9 +479,9 @@ def test_a_window_has_both_bounds_from_time_or_by_hand_from_offsets(parameters, 
         ),
     ],
 )  # fmt: skip
-def test_which_requests_look_at_the_group_and_which_lead_it(parameters, mirrors, reads_commits):
+def test_which_requests_look_at_the_group_and_which_lead_it(parameters, group_follows, reads_commits):
     request = parse(**parameters)
-    assert (request.mirrors, request.reads_commits) == (mirrors, reads_commits)
+    assert (request.group_follows, request.reads_commits) == (group_follows, reads_commits)
 
 
 def test_an_output_is_one_however_its_path_ends():
@@ -490,7 +490,7 @@ def test_an_output_is_one_however_its_path_ends():
 
 def test_the_occasion_and_the_pipeline_are_kept_as_given():
     request = parse(pipeline_id="c", run_type="scheduled", interval=INTERVAL)
-    assert request.occasion == Occasion(NOW, INTERVAL, None, "scheduled")
+    assert request.run_context == RunContext(NOW, INTERVAL, None, "scheduled")
     assert request.scope.pipeline_id == "c"
 
 
@@ -550,7 +550,7 @@ def test_a_scope_is_the_first_of_a_requests_parameters():
 
 
 def test_a_sensor_waits_for_the_end_that_the_request_would_have():
-    end = parse_window_end(ScopeParameters(topics="orders"), None, Occasion(NOW, INTERVAL))
+    end = parse_window_end(ScopeParameters(topics="orders"), None, RunContext(NOW, INTERVAL))
     assert end.until == parse(**WINDOW, interval=INTERVAL).bounded
     assert end.scope == Scope(TopicList(("orders",)))
     assert (end.idle_timeout_ms, end.clock_skew_ms) == (300_000, 10_000)
@@ -558,5 +558,5 @@ def test_a_sensor_waits_for_the_end_that_the_request_would_have():
 
 def test_a_sensor_names_every_problem():
     with pytest.raises(InvalidRequest) as refused:
-        parse_window_end(ScopeParameters(), "soon", Occasion(NOW), idle_timeout=float("nan"), clock_skew="P1M")
+        parse_window_end(ScopeParameters(), "soon", RunContext(NOW), idle_timeout=float("nan"), clock_skew="P1M")
     assert [problem.split()[0] for problem in refused.value.problems] == ["Give", "end", "idle_timeout", "clock_skew"]

@@ -15,8 +15,8 @@ from airflow_kafka_offsets.request.policies import (
     SITUATIONS,
     Policies,
     PolicyAnswers,
+    RunOrders,
     Skip,
-    Words,
     parse_skip,
 )
 from airflow_kafka_offsets.request.run_conf import CONF_WORDS, with_conf
@@ -90,7 +90,7 @@ def test_what_nobody_has_decided_fails(name):
 
 def test_the_defaults_of_the_parameters_are_those_of_the_values():
     assert parse().policies == Policies()
-    assert parse().words == Words()
+    assert parse().run_orders == RunOrders()
 
 
 @pytest.mark.parametrize("written", ["kafka_periodic", "KAFKA_PERIODIC", "periodic"])
@@ -102,8 +102,8 @@ def test_I1_flinks_periodic_commit_is_refused_with_the_reason(written):
 
 FLAGS = {
     "filter_restored_partitions": lambda request: request.policies.filter_restored_partitions,
-    "re_plan": lambda request: request.words.re_plan,
-    "redo": lambda request: request.words.redo,
+    "re_plan": lambda request: request.run_orders.re_plan,
+    "redo": lambda request: request.run_orders.redo,
     "require_complete_window": lambda request: request.limits.require_complete,
 }
 
@@ -128,7 +128,7 @@ def test_a_flag_that_is_none_is_refused(name, written):
     ("written", "word"), [("2026-11-20", "2026-11-20"), (" a ", "a"), ("", None), (" ", None), (None, None)]
 )
 def test_a_restart_is_a_word_and_an_empty_template_is_none(written, word):
-    assert parse(restart=written).words.restart == word
+    assert parse(restart=written).run_orders.restart == word
 
 
 @pytest.mark.parametrize("written", [2026, True, 1e50, ["x"], "two\nlines"])
@@ -166,7 +166,7 @@ def test_skip_goes_alone(word):
 )
 def test_skip_names_a_batch_and_how_far(written, skip):
     assert parse_skip(written) == skip
-    assert parse(skip=written).words.skip == skip
+    assert parse(skip=written).run_orders.skip == skip
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Plans:
         )
         given: dict[str, Any] = {
             "startup_mode": "earliest-offset",
-            "mirrors": False,
+            "group_follows": False,
             "topic_ids": {topic: self.topic_id(topic) for topic, _ in ranges},
             "run": RUN,
             "instance": None,

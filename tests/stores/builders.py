@@ -89,7 +89,7 @@ def window_plan(claim: Claim, **fields: Any) -> Plan:
     fields = {
         "batch": batch_name_of(claim, PIPELINE),
         "window": True,
-        "mirrors": False,
+        "group_follows": False,
         "startup_mode": "timestamp",
         "bounded_mode": "timestamp",
         "output": f"{OUTPUT}-windows",
