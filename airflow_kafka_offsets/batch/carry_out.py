@@ -186,7 +186,7 @@ class _Steps:
     ) -> Assignment:
         """Sign the group or claim the window; then write down which batch this run does, and claim its output."""
         if isinstance(self.order, NextBatch):
-            self._sign(self.order)
+            self._sign(self.order, batch.log.plan)
             self._put_on_record(batch, "log")
         else:
             claim = claim_of(batch.log.plan)
@@ -196,9 +196,11 @@ class _Steps:
             self._put_on_record(batch, "windows" if isinstance(claim, TimeClaim) else "windows by offsets")
         return Assignment(batch, tuple(splits), sentence, waiting, warnings)
 
-    def _sign(self, order: NextBatch) -> None:
+    def _sign(self, order: NextBatch, plan: Plan) -> None:
+        """Not on another cluster than the plan's: what is in a group there is not this pipeline's to sign."""
         held, group_id = group_now(order, self.s), order.request.scope.group_id
-        if not order.request.group_follows or held is None or group_id is None:
+        here = plan.found.cluster_id == topics_now(order, self.s).cluster_id
+        if not order.request.group_follows or held is None or group_id is None or not here:
             return
         signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
         on = goes_on(order, self.s)

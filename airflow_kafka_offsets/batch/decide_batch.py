@@ -21,11 +21,13 @@ from airflow_kafka_offsets.batch.ownership import (
     group_moved,
     output_of_batch,
     refuse_records_left_behind,
+    refuse_to_do_elsewhere,
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
 from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
+    HasBegun,
     HighestAttempts,
     RecordsOf,
     Reports,
@@ -39,7 +41,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
-from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
 from airflow_kafka_offsets.plan.planned_anew import planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
@@ -65,8 +67,21 @@ class BatchAtHand:
     def what(self) -> str:
         return str(self.plan.batch) if self.on else f"the {claim_of(self.plan)}"
 
-    def replaced(self, plan: Plan, *, moves_output: bool = False) -> Replace:
+    def replaced(self, plan: Plan) -> Replace:
+        moves_output = plan.asked.output != self.plan.asked.output and not self.s.need(HasBegun(self.batch))
         return Replace(self.batch, plan, f"plans {self.what} anew: {plan.reason}", moves_output)
+
+    def output(self, asks: Asked) -> tuple[str | None, str]:
+        """The output that the batch has from now on, and a warning where rows stay behind.
+
+        :raises DataLoss: rows would stay behind, and Kafka has their records no more.
+        """
+        output, left = output_of_batch(self.order.request, asks, self.batch, self.s)
+        if left:
+            refuse_records_left_behind(
+                missing(self.plan, self.s.need(RecordsOf(self.plan))), str(self.plan.asked.output)
+            )
+        return output, left
 
     def fresh(self) -> Draft:
         """What the batch would be, planned now from where it goes on, into the output that it has."""
@@ -83,7 +98,7 @@ class BatchAtHand:
             if self.on.restart is None:  # what the startup mode has decided once stays decided
                 asked = replace(drafted.asked, startup=old.asked.startup)
                 drafted = replace(drafted, restarted=old.restarted, asked=asked)
-        output, left = output_of_batch(request, drafted.asked, self.batch, self.s)
+        output, left = self.output(drafted.asked)
         drafted = drafted.with_warnings([left] if left else [])
         return replace(drafted, asked=replace(drafted.asked, output=output))
 
@@ -141,17 +156,14 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:
     """The batch planned anew into the output that the DAG names now; ``None`` where it stays."""
-    order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
+    order, plan = at_hand.order, at_hand.plan
     task = (order.me.run.dag_id, order.me.run.task_id) if order.me.run else None
     asks = replace(plan.asked, output=order.request.output, task=task)
-    output, left = output_of_batch(order.request, asks, batch, s)
+    output, left = at_hand.output(asks)
     if output == plan.asked.output:
         return None
-    if left:
-        refuse_records_left_behind(missing(plan, s.need(RecordsOf(plan))), str(plan.asked.output))
     moved = replace(plan.with_warnings([left] if left else []), asked=replace(asks, output=output))
-    anew = planned_anew(plan, moved, order.me, f"its output is {output}")
-    return at_hand.replaced(anew, moves_output=not left)
+    return at_hand.replaced(planned_anew(plan, moved, order.me, f"its output is {output}"))
 
 
 def missing(plan: Plan, records: RecordsNow) -> list[str]:
@@ -167,24 +179,24 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     """
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
     gone = missing(plan, records)
-    splits = tuple(plan.splits_to_start())
-    if gone or plan.verified:
+    splits = tuple(sorted(plan.splits_with_rows()))
+    if gone:
         attempts = s.need(Reports(batch))
         verified = verified_splits(plan, attempts)
         needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
         deleted, replaced = records.deleted(needed), records.replaced(hulls(plan.splits))
         lost = [*records.another_log, *deleted, *replaced]
-        if gone and not unverified(plan, attempts):
+        if not replaced and not unverified(plan, attempts):
             splits = ()
-        elif lost and order.request.policies.data_loss == "fail" and not records.another_log:
+        elif lost and order.request.policies.data_loss == "fail" and not (records.another_log and at_hand.on):
             first = f"The records went after {at_hand.what} was planned, and before it was read."
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif records.another_log or replaced:  # what is written of it is not in the log any more
             return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
-        elif lost or plan.verified.keys() - verified.keys():  # a late job wrote to a split that the plan does not start
-            reason = messages.gone(lost)[0] if lost else "a split that was verified was written to again"
+        elif lost:
+            reason = messages.gone(lost)[0]
             return at_hand.replaced(shortened(plan, order.me, verified, records.log_starts, reason))
-        elif gone:
+        else:
             splits = tuple(number for number in splits if number not in verified)
     unread, warnings = _unread(at_hand)
     holder = batch.log.holder
@@ -241,7 +253,8 @@ def do_again(at_hand: BatchAtHand) -> Decision:
                 gone, f"{plan.batch if on else what} is committed, and its output stays as it is. Leave out redo."
             )
         return leave(at_hand, messages.leaves_for_good(what), (*warnings, messages.went(what, gone)))
-    splits = tuple(plan.splits_to_start())
+    refuse_to_do_elsewhere(order.request, plan)
+    splits = tuple(sorted(plan.splits_with_rows()))  # also what the plan keeps: corrected code writes all of it
     attempts = s.need(HighestAttempts(batch, splits))
     because = "redo asks for it" if on else "each run of a window writes it anew"
     sentence = messages.does_once_more(what, batch.log, order.me, because)

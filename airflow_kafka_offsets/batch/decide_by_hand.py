@@ -228,7 +228,7 @@ def _window_named(order: LeaveOut, s: Situation) -> StoredBatch:
     window = s.need(WindowByKey(order.skip.batch))
     if window is None:
         raise NoPosition(
-            [f"Pipeline {s.pipeline!r} has no window {order.skip.batch}"],
+            [f"Pipeline {s.pipeline!r} has no window {order.skip.batch!r}"],
             "kafka-offsets show --windows lists those that it has.",
         )
     return window
@@ -261,5 +261,5 @@ def decide_redo(order: Redo, s: Situation) -> DoAgain:
         raise DataLoss(
             gone, f"{plan.batch} is committed, and its output stays as it is. Leave it: there is nothing to do."
         )
-    splits = tuple(plan.splits_to_start())
+    splits = tuple(sorted(plan.splits_with_rows()))
     return DoAgain(order.batch, splits, s.need(HighestAttempts(order.batch, splits)))

@@ -152,6 +152,22 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     )
 
 
+def refuse_to_do_elsewhere(request: PlanRequest, plan: Plan) -> None:
+    """:raises InvalidRequest: a committed batch would be done once more into another output: its rows are there."""
+    had, wanted = plan.asked.output, request.output
+    if had is None or wanted in (None, had) or request.output_origin == "templated sink":
+        return
+    if request.output_origin == "templated output":
+        raise output_of_another_run(plan, wanted)
+    raise InvalidRequest(
+        (
+            f"The DAG's output is {wanted!r} now, and {plan.batch}, {plan.batch.key}, is committed in {had!r}: its "
+            "records would be in both. Do it again with the path that it had (a clear may take the DAG's older "
+            "version), or leave it.",
+        )
+    )
+
+
 def output_of_another_run(plan: Plan, wanted: str | None) -> InvalidRequest:
     """The refusal to write a batch elsewhere than the run did that planned it, where a template gives the path."""
     return InvalidRequest(

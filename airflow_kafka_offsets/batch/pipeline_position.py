@@ -98,9 +98,12 @@ def goes_on(order: NextBatch, s: Situation) -> GoesOn:
                 found = replace(found, position=by_group, after=found.group_key, by_group=True)
     elif newest is None:
         return found  # a first plan takes the group over
-    foreign = signature.foreign(follows, found.position, _recorded(newest))
-    of_here = found.position is None or found.position.cluster_id == description.cluster_id
-    if foreign and request.policies.group_moved == "fail" and of_here:
+    here, position = description.cluster_id, found.position
+    if position is not None and position.cluster_id != here:
+        position = None  # its offsets say nothing of the group of this cluster
+    foreign = signature.foreign(follows, position, _recorded(newest))
+    planned_here = newest is not None and not newest.log.committed and newest.log.plan.found.cluster_id == here
+    if foreign and request.policies.group_moved == "fail" and (position is found.position or planned_here):
         raise group_moved(request.scope.group_id, foreign, found.position)
     return replace(found, foreign=foreign)
 

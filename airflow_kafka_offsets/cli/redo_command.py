@@ -30,7 +30,7 @@ def redo(options: Options) -> Answer:
     if batch is None:
         raise NoPosition(["That run had nothing to do"], "So there is nothing to do again.")
     dry_run = not options.get("execute")
-    order, splits, refusal = Redo(batch, me(options), now_ms()), batch.log.plan.splits_to_start(), None
+    order, splits, refusal = Redo(batch, me(options), now_ms()), sorted(batch.log.plan.splits_with_rows()), None
     with KafkaCluster(config) as cluster:
         world = World(pipeline, cluster, NoAirflow())
         try:
@@ -39,6 +39,8 @@ def redo(options: Options) -> Answer:
             else:
                 batch = redo_batch(order, world)
         except DataLoss as gone:
+            if not dry_run:
+                raise
             refusal = gone
     plan, log = batch.log.plan, batch.log
     key, run = plan.batch.key, log.committed.by.run if log.committed else None

@@ -141,7 +141,8 @@ def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> di
     verified = {}
     for number, partitions in enumerate(plan.splits):
         if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
-            verified[number] = plan.verified.get(number) or VerifiedSplit(plan.plan_id, attempts[number][0].number)
+            highest = attempts[number][0].number
+            verified[number] = VerifiedSplit(_plan_that_counts(plan, number, highest), highest)
     return verified
 
 
@@ -189,10 +190,7 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
     report = top[0].report
     if report is None:
         return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
-    verified = plan.verified.get(number)
-    if verified is not None and verified.attempt != highest:
-        return [f"split {number}: attempt {highest} wrote to it, and attempt {verified.attempt} is the one that counts"]
-    expected_plan = verified.plan_id if verified else plan.plan_id
+    expected_plan = _plan_that_counts(plan, number, highest)
     if report.plan_id != expected_plan:
         return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
     if highest <= newer_than:
@@ -215,6 +213,12 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
         if problem:
             lines.append(f"split {number}, {tp} [{planned.start_offset}, {planned.end_offset}): {problem}")
     return lines
+
+
+def _plan_that_counts(plan: Plan, number: int, attempt: int) -> str:
+    """Of a verified split the plan that it was read by; once it is done again, the plan that names it."""
+    verified = plan.verified.get(number)
+    return verified.plan_id if verified is not None and verified.attempt == attempt else plan.plan_id
 
 
 def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof) -> str | None:

@@ -84,12 +84,17 @@ def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan:
         return OffsetRange(min(max(start, p.start_offset), p.end_offset), p.end_offset)
 
     def without(p: PlannedPartition, pieces: list[PlannedPartition], given_up: int) -> PlannedPartition:
-        start = left(p).start_offset
+        start = min((piece.start_offset for piece in pieces), default=p.end_offset)
+        position, epoch = p.position, p.position_epoch
+        if given_up:  # so that a batch that is planned anew does not bring it back; whose leader wrote it is not known
+            position = left(p).start_offset
+            epoch = p.leader_epoch if position == p.end_offset else None
         return replace(
             p,
             range=OffsetRange(start, p.end_offset),
             gap=p.end_offset - start - sum(piece.size for piece in pieces),
-            position=start if given_up else p.position,  # so that a batch that is planned anew does not bring it back
+            position=position,
+            position_epoch=epoch,
             skipped=p.skipped + given_up,
             start_reason=f"{p.start_reason}, then {given_up} skipped by order: {skip.reason}"
             if given_up

@@ -14,8 +14,7 @@ import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import ClusterUnavailable
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
 from airflow_kafka_offsets.triggers import shared_client, wait_for_lag
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
 from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
@@ -263,7 +262,7 @@ def test_a_work_store_that_hangs_holds_up_no_trigger_that_does_not_use_it(
 
     def hangs(uri: str | None) -> Any:
         answers.wait(60)
-        return configured_work_store(uri)
+        raise StoreUnavailable("Cannot read", "it hung", "Try again.", retriable=True)  # so that none opens a client
 
     monkeypatch.setattr(wait_for_lag, "configured_work_store", hangs)
 

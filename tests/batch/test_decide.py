@@ -311,7 +311,8 @@ TABLE = [
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(ends=(18, 9)), Reports=read_by(0, 1),
                                          RangeLookUps=logs((0, 18))),
-        ("take", (), False), id="the log was cut, and all is verified: it is committed",
+        ("replace", f"{LOST}: orders[0]: end offset 20 is beyond the end of the log, 18", [(10, 18), (5, 9)], [0, 1],
+         False), id="the log was cut, and all is verified: what it wrote is not in the log any more",
     ),
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(ends=(18, 9)), Reports=read_by(1),
@@ -468,12 +469,16 @@ def test_a_split_that_an_earlier_plan_verified_stays_by_that_plan_and_its_attemp
     assert decision.plan.splits[0] == KEEPS_0.splits[0]
 
 
-def test_a_split_that_a_plan_keeps_and_a_late_job_wrote_to_is_started_again() -> None:
-    """Else nobody would ever verify it: its records are there, and the plan says that it is not to be started."""
-    late = {0: [Attempt(5, report_of(KEEPS_0, 0, 5))], 1: []}
-    decision = decide_by(run(), known(stored(Taken(ME, NOW), of=KEEPS_0), RecordsOf=there(), Reports=late))
-    assert isinstance(decision, Replace)
-    assert (decision.plan.verified, decision.plan.splits_to_start()) == ({}, [0, 1])
+@pytest.mark.parametrize(("log_starts", "splits"), [((), (0, 1)), ((0, 7), (0,))], ids=["all there", "some are gone"])
+def test_a_split_that_a_plan_keeps_and_a_late_job_wrote_to_is_started_again(
+    log_starts: tuple[int, ...], splits: tuple[int, ...]
+) -> None:
+    """Else nobody would ever verify it."""
+    reports = {0: [Attempt(5)], 1: [Attempt(1, report_of(KEEPS_0, 1, 1))]}
+    facts = known(stored(Taken(ME, NOW), of=KEEPS_0), RecordsOf=there(*log_starts), Reports=reports)
+    decision = decide_by(run(), facts)
+    assert isinstance(decision, Take)
+    assert decision.splits == splits
 
 
 # ── a window ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -511,6 +511,31 @@ def test_another_cluster_is_not_mirrored_to(
     assert in_memory.cluster.committed(in_memory.group, [TopicPartition("orders", 0)]) == {}
 
 
+def test_a_batch_that_is_finished_while_another_cluster_answers_signs_nothing_there(
+    in_memory: Pipeline, memory: AnyCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it is written and verified, so that it needs no records; the group there is somebody's."""
+    in_memory.run("one")
+    produce(memory, in_memory)
+    in_memory.resolve("two").spark()
+    monkeypatch.setattr(in_memory.cluster, "cluster_id", "another")
+    somebody(memory, in_memory, p0=3)
+    assert in_memory.resolve("two").splits == ()
+    assert marks(in_memory)[0] is None
+
+
+def test_after_a_change_of_cluster_what_somebody_wrote_to_the_group_is_not_signed(
+    in_memory: Pipeline, memory: AnyCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position is still the old cluster's; the plan that took the new one up is of this one."""
+    in_memory.run("one")
+    monkeypatch.setattr(in_memory.cluster, "cluster_id", "another")
+    in_memory.resolve("two", cluster_changed="earliest")
+    somebody(memory, in_memory, p0=3)
+    with pytest.raises(GroupMoved, match="the group is at 3"):
+        in_memory.resolve("three")
+
+
 def test_a_pipeline_without_a_position_mirrors_nothing(in_memory: Pipeline) -> None:
     in_memory.resolve("one")
     found = mirror(in_memory.log, in_memory.cluster, in_memory.actor("one"))

@@ -124,11 +124,14 @@ def test_who_accepts_another_output_has_the_whole_batch_there_and_is_told_what_s
     run.done()
 
 
-def test_nobody_leaves_an_output_whose_records_are_gone(in_memory: Pipeline, memory: AnyCluster) -> None:
+@pytest.mark.parametrize("more", [{}, {"re_plan": True, "data_loss": "advance"}], ids=str)
+def test_nobody_leaves_an_output_whose_records_are_gone(
+    in_memory: Pipeline, memory: AnyCluster, more: dict[str, Any]
+) -> None:
     in_memory.resolve("one", output_name=LAKE).spark()
     memory.delete_records("orders", 4)
     with pytest.raises(DataLoss, match="cannot leave 'lake/orders'"):
-        in_memory.resolve("two", **ACCEPT)
+        in_memory.resolve("two", **ACCEPT, **more)
 
 
 def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_put_back(in_memory: Pipeline) -> None:
@@ -140,6 +143,15 @@ def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_pu
     in_memory.run("two", output_name=LAKE)
 
 
+def test_so_it_has_where_the_batch_is_planned_anew_into_the_other_output(in_memory: Pipeline) -> None:
+    first = in_memory.resolve("one", output_name=LAKE)
+    moving = replace(in_memory, store=EventfulStore(in_memory.store, "/2.json", lambda: first.job().begin().write()))
+    with pytest.raises(InvalidRequest, match="put it back"):
+        moving.resolve("two", output_name=NEW, re_plan=True)
+    assert in_memory.newest.log.plan.plan_id == first.plan.plan_id
+    in_memory.run("two", output_name=LAKE, re_plan=True)
+
+
 def test_a_path_that_a_template_gives_is_no_change(in_memory: Pipeline) -> None:
     """A sink of this package takes the plan's; a job of one's own is given only the run's own path."""
     first = in_memory.resolve("one", output_name=LAKE).spark()
@@ -147,6 +159,19 @@ def test_a_path_that_a_template_gives_is_no_change(in_memory: Pipeline) -> None:
         in_memory.resolve("two", output_name=NEW, output_origin="templated output")
     run = in_memory.resolve("two", output_name=NEW, output_origin="templated sink")
     assert (run.plan, run.plan.asked.output) == (first.plan, LAKE)
+
+
+@pytest.mark.parametrize("of", [{}, WINDOW], ids=["a batch", "a window"])
+def test_what_is_committed_is_not_done_again_into_another_output(in_memory: Pipeline, of: dict[str, Any]) -> None:
+    first = in_memory.run("one", output_name=LAKE, **of)
+    for more in ({"output_name": NEW}, ACCEPT):
+        with pytest.raises(InvalidRequest, match=f"{first.batch_key}, is committed in '{LAKE}'"):
+            in_memory.resolve("one", **more, **of)
+    with pytest.raises(InvalidRequest, match=r"clear run dag/one/resolve"):
+        in_memory.resolve("one", output_name=NEW, output_origin="templated output", **of)
+    again = in_memory.run("one", output_name=NEW, output_origin="templated sink", **of)
+    assert (again.plan, again.splits) == (first.plan, first.splits)
+    assert in_memory.run("one", **of).splits == first.splits
 
 
 def test_a_copied_dag_with_another_output_does_not_go_on_in_its_pipeline(

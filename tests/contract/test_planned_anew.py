@@ -127,6 +127,19 @@ def test_so_does_one_that_has_grown_past_it_again(in_memory: Pipeline) -> None:
         in_memory.resolve("one", redo=True)
 
 
+def test_what_is_verified_of_a_log_that_was_cut_is_not_finished(in_memory: Pipeline) -> None:
+    """What it wrote is not in the log any more, and what is there now would be read by nobody."""
+    cluster, tp = in_memory.cluster, TopicPartition("orders", 0)
+    assert isinstance(cluster, InMemoryCluster)
+    in_memory.resolve("one").spark()
+    cluster.truncate(tp, 2)
+    cluster.produce(tp, [NOW_MS] * 5)
+    with pytest.raises(DataLoss, match=r"orders\[0\]: from offset 2 on, the log is another one"):
+        in_memory.resolve("one")
+    one = in_memory.run("one", data_loss="advance")
+    assert (one.ranges, one.splits) == ([(0, 7), (0, 4), (0, 4)], (0,))
+
+
 def test_leaders_are_compared_only_where_another_one_has_led(in_memory: Pipeline) -> None:
     cluster = in_memory.cluster
     assert isinstance(cluster, InMemoryCluster)
@@ -205,6 +218,51 @@ def test_a_split_that_is_kept_and_written_once_more_is_not_verified(cluster: Any
     begin(pipeline.store, run.batch.plan_object, run.plan, 0, None)  # a late driver that may have written
     with pytest.raises(ReadNotVerified, match="split 0: attempt 2 began and has not reported"):
         run.commit()
+
+
+def _skipped_past(pipeline: Pipeline) -> Run:
+    """Three splits of a partition each; split 0 is verified and kept, and all records are there."""
+    first = pipeline.resolve("one", splits=3).spark([0])
+    (bad,) = first.plan.splits[1]
+    past = f"{bad.topic_partition.topic}-{bad.topic_partition.partition}:1"
+    run = pipeline.resolve("two", splits=3, skip={"batch": first.batch_key, "past": past, "reason": "poison"})
+    assert (list(run.plan.verified), run.splits) == ([0], (1, 2))
+    return run
+
+
+def test_a_kept_split_whose_records_are_there_is_done_with_the_rest_so_that_corrected_code_writes_all_of_it(
+    in_memory: Pipeline,
+) -> None:
+    skipped = _skipped_past(in_memory)
+    run = in_memory.resolve("two", splits=3)
+    assert (run.plan, run.splits) == (skipped.plan, (0, 1, 2))
+    run.job(0).begin().write()
+    with pytest.raises(ReadNotVerified, match="split 0: attempt 2 began and has not reported"):
+        run.spark([1, 2]).commit()
+    run.done()
+
+
+def test_so_is_one_of_a_committed_batch_that_is_done_again(in_memory: Pipeline) -> None:
+    _skipped_past(in_memory).done()
+    run = in_memory.resolve("two", splits=3)
+    assert run.splits == (0, 1, 2)
+    run.spark([1, 2])
+    with pytest.raises(ReadNotVerified, match="split 0: it was not done again; attempt 1 is of before"):
+        run.commit()
+    run.done()
+
+
+def test_a_kept_split_that_was_done_again_and_lost_its_records_is_kept_by_its_newer_attempt(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    _skipped_past(in_memory)
+    again = in_memory.resolve("two", splits=3).spark([0])
+    ends = {p.topic_partition: split for split in (0, 1) for p in again.plan.splits[split]}
+    for tp in ends:
+        memory.delete_records(tp.topic, 3, tp.partition)
+    run = in_memory.resolve("two", splits=3, data_loss="advance")
+    assert (run.plan.verified, run.splits) == ({0: VerifiedSplit(again.plan.plan_id, 2)}, (1, 2))
+    run.done()
 
 
 def test_a_partition_of_which_one_split_is_kept_has_a_gap(in_memory: Pipeline, memory: AnyCluster) -> None:
@@ -515,6 +573,35 @@ def test_only_what_the_batch_reads_can_be_skipped(in_memory: Pipeline, past: str
     with pytest.raises(InvalidRequest, match=words):
         ordered_by_conf(in_memory, run, {"past": past})
     assert entries(run.batch) == ["plan"]
+
+
+def test_what_is_left_after_a_skip_is_not_taken_for_another_log(in_memory: Pipeline) -> None:
+    """An orderly election lies between the position and where the batch begins now."""
+    cluster, tp = in_memory.cluster, TopicPartition("orders", 0)
+    assert isinstance(cluster, InMemoryCluster)
+    in_memory.run("one")
+    cluster.produce(tp, [NOW_MS] * 2)
+    cluster.elect(tp)
+    cluster.produce(tp, [NOW_MS] * 4)
+    failed = in_memory.resolve("failed")
+    ordered_by_conf(in_memory, failed, {"past": "orders-0:7"})
+    assert in_memory.run("next", re_plan=True).ranges[0] == (8, 10)
+
+
+def test_a_skip_to_an_offset_that_was_lost_before_leaves_what_is_read(in_memory: Pipeline, memory: AnyCluster) -> None:
+    memory.produce("orders", 40_000)
+    asked: dict[str, Any] = {"topics": None, "partitions": {"orders": [0]}, "splits": 2}
+    first = in_memory.resolve("one", **asked)
+    middle = min(piece.end_offset for split in first.plan.splits for piece in split)
+    (low,) = [n for n, split in enumerate(first.plan.splits) if split[0].end_offset == middle]
+    first.spark([low])
+    memory.delete_records("orders", middle + 10)
+    in_memory.resolve("two", **asked, data_loss="advance")
+    skip = {"batch": first.batch_key, "past": f"orders-0:{middle + 3}"}
+    (p,) = in_memory.resolve("two", **asked, skip=skip).plan.partitions
+    assert (p.range.start_offset, p.gap, p.lost, p.skipped) == (middle + 10, 0, 10, middle)
+    run = in_memory.run("three", **asked, group_id="another")
+    assert run.ranges == [(middle + 10, 40_004)]
 
 
 def test_only_the_unfinished_batch_can_be_skipped(in_memory: Pipeline, memory: AnyCluster) -> None:

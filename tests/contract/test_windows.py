@@ -525,6 +525,23 @@ def test_an_unfinished_window_whose_records_are_gone(cluster: AnyCluster, pipeli
     assert pipeline.lake.offsets()[0] == [3]
 
 
+@pytest.mark.parametrize("gone", ["made anew", "deleted"])
+def test_an_unfinished_window_whose_topic_is_gone_is_not_planned_anew_in_silence(
+    in_memory: Pipeline, memory: AnyCluster, gone: str
+) -> None:
+    memory.create_topic("more", 1)
+    memory.produce("more", 1)
+    both = hours(0, 4) | {"topics": None, "topic_pattern": f"{in_memory.topic}|more"}
+    in_memory.resolve("one", **both)
+    if gone == "made anew":
+        memory.recreate_topic(in_memory.topic)
+    else:
+        in_memory.cluster.topics.pop(in_memory.topic)
+    with pytest.raises(DataLoss, match=f"{in_memory.topic}: it"):
+        in_memory.resolve("one", **both)
+    assert in_memory.resolve("one", **both, data_loss="advance").plan.reason
+
+
 @pytest.mark.parametrize("of", WINDOWS)
 def test_an_unfinished_window_whose_records_are_gone_and_that_is_verified_is_finished(
     cluster: AnyCluster, pipeline: Pipeline, of: Any

@@ -263,6 +263,12 @@ class Books:
             )
         if not ordered and not orders.get("re_plan") and not self._is_of_another_log(earlier.plan):
             self._require_nothing_given_up(step, folder, earlier.plan, plan)
+        if (plan.reason or "").startswith("skip past"):
+            before, after = planned_rows(earlier.plan), planned_rows(plan)
+            for split in (n for n, rows in before.items() if (folder, n) in step.verified_splits and after[n] == rows):
+                assert split in plan.verified, (
+                    f"{plan.batch}: split {split} is verified, loses nothing, and is done again"
+                )
 
     def _require_splits(self, step: Step, folder: str, earlier: Plan, plan: Plan) -> None:
         """Each split that may hold rows is written over, or stays as it was read; then nobody writes it."""
@@ -623,15 +629,14 @@ class Books:
         return {split for split, rows in planned_rows(plan).items() if rows} | set(plan.overwrites)
 
     def _is_split_verified(self, folder: str, split: int, plan: Plan) -> bool:
-        """A split that a plan keeps counts by the plan and the attempt that it names."""
+        """A split that a plan keeps counts by the plan and the attempt that it names, until it is done again."""
         kept = plan.verified.get(split)
-        plan_id = kept.plan_id if kept else plan.plan_id
         tries = [t for t in self.tries[folder, split] if t.wrote is not False and self._is_there(t)]
         highest = max((t.number for t in tries), default=0)
         match [t for t in tries if t.number == highest]:
             case [one]:
-                right = kept is None or one.number == kept.attempt
-                return bool(one.wrote) and one.whole and one.plan_id == plan_id and right
+                by_kept = kept is not None and one.number == kept.attempt
+                return bool(one.wrote) and one.whole and one.plan_id == (kept.plan_id if by_kept else plan.plan_id)
         return False
 
     def _notice_verified(self, folder: str) -> None:

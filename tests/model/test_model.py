@@ -440,6 +440,38 @@ class Model(RuleBasedStateMachine):
             self._note(other, self.world.start_commit(other).finish().error)
             self._through(other)
 
+    @rule(
+        pipeline=PIPELINE,
+        splits=st.integers(2, 3),
+        reads=st.integers(1, 3),
+        gone=st.lists(st.tuples(PLACE, st.integers(1, 4)), max_size=2),
+        how=st.sampled_from(["next", "advance", "advance", "skip"]),
+        tasks=st.integers(0, 2),
+    )
+    def half_read_run(
+        self, pipeline: str, splits: int, reads: int, gone: list[tuple[TopicPartition, int]], how: str, tasks: int
+    ) -> None:
+        """Some splits are read; then records of these or others are gone or skipped, and another run goes on."""
+        self._produce([(PLACES[0], 3, 0), (PLACES[1], 2, 0)])
+        run = self._new_run(pipeline, {**self.ways[pipeline], "splits": splits})
+        if not self.world.start_resolve(run).finish().succeeded or run.handed is None or run.handed.plan is None:
+            return
+        plan, read = run.handed.plan, run.handed.splits[:reads]
+        for split in read:
+            self.world.start_driver(run, split).finish()
+        self.world.running.discard(run.key)
+        unread = [p for number, split in enumerate(plan.splits) if number not in read for p in split]
+        ask: dict[str, Any] = {"data_loss": "advance"} if how == "advance" else {}
+        if how == "skip" and unread:
+            first = unread[0]
+            past = f"{first.topic_partition.topic}-{first.topic_partition.partition}:{first.start_offset}"
+            ask["skip"] = {"batch": plan.batch.key, "reason": "poison", "past": past}
+        else:
+            for tp, how_many in gone:
+                self._retention(tp, how_many)
+        other = self._new_run(pipeline, {**ask, **self.ways[pipeline]})
+        self._through(other, last=tasks)
+
     @rule(pipeline=PIPELINE, records=RECORDS, tasks=st.integers(0, 2), finishes=st.booleans())
     def replaced_run(self, pipeline: str, records: Records, tasks: int, finishes: bool) -> None:
         """A run has read all, and before it commits, another one plans the batch anew, and comes so far."""
