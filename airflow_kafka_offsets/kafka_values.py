@@ -1,6 +1,6 @@
 """The values that everything else is made of: a partition, an offset range, what a cluster said.
 
-Absent is ``None`` everywhere. Broker sentinels (-1, -2, -1001) never get this far: ``broker/`` turns them into ``None``
+Absent is ``None`` everywhere. Broker sentinels (-1, -2, -1001) never get this far: ``broker/`` makes them ``None``
 or an error, and a value that could hold one cannot be built.
 """
 

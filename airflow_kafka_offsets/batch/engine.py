@@ -36,7 +36,7 @@ from airflow_kafka_offsets.plan.position_moves import Move, Target
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_TURNS = 100  # each is lost to a writer that was faster; so many in a row are no race any more
+_MOST_TRIES = 100  # each is lost to a writer that was faster; so many in a row are no race any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
     :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway.
     :raises DataLoss: its records are gone; nothing was written.
     """
-    for _ in range(_TURNS):
+    for _ in range(_MOST_TRIES):
         decision, _situation = decided(order, world)
         taken = carry_out.take_by_hand(decision, order) if isinstance(decision, DoAgain) else None
         if taken is not None:
@@ -140,7 +140,7 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
 
 
 def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation], T | None]) -> T:
-    for _ in range(_TURNS):
+    for _ in range(_MOST_TRIES):
         outcome = carry(*decided(order, world))
         if outcome is not None:
             return outcome
@@ -151,7 +151,7 @@ def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation
 def _never_first(world: World) -> StoreUnavailable:
     return StoreUnavailable(
         f"Cannot write to pipeline {world.pipeline.pipeline_id!r}",
-        f"other writers were faster {_TURNS} times in a row",
+        f"other writers were faster {_MOST_TRIES} times in a row",
         "See which runs work on this pipeline (kafka-offsets show), and try again.",
         retriable=True,
     )

@@ -92,7 +92,7 @@ _DISTRUST = re.compile(r"certificate verify failed", re.IGNORECASE)
 _TOKEN_PAUSE_S = 0.5
 # In OpenSSL's words: a key that its password does not open.
 _CLOSED_KEY = re.compile(r"(ssl\.key(?:store)?)\.(?:location|pem)(?=.*(?:PEM lib|PEM routines|PKCS12 routines))")
-# A new client pauses once, as if it had lost a broker, when it turns from the bootstrap servers to one that it needs.
+# A new client pauses once, as if it had lost a broker, when it goes from the bootstrap servers to one that it needs.
 _QUICK = {"reconnect.backoff.ms": 10}
 _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
 

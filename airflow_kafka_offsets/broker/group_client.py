@@ -9,7 +9,7 @@ yet is a SIGSEGV (confluentinc/librdkafka#5040). What a consumer does instead (l
   because the one before it had no answer writes them.
 - ``on_commit`` gives every partition the error of the last one that was refused, also those that were written.
 - A commit that finds no coordinator, or whose coordinator hangs, cannot be called off: it may be sent for as long as
-  the client lives. Hence the time-outs in ``group_settings``, and no ``close()`` (see ``connection``).
+  the client is there. Hence the time-outs in ``group_settings``, and no ``close()`` (see ``connection``).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Option:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What ``argparse`` is told beside the flag; it refuses ``dest`` for an argument without one."""
+        """What ``argparse`` gets beside the flag; it refuses ``dest`` for an argument without one."""
         return {"help": self.help, **self.arguments, **({} if self.positional else {"dest": self.name})}
 
 

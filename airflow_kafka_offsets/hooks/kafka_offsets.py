@@ -70,6 +70,6 @@ class KafkaOffsetsHook(KafkaBaseHook):
 
 
 def configured_retention_days() -> str | None:
-    """``[kafka_offsets] retention_days`` as a duration (``90d``); ``None`` where everything is kept."""
+    """``[kafka_offsets] retention_days`` as a duration (``90d``); ``None`` where nothing is removed."""
     days = conf.get("kafka_offsets", "retention_days", fallback="")
     return f"{days.strip()}d" if days and days.strip() else None

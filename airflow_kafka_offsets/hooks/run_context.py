@@ -25,7 +25,7 @@ SUMMARY_XCOM = "summary"
 
 @dataclass(frozen=True, slots=True)
 class AirflowSurroundings:
-    """:class:`~airflow_kafka_offsets.pipeline.surroundings.Surroundings` of a task.
+    """:class:`~airflow_kafka_offsets.batch.airflow_state.Around` of a task.
 
     :ivar pipeline: the pipeline_id that the task plans for.
     """

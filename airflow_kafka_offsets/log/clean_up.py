@@ -1,7 +1,7 @@
 """Removes old batches and windows from the work store, the oldest first.
 
 What must stay: the last two commits of each log and everything after them; which batch a run took (``runs/``), so that
-a cleared run whose batch is gone is told so; and of a window the last entry of its log, so that no number of that log
+a cleared run whose batch is gone says so; and of a window the last entry of its log, so that no number of that log
 comes back to a run that slept. Who cleans first writes ``cleaned`` as the next entry. Of that and whoever does the
 batch again one is later, and finds the other; and who looks from then on finds no batch, however far the rest has gone.
 """
@@ -66,7 +66,7 @@ def remove(removal: Removal) -> bool:
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
     folder = next(pipeline.oldest_first(), None)
     if folder is None or not _may_go(look_into(pipeline.store, folder).batch, before_ms):
-        return  # which most pipelines are told by their oldest batch alone
+        return  # for most pipelines their oldest batch alone says so
     stays_from = ""
     commits = 0
     for batch in pipeline.newest_first():

@@ -216,7 +216,7 @@ def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], new
 
 
 def _plan_that_counts(plan: Plan, number: int, attempt: int) -> str:
-    """Of a split that is kept the plan that it was read by; once it is done again, the one that keeps it."""
+    """Of a verified split the plan that it was read by; once it is done again, the plan that names it."""
     verified = plan.verified.get(number)
     return verified.plan_id if verified is not None and verified.attempt == attempt else plan.plan_id
 

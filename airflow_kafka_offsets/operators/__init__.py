@@ -1,1 +1,1 @@
-"""Airflow operators. They call the use cases in ``pipeline/``."""
+"""Airflow operators. They call the engine in ``batch/``."""

@@ -97,7 +97,7 @@ class Parameters(BatchParameters, TaskParameters, GroupParameters, total=False):
 
 
 class SensorParameters(TaskParameters, total=False):
-    """What a sensor of the group may be told besides what it shares with the resolve task."""
+    """What a sensor of the group takes besides what it shares with the resolve task."""
 
     poke_interval: timedelta | float
     timeout: timedelta | float

@@ -23,7 +23,7 @@ def cap(
     if max_records_per_partition is not None:
         sizes = [min(size, max_records_per_partition) for size in sizes]
     if max_records is not None:
-        # The starts move on by just what each run reads, so their sum says whose turn it is.
+        # The starts move on by just what each run reads, so their sum says who gets one more next.
         sizes = fair_shares(sizes, max_records, sum(p.start_offset for p in planned))
     return [_shortened(p, size) for p, size in zip(planned, sizes, strict=True)]
 
@@ -34,10 +34,10 @@ def carried_over(whole: Sequence[PlannedPartition], capped: Sequence[PlannedPart
     return {p.topic_partition: p.end_offset - q.end_offset for p, q in pairs if p.end_offset > q.end_offset}
 
 
-def fair_shares(wanted: Sequence[int], total: int, turn: int = 0) -> list[int]:
+def fair_shares(wanted: Sequence[int], total: int, first: int = 0) -> list[int]:
     """Shares of ``total``, none above what is wanted, as equal as that allows.
 
-    :param turn: where those begin, round the list, who get one of what cannot be divided.
+    :param first: where those begin, round the list, who get one of what cannot be divided.
     """
     shares = [0] * len(wanted)
     left = total
@@ -49,7 +49,7 @@ def fair_shares(wanted: Sequence[int], total: int, turn: int = 0) -> list[int]:
             shares[index] += more
             left -= more
         hungry = [index for index in hungry if shares[index] < wanted[index]]
-    for index in sorted(hungry, key=lambda index: (index - turn) % len(wanted))[:left]:
+    for index in sorted(hungry, key=lambda index: (index - first) % len(wanted))[:left]:
         shares[index] += 1
     return shares
 

@@ -124,14 +124,14 @@ def position_of_group(
     before: Position | None = None,
 ) -> Position | None:
     """The position as the group's offsets give it, over what the log still knows; ``None`` where they give none."""
-    told = {
+    known = {
         tp: SavedOffset(held[tp].offset, held[tp].leader_epoch) for tp, metadata in written.items() if metadata.batch
     }
-    if not told:
+    if not known:
         return None
     base = before or Position(cluster_id, {})
-    ids = {tp.topic: topic_ids[tp.topic] for tp in told if tp.topic in topic_ids}
-    return Position(cluster_id, {**base.offsets, **told}, {**base.topic_ids, **ids}, base.startup, base.restarts)
+    ids = {tp.topic: topic_ids[tp.topic] for tp in known if tp.topic in topic_ids}
+    return Position(cluster_id, {**base.offsets, **known}, {**base.topic_ids, **ids}, base.startup, base.restarts)
 
 
 def writer_of(committed: CommittedOffset) -> str:

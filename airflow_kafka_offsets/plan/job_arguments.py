@@ -30,7 +30,7 @@ class JobArguments:
     """Which split of which plan, and where the plan is.
 
     :ivar plan_object: the name of the object in the work store that holds the plan.
-    :ivar bootstrap_servers: of the cluster that the plan was made on; absent where the job is told by other means.
+    :ivar bootstrap_servers: of the cluster that the plan was made on; absent where the job gets it by other means.
     :ivar kafka_config_id: the name of the Airflow connection that the plan was made with. The task that submits reads
         it; the job, which may run where there is no Airflow, does not.
     """

@@ -63,14 +63,14 @@ def compare_topics(
         raise TopicVanished(
             [f"{topic}: the pipeline has read it, and the pattern finds it no more" for topic in vanished],
             "It was deleted, or this client may no longer describe it (ACL Describe on the topic): the two look the "
-            'same. Give the right back, or set policies={"topic_vanished": "drop"}; its offsets are kept in either '
+            'same. Give the right back, or set policies={"topic_vanished": "drop"}; its offsets stay saved in either '
             "case.",
         )
-    warnings = [f"Topics {', '.join(vanished)} are not matched any more; their offsets are kept."] if vanished else []
+    warnings = [f"Topics {', '.join(vanished)} are not matched any more; their offsets stay saved."] if vanished else []
     unsubscribed = [topic for topic in missing if topic not in vanished]
     if unsubscribed and request.policies.filter_restored_partitions:
         warnings.append(
             f"The pipeline's position also has offsets of {', '.join(unsubscribed)}, no longer subscribed to: they are "
-            "kept, and not read (filter_restored_partitions=False reads them)."
+            "saved, and not read (filter_restored_partitions=False reads them)."
         )
     return vanished, warnings

@@ -111,7 +111,7 @@ class Found:
     :ivar topic_ids: of the topics of its partitions; ``None`` where the cluster has no ids.
     :ivar timestamp_types: where a time bounds the plan: whose clock stamped each topic's records; absent where the
         broker does not tell.
-    :ivar window_complete: ``False`` where records before the end may still arrive (``window/complete.py``); ``None``
+    :ivar window_complete: ``False`` where records before the end may still arrive (``plan/completeness.py``); ``None``
         where the end is not a time.
     :ivar low_watermark_ms: how far all partitions had come that were not idle, by their newest timestamps.
     :ivar vanished: topics that the position holds and a pattern does not match any more.

@@ -1,7 +1,7 @@
 """A batch that is planned anew in place: the plan that takes the place of the one before.
 
 What must stay true: it has at least as many splits as any plan before, and starts every split that may hold rows of an
-earlier plan, so that they are overwritten and nobody has to look who had begun. Only a split that is kept because it is
+earlier plan, so that they are overwritten and nobody has to look who had begun. Only a split that is
 written and verified is not started; then no record changes its split, and nothing newer is added.
 """
 
@@ -113,7 +113,7 @@ def _cut(
     without: Callable[[PlannedPartition, list[PlannedPartition], int], PlannedPartition],
     reason: str,
 ) -> Plan:
-    """The same splits, in which no record changes its place; each that is not kept has what ``left`` gives.
+    """The same splits, in which no record changes its place; each that is not verified has what ``left`` gives.
 
     :param without: makes a partition of what is left of its pieces, and of how many offsets are not.
     """

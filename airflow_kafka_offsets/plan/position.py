@@ -33,7 +33,7 @@ class Position:
     """Where a pipeline goes on.
 
     :ivar cluster_id: of the cluster that the offsets are of.
-    :ivar startup: the startup request that the pipeline began with, in words; ``""`` where only the group told of it.
+    :ivar startup: the startup request that the pipeline began with, in words; ``""`` where only the group says it.
     :ivar restarts: every word that ``restart`` was applied with; none of them is applied a second time.
     :ivar topic_ids: of the topics that the offsets are of; ``None`` where the cluster has no ids.
     """

@@ -55,7 +55,7 @@ class Scope:
     """The scope of a question.
 
     :ivar group_id: the consumer group; ``None`` where none is given.
-    :ivar pipeline_id: the pipeline, whose position is kept under this name; ``None``: it has none.
+    :ivar pipeline_id: the pipeline, whose position is saved under this name; ``None``: it has none.
     """
 
     subscription: Subscription

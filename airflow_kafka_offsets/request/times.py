@@ -119,7 +119,7 @@ _UNIT_S = (3_600, 60, 1)
 def parse_duration_parts(value: str) -> tuple[int, int]:
     """Days, and the milliseconds beside them, of an ISO 8601 duration (``P90D``, ``PT36H``) or of ``90d``.
 
-    Months and years have no fixed length. Days have one only where no clocks are changed, so they are kept apart.
+    Months and years have no fixed length. Days have one only where no clocks are changed, so they are returned apart.
 
     :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
     """

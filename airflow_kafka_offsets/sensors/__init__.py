@@ -1,1 +1,1 @@
-"""Airflow sensors. They call the use cases in ``pipeline/``."""
+"""Airflow sensors. They call the engine in ``batch/``."""

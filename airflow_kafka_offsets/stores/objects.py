@@ -70,7 +70,7 @@ def read_object(store: Store, name: str, parse: Callable[[dict[str, Any]], T]) -
 def safe_name(text: str) -> str:
     """``text`` as one part of a name that any file system, object store and Hadoop take.
 
-    Different texts give different names; a very long one is cut and told apart by its digest, after a ``%2D``, which
+    Different texts give different names; a very long one is cut, and its digest makes it differ, after a ``%2D``, which
     nothing else is encoded as.
     """
     name = quote(text, safe="+=@,", errors="surrogatepass")

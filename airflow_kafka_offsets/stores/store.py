@@ -52,7 +52,7 @@ class Store(Protocol):
 
 
 def together(store: Store, *questions: Callable[[], Any]) -> Iterator[Any]:
-    """The answers to questions that do not depend on each other; what one raises is raised when it is its turn."""
+    """The answers to questions that do not depend on each other; what one raises comes in place of its answer."""
     if not store.is_remote:
         yield from (ask() for ask in questions)
     else:

@@ -63,7 +63,7 @@ def rows(of: Plan) -> Rows:
 
 def verified(of: Plan, cut: Cut) -> dict[int, VerifiedSplit]:
     found = {number for number in cut.verified if number < of.split_count and of.splits[number]}
-    return {number: of.kept.get(number) or VerifiedSplit(of.plan_id, number + 1) for number in found}
+    return {number: of.verified.get(number) or VerifiedSplit(of.plan_id, number + 1) for number in found}
 
 
 def offsets(of: Plan, cut: Cut) -> dict[TopicPartition, int]:
@@ -121,7 +121,7 @@ def test_what_is_there_and_not_given_up_stays_and_a_verified_split_stays_whole(
             whole = cut.kind == "retention" and number in verified(before, cut)
             left = start if whole else max(start, first.get(where, start))
             assert has.get((number, where)) == ((left, end) if left < end else None)
-        for number in now.kept:
+        for number in now.verified:
             assert now.splits[number]
             assert rows_of(now, number) == rows_of(before, number)
 
@@ -154,7 +154,7 @@ def test_every_split_that_may_hold_rows_is_started_unless_it_is_kept(
     now = first_plan(sizes, splits)
     for cut in steps:
         before, now = now, after(now, cut)
-        assert before.splits_with_rows() <= set(now.splits_to_start()) | now.kept.keys()
+        assert before.splits_with_rows() <= set(now.splits_to_start()) | now.verified.keys()
     anew = planned_anew(
         now, draft([planned(n, 0, size) for n, size in enumerate(fresh)], split_count=more), ME, "re_plan"
     )

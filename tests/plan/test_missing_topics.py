@@ -79,14 +79,14 @@ def test_G5_a_person_may_let_it_go_and_its_offsets_are_kept():
     held = position({0: 5, tp(0, "orders-eu"): 3})
     vanished, [warning] = compare(PATTERN, held, topic_vanished="drop")
     assert vanished == ("orders-eu",)
-    assert "orders-eu are not matched any more; their offsets are kept" in warning
+    assert "orders-eu are not matched any more; their offsets stay saved" in warning
 
 
 @pytest.mark.parametrize("subscription", [TopicList(("orders",)), TopicPattern("orders"), PartitionSet((tp(0),))])
 def test_F5_a_topic_that_is_no_longer_subscribed_to_has_not_vanished(subscription):
     vanished, [warning] = compare(subscription, position({0: 5, tp(0, "clicks"): 3}))
     assert vanished == ()
-    assert "clicks, no longer subscribed to: they are kept" in warning
+    assert "clicks, no longer subscribed to: they are saved" in warning
 
 
 def test_F5_where_what_is_not_subscribed_to_is_read_on_there_is_nothing_to_say():
