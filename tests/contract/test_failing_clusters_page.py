@@ -41,7 +41,7 @@ def table(memory: AnyCluster, pipeline: Pipeline) -> str:
     run, of_resolve = asked(partial(pipeline.resolve, "next"))
     counts["resolve, a run after the first"] = questions(of_resolve)
     run.spark()
-    counts["commit, with the mirror of the group"] = questions(asked(run.commit)[1])
+    counts["commit, and the write to the group"] = questions(asked(run.commit)[1])
     rows = [
         ("the first contact of a task", f"{wait['first_contact_s']:g} s", "`ClusterUnavailable`, with the reason"),
         ("one attempt at a question", f"{wait['attempt_s']:g} s", "another attempt, by a new client"),
