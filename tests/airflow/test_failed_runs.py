@@ -60,3 +60,21 @@ def test_a_run_that_fails_before_spark_has_written_leaves_nothing_to_its_followe
     assert "Z, failed in orders.read_0; 1 record that has come since waits for the next run." in text
     assert orders.run().state == "success"
     assert orders.is_exact()
+
+
+def test_a_batch_that_is_written_and_verified_is_committed_although_kafka_has_deleted_its_records(
+    orders: Orders, said: Callable[[], str]
+) -> None:
+    orders.produce(5)
+    assert orders.run(reject=True).state == "failed"
+    orders.broker.delete_records({(orders.topic, 0): 5})
+    said()
+
+    second = orders.run()
+
+    assert (second.state, second.states("orders.commit")) == ("success", ["success"])
+    assert "This run finishes batch 1: all of it is written, and verified" in said()
+    assert ([len(values) for values in orders.rows.values()], orders.committed, orders.attempts()) == ([5], {0: 5}, 1)
+    orders.produce(3)
+    assert orders.run().state == "success"
+    assert orders.is_exact()
