@@ -60,8 +60,8 @@ def batch(
         plan = ResolveStartupOffsetsOperator(
             task_id="resolve", topics=TOPIC, group_id=GROUP, output_name=f"{OUTPUT}/{dag_id}/{TOPIC}", **resolve
         )
-        commit = CommitOffsetsOperator(task_id="commit", plan=plan.asked.output["plan"])
-        read.partial(go="{{ params.go }}").expand(arguments=plan.asked.output) >> commit
+        commit = CommitOffsetsOperator(task_id="commit", plan=plan.output["plan"])
+        read.partial(go="{{ params.go }}").expand(arguments=plan.output) >> commit
 
 
 WINDOW = {"startup_mode": "timestamp", "bounded_mode": "timestamp"}
