@@ -52,7 +52,7 @@ BROKEN = (
     _broken("what is done again is newer", ("decide_commit", Instead("again.attempts if again and again.by.run == me.run else None", "None"))),
     _broken("the splits of earlier plans are started", ("Plan.splits_with_rows", Instead("set(self.overwrites)", "set()"))),
     _broken("a batch never has fewer splits", ("planned_anew", Instead("max(before.split_count, fresh.split_count)", "fresh.split_count")), ("planned_anew", Instead("_left_over(before, splits)", "tuple(n for n in _left_over(before, splits) if n < count)"))),
-    _broken("GroupMoved at resolve", ("goes_on", Never("of_here"))),
+    _broken("GroupMoved at resolve", ("goes_on", Never("planned_here"))),
     _broken("GroupMoved before the commit", ("decide_commit", Without("refuse_foreign_offsets"))),
     _broken("GroupMoved before the group is written", ("_offsets", Without("refuse_foreign_offsets")), ("decide_commit", Without("refuse_foreign_offsets"))),
     _broken("the first plan signs", ("_Steps._sign", Without("sign(self.world.cluster, group_id, signature, held, self._saved_now(order), on.after)"))),
