@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
 from airflow_kafka_offsets.triggers import shared_client, wait_for_lag
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
 from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
+from airflow_kafka_offsets.triggers.threads import pool_of
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
@@ -266,13 +267,14 @@ def test_a_work_store_that_hangs_holds_up_no_trigger_that_does_not_use_it(
 
     monkeypatch.setattr(wait_for_lag, "configured_work_store", hangs)
 
+    stuck = [
+        OffsetLagTrigger(
+            topics=one_record, group_id=group, pipeline_id=f"p{n}", work_store=str(tmp_path), poke_interval=0.1
+        )
+        for n in range(40)
+    ]
+
     async def run() -> None:
-        stuck = [
-            OffsetLagTrigger(
-                topics=one_record, group_id=group, pipeline_id=f"p{n}", work_store=str(tmp_path), poke_interval=0.1
-            )
-            for n in range(40)
-        ]
         waiting = [asyncio.create_task(anext(trigger.run())) for trigger in stuck]  # type: ignore[arg-type]
         async with asyncio.timeout(8):
             other = OffsetLagTrigger(topics=one_record, group_id=group, poke_interval=0.1)
@@ -286,6 +288,7 @@ def test_a_work_store_that_hangs_holds_up_no_trigger_that_does_not_use_it(
         asyncio.run(run())
     finally:
         answers.set()
+        pool_of(stuck[0].waits_for).shutdown()  # waits for the looks that are queued, too: none opens a client later
 
 
 def test_new_settings_of_a_connection_are_taken_at_the_next_look(
