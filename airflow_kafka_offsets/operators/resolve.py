@@ -448,6 +448,7 @@ def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafk
 def _output_origin(sink: SinkWords | None, output: str | None) -> OutputOrigin:
     """Whether a template gives each run another output. The words are those of the DAG, before they are rendered."""
     if sink is not None:
-        where = [sink.get("path"), sink.get("table"), sink.get("url")]
+        words: Any = sink  # the whole of it may be a template, or another task's
+        where = [words.get(key) for key in ("path", "table", "url")] if isinstance(words, Mapping) else words
         return "fixed" if is_settled(where) else "templated sink"
     return "fixed" if is_settled(output) else "templated output"
