@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import UnavailableError
+from airflow_kafka_offsets.errors import ClusterUnavailable, UnavailableError
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import open_cluster
 from airflow_kafka_offsets.triggers.threads import pool_of
 
@@ -47,8 +47,10 @@ class SharedClient:
 
     @contextmanager
     def cluster(self, client_config: Mapping[str, Any]) -> Iterator[KafkaCluster]:
-        """The cluster, for one look; the others wait."""
+        """The cluster, for one look; the others wait. When the last trigger has left, no queued look begins."""
         with self._lock:
+            if not self.triggers:
+                raise ClusterUnavailable("The look at Kafka was given up", "its trigger has ended", "", retriable=True)
             try:
                 yield self._current(client_config)
             except UnavailableError:

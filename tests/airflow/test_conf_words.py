@@ -129,10 +129,10 @@ def test_one_run_may_leave_the_group_alone(orders: Orders) -> None:
 def test_one_run_may_read_committed_records_only(orders: Orders) -> None:
     orders.produce(1)
     assert orders.run({"isolation_level": "read_committed"}).state == "success"
-    assert plan_of(orders).isolation_level == "read_committed"
+    assert plan_of(orders).asked.isolation_level == "read_committed"
     orders.produce(1)
     assert orders.run().state == "success"
-    assert plan_of(orders).isolation_level == "read_uncommitted"
+    assert plan_of(orders).asked.isolation_level == "read_uncommitted"
 
 
 def test_every_situation_is_shown_at_work_but_one() -> None:
