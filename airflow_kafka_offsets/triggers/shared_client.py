@@ -50,7 +50,8 @@ class SharedClient:
         """The cluster, for one look; the others wait. When the last trigger has left, no queued look begins."""
         with self._lock:
             if not self.triggers:
-                raise ClusterUnavailable("The look at Kafka was given up", "its trigger has ended", "", retriable=True)
+                remedy = "See the task's log, which says why it waits no more."
+                raise ClusterUnavailable("Cannot look at Kafka", "the trigger has ended", remedy, retriable=True)
             try:
                 yield self._current(client_config)
             except UnavailableError:
