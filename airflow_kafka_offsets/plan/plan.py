@@ -257,7 +257,7 @@ class Plan(Draft):
 
 
 def placed(draft: Draft, batch: BatchName, by: Actor, splits: Splits, **more: Any) -> Plan:
-    """``draft`` with its place in a log."""
+    """``draft`` with its place in a log; ``more`` has the fields that are other ones."""
     given = {one.name: getattr(draft, one.name) for one in fields(Draft)}
     return Plan(**{**given, "split_count": len(splits), **more}, batch=batch, by=by, splits=splits)
 

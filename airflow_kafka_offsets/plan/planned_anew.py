@@ -31,7 +31,7 @@ def emptied(before: Plan, by: Actor, reason: str, *, withdrawn: bool = False) ->
     nothing = tuple(p.within(p.end_offset, p.end_offset) for p in before.partitions)
     splits: Splits = ((),) * before.split_count
     left = {"overwrites": _left_over(before, splits), "verified": {}, "reason": reason, "withdrawn": withdrawn}
-    return placed(replace_draft(before, nothing), before.batch, by, splits, **left)
+    return placed(before, before.batch, by, splits, partitions=nothing, **left)
 
 
 def shortened(
@@ -46,12 +46,9 @@ def shortened(
         log_start = log_starts.get(p.topic_partition, 0)
         return OffsetRange(min(max(log_start, p.start_offset), p.end_offset), p.end_offset)
 
-    def without(p: PlannedPartition, pieces: list[PlannedPartition], gone: int) -> PlannedPartition:
-        start = min((piece.start_offset for piece in pieces), default=p.end_offset)
+    def without(p: PlannedPartition, gone: int) -> PlannedPartition:
         return replace(
             p,
-            range=OffsetRange(start, p.end_offset),
-            gap=p.end_offset - start - sum(piece.size for piece in pieces),
             lost=p.lost + gone,
             continuity="gap" if gone and p.continuity == "contiguous" else p.continuity,
             start_reason=f"{p.start_reason}, then out of range → log start, {gone} lost" if gone else p.start_reason,
@@ -83,16 +80,13 @@ def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan:
         start = past[p.topic_partition] + 1 if past else p.end_offset
         return OffsetRange(min(max(start, p.start_offset), p.end_offset), p.end_offset)
 
-    def without(p: PlannedPartition, pieces: list[PlannedPartition], given_up: int) -> PlannedPartition:
-        start = min((piece.start_offset for piece in pieces), default=p.end_offset)
+    def without(p: PlannedPartition, given_up: int) -> PlannedPartition:
         position, epoch = p.position, p.position_epoch
         if given_up:  # so that a batch that is planned anew does not bring it back; whose leader wrote it is not known
-            position = left(p).start_offset
+            position = left(ranges[p.topic_partition]).start_offset
             epoch = p.leader_epoch if position == p.end_offset else None
         return replace(
             p,
-            range=OffsetRange(start, p.end_offset),
-            gap=p.end_offset - start - sum(piece.size for piece in pieces),
             position=position,
             position_epoch=epoch,
             skipped=p.skipped + given_up,
@@ -110,12 +104,12 @@ def _cut(
     by: Actor,
     verified: Verified,
     left: Callable[[PlannedPartition], OffsetRange],
-    without: Callable[[PlannedPartition, list[PlannedPartition], int], PlannedPartition],
+    without: Callable[[PlannedPartition, int], PlannedPartition],
     reason: str,
 ) -> Plan:
     """The same splits, in which no record changes its place; each that is not verified has what ``left`` gives.
 
-    :param without: makes a partition of what is left of its pieces, and of how many offsets are not.
+    :param without: says of a partition with what is left of it why so many offsets are not.
     """
     splits = tuple(
         split if number in verified else tuple(cut for piece in split if (cut := _within(piece, left(piece))).size)
@@ -127,26 +121,14 @@ def _cut(
     partitions = []
     for p in before.partitions:
         of_it = pieces.get(p.topic_partition, [])
-        partitions.append(without(p, of_it, p.size - sum(piece.size for piece in of_it)))
+        start = min((piece.start_offset for piece in of_it), default=p.end_offset)
+        size = sum(piece.size for piece in of_it)
+        cut = replace(p, range=OffsetRange(start, p.end_offset), gap=p.end_offset - start - size)
+        partitions.append(without(cut, p.size - size))
     now = {p.topic_partition: p for p in partitions}
     splits = tuple(tuple(_within(now[piece.topic_partition], piece.range) for piece in split) for split in splits)
     more = {"overwrites": _left_over(before, splits), "verified": verified, "reason": reason}
-    return placed(replace_draft(before, tuple(partitions)), before.batch, by, splits, **more)
-
-
-def replace_draft(plan: Draft, partitions: tuple[PlannedPartition, ...]) -> Draft:
-    """The draft of a plan, with other partitions."""
-    return Draft(
-        pipeline=plan.pipeline,
-        asked=plan.asked,
-        found=plan.found,
-        partitions=partitions,
-        resolved_at_ms=plan.resolved_at_ms,
-        split_count=plan.split_count,
-        restarts=plan.restarts,
-        restarted=plan.restarted,
-        warnings=plan.warnings,
-    )
+    return placed(before, before.batch, by, splits, partitions=tuple(partitions), **more)
 
 
 def _within(piece: PlannedPartition, range_: OffsetRange) -> PlannedPartition:
