@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -227,7 +228,7 @@ class BoundsReader:
             part = "" if topic is None else f" of topic {topic}"
             moment = self.problems.take(
                 parameter,
-                lambda w=written: parse_timestamp_ms(w, now_ms=self.now_ms),  # type: ignore[misc]
+                partial(parse_timestamp_ms, written, now_ms=self.now_ms),
                 None,
                 part,
             )

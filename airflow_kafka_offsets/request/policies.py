@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -160,7 +161,7 @@ def take_policies(problems: Problems, asked: Any) -> Policies:
     """The policies among ``asked``'s attributes; each problem goes to ``problems``."""
     given: dict[str, Any] = problems.take("policies", lambda: read_answers(asked.policies), {})
     answers: dict[str, Any] = {
-        situation: problems.take("policies", lambda s=situation, a=answer: _answer(s, a), "fail")  # type: ignore[misc]
+        situation: problems.take("policies", partial(_answer, situation, answer), "fail")
         for situation, answer in given.items()
     }
     return Policies(
