@@ -123,6 +123,10 @@ class ClusterDescription:
     cluster_id: str
     topics: Mapping[str, TopicDescription] = field(default_factory=dict)
 
+    @property
+    def topic_ids(self) -> dict[str, str | None]:
+        return {name: topic.topic_id for name, topic in self.topics.items()}
+
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders)]
 
@@ -161,6 +165,11 @@ class Actor:
 def is_another_log(then: str | None, now: str | None) -> bool:
     """Whether a topic was deleted and created again, by its ids; no, where either is not known."""
     return then is not None and now is not None and then != now
+
+
+def topics_made_anew(then: Mapping[str, str | None], now: Mapping[str, str | None]) -> frozenset[str]:
+    """The topics of ``now`` that are another log than then: the same name, another id (E6)."""
+    return frozenset(topic for topic, topic_id in now.items() if is_another_log(then.get(topic), topic_id))
 
 
 def is_older(leader_epoch: int | None, newest: int | None) -> bool:

@@ -35,7 +35,7 @@ from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Redo, Reset, W
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.situation import Situation
 from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
-from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another_log
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.output_claims import Kind, claim_output
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
@@ -209,11 +209,10 @@ class _Steps:
     def _saved_now(self, order: NextBatch) -> dict[TopicPartition, SavedOffset]:
         """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
         on, description = goes_on(order, self.s), topics_now(order, self.s)
-        position, topics = on.position, description.topics
+        position = on.position
         saved: dict[TopicPartition, SavedOffset] = {}
         if position is not None and position.cluster_id == description.cluster_id:
-            ids = position.topic_ids
-            same = {name for name, topic in topics.items() if not is_another_log(ids.get(name), topic.topic_id)}
+            same = description.topics.keys() - topics_made_anew(position.topic_ids, description.topic_ids)
             saved = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
         return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
 

@@ -79,7 +79,7 @@ class BatchAtHand:
         output, left = output_of_batch(self.order.request, asks, self.batch, self.s)
         if left:
             refuse_records_left_behind(
-                missing(self.plan, self.s.need(RecordsOf(self.plan))), str(self.plan.asked.output)
+                self.s.need(RecordsOf(self.plan)).missing(self.plan), str(self.plan.asked.output)
             )
         return output, left
 
@@ -118,7 +118,7 @@ def do(at_hand: BatchAtHand) -> Decision:
         return moved
     records = s.need(RecordsOf(plan))
     group_id = request.scope.group_id
-    if at_hand.on and not missing(plan, records) and plan.asked.group_follows and group_id != plan.asked.group_id:
+    if at_hand.on and plan.asked.group_follows and group_id != plan.asked.group_id and not records.missing(plan):
         asked = replace(
             plan.asked, group_id=group_id, group_follows=request.group_follows
         )  # who uses the old one must not stop it
@@ -146,7 +146,7 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
     """
     order, plan, fresh = at_hand.order, at_hand.plan, at_hand.fresh
     if at_hand.on is None:
-        gone = missing(plan, at_hand.s.need(RecordsOf(plan)))
+        gone = at_hand.s.need(RecordsOf(plan)).missing(plan)
         if gone and order.request.policies.data_loss == "fail":
             keep = "Leave out re_plan to keep the rows that are written. " if order.request.run_orders.re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
@@ -166,19 +166,13 @@ def _moved_output(at_hand: BatchAtHand) -> Replace | None:
     return at_hand.replaced(planned_anew(plan, moved, order.me, f"its output is {output}"))
 
 
-def missing(plan: Plan, records: RecordsNow) -> list[str]:
-    """A line for each topic and range of the whole plan that is not there as it was planned."""
-    needed = hulls(plan.splits)
-    return [*records.another_log, *records.deleted(needed), *records.replaced(needed)]
-
-
 def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     """As it is where all records are there. Where some are gone, only splits that are not verified need theirs.
 
     :raises DataLoss: they need what is gone, and no policy gives it up.
     """
     order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
-    gone = missing(plan, records)
+    gone = records.missing(plan)
     splits = tuple(sorted(plan.splits_with_rows()))
     if gone:
         attempts = s.need(Reports(batch))
@@ -245,7 +239,7 @@ def do_again(at_hand: BatchAtHand) -> Decision:
     if on is not None and adopted(order, on):
         raise group_moved(order.request.scope.group_id, on.foreign, on.position)
     records = s.need(RecordsOf(plan))
-    gone = missing(plan, records)
+    gone = records.missing(plan)
     unread, warnings = _unread(at_hand)
     if gone:
         if order.request.run_orders.redo:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, ReplaceByHand, SetPosition
-from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew, topics_made_anew
+from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
 from airflow_kafka_offsets.batch.orders import LeaveOut, OfGroup, Redo, Reset
 from airflow_kafka_offsets.batch.ownership import (
     refuse_another_airflows_log,
@@ -17,7 +17,6 @@ from airflow_kafka_offsets.batch.ownership import (
     refuse_live_group,
     signature_of,
 )
-from airflow_kafka_offsets.batch.records_in_kafka import hulls
 from airflow_kafka_offsets.batch.situation import (
     HeldBy,
     HighestAttempts,
@@ -44,7 +43,7 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
     named,
 )
-from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition
+from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import verified_splits
 from airflow_kafka_offsets.plan.batch_key import number_of
@@ -93,8 +92,7 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     by = Actor(None, order.me.instance or newest.log.last_instance)
     draft = None
     if any(one.changes for one in moves):
-        ids = {name: topic.topic_id for name, topic in description.topics.items()}
-        draft = reset_draft(plan, moves, ids, held, f"reset {target}: {order.reason}", order.now_ms)
+        draft = reset_draft(plan, moves, description.topic_ids, held, f"reset {target}: {order.reason}", order.now_ms)
     return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by)
 
 
@@ -146,8 +144,8 @@ def _topics_of(position: Position, s: Situation) -> ClusterDescription:
         )
     if description.cluster_id != position.cluster_id:
         raise ClusterChanged(s.pipeline, position.cluster_id, description.cluster_id)
-    ids = {name: topic.topic_id for name, topic in description.topics.items()}
-    anew = topics_made_anew(position, ids)
+    ids = description.topic_ids
+    anew = topics_made_anew(position.topic_ids, ids)
     if anew:
         raise TopicRecreated(
             lines_of_topics_made_anew(anew, position, ids),
@@ -255,8 +253,7 @@ def decide_redo(order: Redo, s: Situation) -> DoAgain:
     if not order.batch.log.committed:
         raise BatchClosed("redo", plan.batch.key, "it is not committed, so its pipeline's next run does it anyway")
     refuse_another_airflows_log(order.me, order.batch, order.batch.log.holder.instance)
-    records, needed = s.need(RecordsOf(plan)), hulls(plan.splits)
-    gone = [*records.another_log, *records.deleted(needed), *records.replaced(needed)]
+    gone = s.need(RecordsOf(plan)).missing(plan)
     if gone:
         raise DataLoss(
             gone, f"{plan.batch} is committed, and its output stays as it is. Leave it: there is nothing to do."

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.batch.look_ups import World, topics_that_exist
 from airflow_kafka_offsets.batch.ownership import refuse_foreign_offsets, refuse_live_group, signature_of
 from airflow_kafka_offsets.broker.protocol import Cluster, OffsetReader
 from airflow_kafka_offsets.errors import ADDRESS, ClusterUnavailable, GroupActive, named
-from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition, is_another_log
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.commit_metadata import Held, Signature
@@ -136,11 +136,8 @@ def partitions_now(cluster: OffsetReader, plan: Draft) -> list[TopicPartition]:
             f"connection leads to {description.cluster_id if description else 'a cluster without its topics'}",
             f"Use {named(ADDRESS)} that the batch was planned with.",
         )
-    present = set(description.partitions())
-    same = {
-        name for name, now in description.topics.items() if not is_another_log(was.topic_ids.get(name), now.topic_id)
-    }
-    return [tp for p in plan.partitions if (tp := p.topic_partition).topic in same and tp in present]
+    present, anew = set(description.partitions()), topics_made_anew(was.topic_ids, description.topic_ids)
+    return [tp for p in plan.partitions if (tp := p.topic_partition) in present and tp.topic not in anew]
 
 
 def sign(

@@ -54,8 +54,8 @@ from airflow_kafka_offsets.kafka_values import (
     RunKey,
     TopicPartition,
     TopicSettings,
-    is_another_log,
     is_older,
+    topics_made_anew,
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts, has_begun, highest_attempts
@@ -92,7 +92,7 @@ class World:
             case WindowNamed(name):
                 return pipeline.look_at_window(name)
             case WindowByKey(key):
-                return _window_by_key(pipeline, key)
+                return pipeline.find_window(key)
             case WindowBefore(claim):
                 return _window_before(pipeline, claim)
             case HasBegun(batch):
@@ -144,15 +144,6 @@ def _log_now(pipeline: PipelineLog, run: RunKey | None) -> LogNow:
     if run is None:
         return LogNow(pipeline.newest(), None)
     return LogNow(*together(pipeline.store, pipeline.newest, partial(pipeline.batch_of_run, run)))
-
-
-def _window_by_key(pipeline: PipelineLog, key: str) -> StoredBatch | None:
-    """Looked for among the names that there are: a name such as ../batches/… leads out of the windows' folder."""
-    names = pipeline.windows()
-    if key in names:
-        return pipeline.window(key)
-    found = (pipeline.window(name) for name in names)
-    return next((window for window in found if window is not None and window.log.plan.batch.key == key), None)
 
 
 def _window_before(pipeline: PipelineLog, claim: TimeClaim) -> StoredBatch | None:
@@ -212,13 +203,13 @@ def _records_now(plan: Plan, cluster: OffsetReader) -> RecordsNow:
     if description is None or description.cluster_id != was.cluster_id:
         now = description.cluster_id if description else "one without its topics"
         return RecordsNow((f"the plan was made on cluster {was.cluster_id}, and this is {now}",))
-    ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    ids, anew = description.topic_ids, topics_made_anew(was.topic_ids, description.topic_ids)
     another = tuple(
         f"{topic}: its id is {ids[topic]}, the plan was made for {was.topic_ids.get(topic)}"
         if topic in ids
         else f"{topic}: it does not exist any more"
         for topic in sorted({p.topic_partition.topic for p in plan.to_read()})
-        if topic not in ids or is_another_log(was.topic_ids.get(topic), ids[topic])
+        if topic not in ids or topic in anew
     )
     present = set(description.partitions())
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}

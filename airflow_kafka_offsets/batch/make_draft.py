@@ -27,7 +27,7 @@ from airflow_kafka_offsets.kafka_values import (
     TimestampType,
     TopicPartition,
     TopicSettings,
-    is_another_log,
+    topics_made_anew,
 )
 from airflow_kafka_offsets.plan.caps import cap, carried_over
 from airflow_kafka_offsets.plan.commit_metadata import Held
@@ -77,10 +77,10 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     """
     :raises RefusedError: one of its kinds, with every bad partition in it; nothing is planned then.
     """
-    description = s.need(TopicsOf(request.scope.subscription))
-    vanished, topic_warnings = compare_topics(request, description.topics, start.position)
-    description = _with_restored_topics(request, s, description, start.position, vanished)
-    group = s.need(OffsetsOfGroup(request, tuple(s.need(TopicsOf(request.scope.subscription)).partitions())))
+    subscribed = s.need(TopicsOf(request.scope.subscription))
+    vanished, topic_warnings = compare_topics(request, subscribed.topics, start.position)
+    description = _with_restored_topics(request, s, subscribed, start.position, vanished)
+    group = s.need(OffsetsOfGroup(request, tuple(subscribed.partitions())))
     known = _known(request, description, group.held, start)
     partitions, topics = description.partitions(), tuple(description.topics)
     logs = s.need(_look_ups(request, partitions, start))
@@ -108,7 +108,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
         asked=_asked(request, me),
         found=Found(
             cluster_id=description.cluster_id,
-            topic_ids={name: topic.topic_id for name, topic in description.topics.items()},
+            topic_ids=description.topic_ids,
             timestamp_types=stamped_by,
             window_complete=judged.complete if judged else None,
             low_watermark_ms=judged.low_watermark_ms if judged else None,
@@ -165,8 +165,8 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     if position is not None and position.cluster_id != description.cluster_id:
         return Facts({}, held, _on_another_cluster(request, position, description.cluster_id, held))
     counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
-    topic_ids = {name: topic.topic_id for name, topic in description.topics.items()}
-    recreated = topics_made_anew(position or counted, topic_ids)
+    before, topic_ids = position or counted, description.topic_ids
+    recreated = topics_made_anew(before.topic_ids if before else {}, topic_ids)
     if position is not None and recreated and request.policies.topic_recreated == "fail":
         raise TopicRecreated(
             lines_of_topics_made_anew(recreated, position, topic_ids),
@@ -200,12 +200,6 @@ def _on_another_cluster(
             found = held or {}
             return {tp: Known(c.offset, "cluster changed → group adopted", c.leader_epoch) for tp, c in found.items()}
     raise ClusterChanged(request.scope.pipeline_id or "", position.cluster_id, cluster_id)
-
-
-def topics_made_anew(position: Position | None, topic_ids: Mapping[str, str | None]) -> frozenset[str]:
-    """The topics whose id is not the position's any more: the same name, another log (E6)."""
-    was = position.topic_ids if position else {}
-    return frozenset(topic for topic, now in topic_ids.items() if is_another_log(was.get(topic), now))
 
 
 def lines_of_topics_made_anew(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.batch.partition_states import partition_states, position_of
+from airflow_kafka_offsets.batch.partition_states import partition_states
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
@@ -48,9 +48,10 @@ def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) 
         raise InvalidRequest((f"Whose lag? Give {named('group_id')}, or set group.id in {named(CONNECTION)}.",))
     if pipeline is None:
         return LagQuestion(scope, limits, scope.group_id)
-    position = position_of(pipeline)
-    is_lost = position is None and pipeline.newest() is None
-    return LagQuestion(scope, limits, scope.group_id if is_lost else None, position, pipeline.pipeline_id)
+    newest = pipeline.newest()
+    if newest is None:  # the log is lost, or not begun
+        return LagQuestion(scope, limits, scope.group_id, None, pipeline.pipeline_id)
+    return LagQuestion(scope, limits, None, newest.log.position, pipeline.pipeline_id)
 
 
 def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: ClusterDescription, now_ms: int) -> Lag:

@@ -59,14 +59,11 @@ def partition_states(
     }
     wanted = sorted(set(partitions))
     logs = take_snapshots(cluster, [tp for tp in wanted if leaders.get(tp) is not None], isolation_level)
-    ids = {name: topic.topic_id for name, topic in description.topics.items()}
+    ids = description.topic_ids
     return [PartitionState(tp, ids.get(tp.topic), leaders.get(tp), logs.get(tp)) for tp in wanted]
 
 
 def position_of(pipeline: PipelineLog) -> Position | None:
     """Where the pipeline goes on, by its log; ``None`` where it has no batch yet."""
     newest = pipeline.newest()
-    if newest is None:
-        return None
-    committed = newest.log.committed
-    return committed.position if committed else newest.log.planned.position
+    return newest.log.position if newest else None

@@ -130,10 +130,8 @@ def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | Non
     """The position of the log, and the key of the batch that it is after."""
     if newest is None:
         return None, None
-    batch, committed = newest.log.plan.batch, newest.log.committed
-    if committed is not None:
-        return committed.position, batch.key
-    return newest.log.planned.position, batch.after
+    batch = newest.log.plan.batch
+    return newest.log.position, batch.key if newest.log.committed else batch.after
 
 
 def _last_number(newest: StoredBatch | None) -> int:
@@ -150,8 +148,7 @@ def _position_of_group(
     written: Mapping[TopicPartition, CommitMetadata],
     before: Position | None,
 ) -> Position | None:
-    ids = {name: topic.topic_id for name, topic in description.topics.items()}
-    return position_of_group(held or {}, written, description.cluster_id, ids, before)
+    return position_of_group(held or {}, written, description.cluster_id, description.topic_ids, before)
 
 
 def _restart_word(request: PlanRequest, newest: StoredBatch | None) -> str | None:

@@ -38,6 +38,11 @@ class RecordsNow:
         tps = {p.topic_partition: p.end_offset for p in plan.partitions}
         return sum(max(0, end - tps[tp]) for tp, end in self.ends.items())
 
+    def missing(self, plan: Plan) -> list[str]:
+        """A line for each topic and range of the whole plan that is not there as it was planned."""
+        needed = hulls(plan.splits)
+        return [*self.another_log, *self.deleted(needed), *self.replaced(needed)]
+
     def replaced(self, partitions: Iterable[PlannedPartition]) -> list[str]:
         """A line for each range that the log has other records for, or none any more, than when it was planned."""
         lines = []

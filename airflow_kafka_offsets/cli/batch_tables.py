@@ -35,8 +35,8 @@ def facts_of(batch: StoredBatch) -> dict[str, object]:
     log, plan = batch.log, batch.log.plan
     return {
         "key": plan.batch.key,
-        "number": plan.batch.number if plan.batch else None,
-        "after": plan.batch.after if plan.batch else None,
+        "number": plan.batch.number,
+        "after": plan.batch.after,
         "window": plan.asked.window_bounds,
         "plan_id": plan.plan_id,
         "committed": log.committed is not None,

@@ -11,7 +11,6 @@ from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.batch_key import HIGHEST, number_of
-from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
@@ -175,22 +174,11 @@ def find_batch(pipeline: PipelineLog, named: str) -> StoredBatch:
     :raises NoPosition: there is none.
     """
     number = int(named) if named.isascii() and named.isdigit() and len(named) <= len(str(HIGHEST)) else number_of(named)
-    found = pipeline.batch(number) if number else find_window(pipeline, named)
-    key = found.log.plan.batch.key if found and found.log.plan.batch else None
+    found = pipeline.batch(number) if number else pipeline.find_window(named)
+    key = found.log.plan.batch.key if found else None
     if found is None or (number_of(named) and key != named):
         raise NoPosition(
             [f"Pipeline {pipeline.pipeline_id!r} has no batch and no window {named!r}"],
             "kafka-offsets show --history 10 lists its last batches, and --windows its windows.",
         )
     return found
-
-
-def find_window(pipeline: PipelineLog, named: str) -> StoredBatch | None:
-    """The window of a name or a key. It is looked for among the names that there are: none of them leads elsewhere."""
-    for name in pipeline.windows():
-        bounds = time_claim_of_name(name)
-        may_be_key = named.startswith(f"{bounds.words if bounds else name}-")
-        window = pipeline.window(name) if named == name or may_be_key else None
-        if window is not None and (named == name or (window.log.plan.batch and window.log.plan.batch.key == named)):
-            return window
-    return None

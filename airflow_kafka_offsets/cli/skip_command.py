@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from airflow_kafka_offsets.batch.engine import leave_out
 from airflow_kafka_offsets.batch.orders import LeaveOut
 from airflow_kafka_offsets.batch.preview import preview_leave_out
 from airflow_kafka_offsets.cli.batch_tables import name_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import find_window, pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -21,9 +19,6 @@ def skip(options: Options) -> Answer:
     asked = _asked(options)
     pipeline = pipeline_asked_for(options)
     dry_run = not options.get("execute")
-    if options.get("window") is not None:
-        window = find_window(pipeline, asked.batch)
-        asked = asked if window is None else replace(asked, batch=window.name.rpartition("/")[2])
     order = LeaveOut(asked, now_ms(), window=options.get("window") is not None)
     before, after = (preview_leave_out if dry_run else leave_out)(order, pipeline)
     left = {p.topic_partition: p for p in after.partitions}

@@ -86,10 +86,10 @@ def _row(pipeline: PipelineLog, batch: StoredBatch, all_of_them: Iterable[Stored
         "committed": log.committed is not None,
         "last_run": by_whom(log),
         "at": since_when(log),
-        "unfinished": [plan.batch.key for plan in unfinished if plan.batch],
+        "unfinished": [plan.batch.key for plan in unfinished],
         "unfinished_names": [name_of(plan) for plan in unfinished],
         "key": plan.batch.key,
-        "number": plan.batch.number if plan.batch else None,
+        "number": plan.batch.number,
         "group_id": plan.asked.group_id,
     }
 
@@ -147,7 +147,7 @@ def _many(pipeline: PipelineLog, batches: Sequence[StoredBatch], name: str) -> A
             "skipped": batch.log.plan.skipped,
             "unread": batch.log.unread,
             "verified": is_verified(splits_of(batch)),
-            "key": batch.log.plan.batch.key if batch.log.plan.batch else None,
+            "key": batch.log.plan.batch.key,
             "stored_as": batch.name,
         }
         for batch in batches

@@ -105,6 +105,11 @@ class BatchLog:
         return next((entry for entry in self.later if isinstance(entry, Committed)), None)
 
     @property
+    def position(self) -> Position | None:
+        """Where the pipeline goes on: after the batch once it is committed, and until then where the batch began."""
+        return self.committed.position if self.committed else self.planned.position
+
+    @property
     def holder(self) -> Actor:
         """Who holds the batch: the writer of the last plan or ``taken``."""
         taken = [entry.by for entry in self.later if isinstance(entry, Taken)]

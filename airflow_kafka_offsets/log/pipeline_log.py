@@ -170,6 +170,16 @@ class PipelineLog:
     def window(self, name: str) -> StoredBatch | None:
         return self.look_at_window(name)[0]
 
+    def find_window(self, named: str) -> StoredBatch | None:
+        """The window of a name or a key, looked for among the names that there are: none of them leads elsewhere."""
+        for name in self.windows():
+            bounds = time_claim_of_name(name)
+            may_be_key = named.startswith(f"{bounds.words if bounds else name}-")
+            window = self.window(name) if named == name or may_be_key else None
+            if window is not None and named in (name, window.log.plan.batch.key):
+                return window
+        return None
+
     def look_at_window(self, name: str) -> tuple[StoredBatch | None, int]:
         """The window, and the number of the next entry of its log: its first is not 1 where it was cleaned away."""
         found = look_into(self.store, self._window(name))
@@ -221,7 +231,7 @@ class PipelineLog:
         value = {
             "version": 1,
             "batch": batch.name if batch else None,
-            "key": plan.batch.key if plan and plan.batch else None,
+            "key": plan.batch.key if plan else None,
             "output": plan.asked.output if plan else None,
         }
         create_object(self.store, self._run(run), value)

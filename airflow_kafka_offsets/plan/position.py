@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.json_columns import from_columns, text, text_or_none, to_columns, whole, whole_or_none
-from airflow_kafka_offsets.kafka_values import TopicPartition, is_another_log
+from airflow_kafka_offsets.kafka_values import TopicPartition, topics_made_anew
 from airflow_kafka_offsets.plan.plan import Draft
 
 
@@ -89,7 +89,7 @@ def _with(plan: Draft, before: Position | None, offsets: Mapping[TopicPartition,
     same = before if before is not None and before.cluster_id == plan.found.cluster_id else None
     old_ids = same.topic_ids if same else {}
     # Offsets of a topic that was re-created belong to a log that is gone.
-    recreated = {name for name, now in plan.found.topic_ids.items() if is_another_log(old_ids.get(name), now)}
+    recreated = topics_made_anew(old_ids, plan.found.topic_ids)
     inherited = {tp: saved for tp, saved in (same.offsets if same else {}).items() if tp.topic not in recreated}
     offsets = {**inherited, **offsets}
     topics = {tp.topic for tp in offsets}

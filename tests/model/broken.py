@@ -61,7 +61,7 @@ BROKEN = (
     _broken("the next number is above the mark", ("GoesOn.next_number", Instead("max(newest, number_of(self.group_key))", "newest"))),
     _broken("a run has its own batch", ("_next_batch", Instead("log_now(order, s).own", "None"))),
     _broken("restart words add up", ("draft", Instead("start.applied if start.restart is None else (*start.applied, start.restart)", "() if start.restart is None else (start.restart,)"))),
-    _broken("records that are gone are looked for", ("missing", Rather("needed = hulls(plan.splits)", "return []"))),
+    _broken("records that are gone are looked for", ("RecordsNow.missing", Rather("needed = hulls(plan.splits)", "return []"))),
     _broken("what is verified and gone stays", ("_take_what_is_there", Never("not unverified(plan, attempts)"))),
     _broken("what is gone shortens a batch in place", ("_take_what_is_there", Instead("shortened(plan, order.me, verified, records.log_starts, reason)", "planned_anew(plan, at_hand.fresh(), order.me, reason)"))),
     _broken("a verified split stays", ("_take_what_is_there", Instead("shortened(plan, order.me, verified, records.log_starts, reason)", "shortened(plan, order.me, {}, records.log_starts, reason)"))),

@@ -113,7 +113,7 @@ RULES = (
     Mutation("G7", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G8", "_from_position", Instead("tp.topic in facts.known_topics", "False")),
     Mutation("G9", "resolve", Instead("sorted(facts.snapshots)", "sorted(facts.snapshots, reverse=True)")),
-    Mutation("G10", "partitions_now", Never("is_another_log")),
+    Mutation("G10", "partitions_now", Always("tp.topic not in anew")),
     Mutation("G11", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     # H: splits
     Mutation("H1", "flink_owner", Instead("2147483647", "4294967295")),
