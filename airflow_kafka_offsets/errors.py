@@ -31,7 +31,8 @@
     │   ├── PlanReplaced                      a job or a commit of a plan that its batch does not have any more
     │   ├── LateAttempt                       a Spark job has written after another one took its place
     │   ├── FormerDriverRuns                  the Spark driver of a plan that was replaced still runs
-    │   └── ReadNotVerified                   the reports do not show that the batch was read
+    │   ├── ReadNotVerified                   the reports do not show that the batch was read
+    │   └── BadRecords                        more records are bad than the limit allows
     └── UnavailableError                  3   the cluster's operator; `.retriable`: another try may succeed
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   └── NotAuthorized                 the cluster answers, and an ACL is missing
@@ -517,6 +518,33 @@ class LateAttempt(RefusedError, code="AKO-403"):
             f"{self.what} comes too late: {self.by} has taken its place, and {self.output} may hold rows of both. No "
             "report was made, and that split does not count as verified any more.\n"
             "Clear the run from its Spark task on: Spark writes the split anew."
+        )
+
+
+@dataclass(eq=False)
+class BadRecords(RefusedError, code="AKO-405"):
+    """More records of a batch do not decode, or fail an expectation, than the limit allows.
+
+    :ivar what: the batch, or one split of it.
+    :ivar count: how many are bad; :ivar allowed: how many may be, by ``limit``.
+    :ivar examples: the first of them: ``orders[3]: offset 4711: the value is not JSON …``.
+    """
+
+    what: str
+    count: int
+    allowed: int
+    limit: str
+    examples: tuple[str, ...] = ()
+    left: str = "Its output stays as it is."
+
+    @property
+    def message(self) -> str:
+        first = "".join(f"\n{example}" for example in self.examples)
+        return (
+            f"{self.count} records of {self.what} are bad, and the limit {self.limit} allows {self.allowed}. "
+            f"Nothing is committed. {self.left}{first}\n"
+            "Correct the schema or the expectation, and clear the run from its resolve task on. Or set them aside: "
+            'bad_records={"format": "parquet", "path": "/lake/bad_orders", "limit": "1%"}.'
         )
 
 

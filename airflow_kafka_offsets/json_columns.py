@@ -26,10 +26,11 @@ def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]
 
 
 def from_columns(
-    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str]
+    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str], later: Sequence[str] = ()
 ) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
     """Each partition with its row.
 
+    :param later: columns of numbers that earlier versions have not written: 0 where one is absent.
     :raises ValueError: a column is missing, of another length, or a partition is named twice.
     """
     seen: set[TopicPartition] = set()
@@ -41,6 +42,7 @@ def from_columns(
         if not isinstance(numbers, list):
             raise ValueError(f"topic {topic!r} has no partitions")
         values: dict[str, Any] = {name: columns.get(name) for name in required}
+        values |= {name: columns.get(name, [0] * len(numbers)) for name in later}
         wrong = [name for name, column in values.items() if not isinstance(column, list) or len(column) != len(numbers)]
         if wrong:
             raise ValueError(f"topic {topic!r} has no column {', '.join(wrong)} for each of its partitions")

@@ -40,7 +40,7 @@ from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.output_claims import Kind, claim_output
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import has_begun
-from airflow_kafka_offsets.log.verify_reads import Proof
+from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.commit_metadata import Signature
 from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, placed
@@ -88,6 +88,7 @@ class CommitOutcome:
     by_this: bool
     group: Followed
     proof: Proof | None = None
+    fates: Fates = ALL_ROWS
 
     @property
     def plan(self) -> Plan | None:
@@ -217,10 +218,12 @@ class _Steps:
         return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
 
     def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:
-        pipeline, output = self.world.pipeline, batch.log.plan.asked.output
+        pipeline = self.world.pipeline
         records: list[Callable[[], None]] = [partial(pipeline.bind, self.order.me.run, batch)]
-        if output is not None:
-            records.append(partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind))
+        outputs = (batch.log.plan.asked.output, self.order.request.set_aside_output)
+        records += [
+            partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind) for output in outputs if output
+        ]
         list(together(pipeline.store, *records))
 
     def _claim(self, batch: StoredBatch, claim: Claim) -> None:
@@ -275,21 +278,23 @@ def commit(decision: Decision, order: Commit, world: World) -> CommitOutcome | N
     retry, or to the next run.
     """
     match decision:
-        case Append(batch, entry, proof):
+        case Append(batch, entry):
             done = batch.append(entry)
-            return None if done is None else _followed(done, True, order, world, proof)
+            return None if done is None else _followed(done, True, order, world, decision)
         case Follow(None):
             return CommitOutcome(None, False, follow(world, order.me))
-        case Follow(StoredBatch() as batch, proof):
-            return _followed(batch, False, order, world, proof)
+        case Follow(StoredBatch() as batch):
+            return _followed(batch, False, order, world, decision)
     raise TypeError(f"{decision} is no decision for a commit")
 
 
-def _followed(batch: StoredBatch, by_this: bool, order: Commit, world: World, proof: Proof | None) -> CommitOutcome:
+def _followed(
+    batch: StoredBatch, by_this: bool, order: Commit, world: World, verified: Append | Follow
+) -> CommitOutcome:
     group = Followed(left_alone="a window moves no group")
     if not batch.log.plan.asked.window:
         group = follow(world, order.me, batch)
-    return CommitOutcome(batch, by_this, group, proof)
+    return CommitOutcome(batch, by_this, group, verified.proof, verified.fates)
 
 
 def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: World) -> StoredBatch | None:

@@ -9,15 +9,18 @@ from airflow_kafka_offsets.batch.decisions import Append, Follow
 from airflow_kafka_offsets.batch.orders import Commit
 from airflow_kafka_offsets.batch.ownership import refuse_another_airflows_log, refuse_foreign_offsets
 from airflow_kafka_offsets.batch.situation import BatchIn, BatchTakenBy, HeldBy, Reports, Situation
-from airflow_kafka_offsets.errors import BatchGone, PlanReplaced, StoreUnavailable
+from airflow_kafka_offsets.errors import BadRecords, BatchGone, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.log.entries import Committed
-from airflow_kafka_offsets.log.verify_reads import require_verified
+from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, require_verified
+from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.values.bad_records import Limit
 
 
 def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     """
     :raises ReadNotVerified: the reports do not show that the batch was read.
+    :raises BadRecords: more of its records were set aside than the limit allows.
     :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
     :raises GroupMoved: somebody else wrote to the group; nothing was committed.
     :raises StoreUnavailable: this is not the store that the run was planned in.
@@ -33,20 +36,34 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     plan, position = batch.log.plan, batch.log.planned.position
     if plan.plan_id != reference.plan_id:
         raise PlanReplaced(str(plan.batch), str(reference.plan_id), plan.plan_id)
-    proof = None
+    proof, fates = None, ALL_ROWS
     if order.require_report:
         again = batch.log.redone
         newer_than = again.attempts if again and again.by.run == me.run else None
         read_back = order.require_report == "read-back"
-        proof = require_verified(plan, s.need(Reports(batch)), newer_than, read_back=read_back)
+        reports = s.need(Reports(batch))
+        proof, fates = require_verified(plan, reports, newer_than, read_back=read_back), fates_of(reports)
+        _refuse_too_many(plan, fates.set_aside, order.limit)
     if batch.log.committed:
-        return Follow(batch, proof)
+        return Follow(batch, proof, fates)
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
         refuse_foreign_offsets(plan, me, held, position)
     after = None if plan.asked.window else position_after(plan, position)
-    return Append(batch, Committed(me, order.now_ms, plan.plan_id, after), proof)
+    entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out)
+    return Append(batch, entry, proof, fates)
+
+
+def _refuse_too_many(plan: Plan, set_aside: int, limit: Limit | None) -> None:
+    """Each driver has counted its own split.
+
+    :raises BadRecords: all splits together have more than the limit allows.
+    """
+    allowed = set_aside if limit is None else limit.allowed(plan.record_count_upper_bound)
+    if set_aside > allowed:
+        left = "Its rows and its bad records are in the outputs until it is done again."
+        raise BadRecords(str(plan.batch), set_aside, allowed, str(limit), left=left)
 
 
 def _refuse_another_store(order: Commit, folder: str, s: Situation) -> None:

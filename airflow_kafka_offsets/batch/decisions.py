@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.log.verify_reads import Proof
+from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.position_moves import Move, Target
@@ -124,6 +124,7 @@ class Append:
     batch: StoredBatch
     entry: Committed
     proof: Proof | None
+    fates: Fates = ALL_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ class Follow:
 
     batch: StoredBatch | None = None
     proof: Proof | None = None
+    fates: Fates = ALL_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import BatchLog, Taken
-from airflow_kafka_offsets.log.verify_reads import PROVED, Proof
+from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, PROVED, Fates, Proof
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_table import counted, plan_in_words
@@ -126,7 +126,9 @@ def last_sentence(plan: Draft | None, splits: int) -> str:
     return f"{jobs} {plan_in_words(plan)}.{left}"
 
 
-def committed_sentence(plan: Plan | None, proof: Proof | None, left: int | None, *, by_this: bool) -> str:
+def committed_sentence(
+    plan: Plan | None, proof: Proof | None, left: int | None, *, by_this: bool, fates: Fates = ALL_ROWS
+) -> str:
     """What was committed, and what is left.
 
     :param plan: ``None``: there was nothing to commit.
@@ -141,7 +143,18 @@ def committed_sentence(plan: Plan | None, proof: Proof | None, left: int | None,
         return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
     proved = "no report was asked for" if proof is None else PROVED[proof]
     words = plan_in_words(plan, is_shown=proof not in (None, "scan"))
-    return f"{did}: {words}; {proved}; {_left(plan, left)}."
+    return f"{did}: {'; '.join(filter(None, (words, str(fates), proved, _left(plan, left))))}.{_differently(fates)}"
+
+
+def _differently(fates: Fates) -> str:
+    """Which splits to do again, where not all were written with one schema; by whom, nobody knows but the user."""
+    if len(fates.definitions) < 2:
+        return ""
+    groups = " and ".join(f"{', '.join(map(str, splits))}" for splits in fates.definitions.values())
+    return (
+        f" Its splits were written with different row definitions: {groups}. To write all of them with the newest, "
+        "clear the run from its resolve task on."
+    )
 
 
 def _capitalized(sentence: str) -> str:

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.position_moves import Target
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import Skip
+from airflow_kafka_offsets.values.bad_records import Limit
 
 RequireReport = bool | Literal["read-back"]
 
@@ -48,12 +49,14 @@ class Commit:
 
     :ivar require_report: whether the read reports must show it; ``False`` for jobs that make none. ``read-back``: each
         must be of an output that was read back.
+    :ivar limit: how many records may be bad, of all splits together; ``None`` where none is set aside.
     """
 
     reference: PlanReference
     me: Actor
     now_ms: int
     require_report: RequireReport = True
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True)

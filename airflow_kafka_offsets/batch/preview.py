@@ -108,12 +108,12 @@ def preview_commit(order: Commit, world: World) -> CommitOutcome:
     match decision:
         case Append(batch, entry, proof):
             done = replace(batch, log=batch.log.with_entry(entry))
-            return CommitOutcome(done, False, would_follow(world.cluster, order.me, done), proof)
+            return CommitOutcome(done, False, would_follow(world.cluster, order.me, done), proof, decision.fates)
         case Follow(None):
             return CommitOutcome(None, False, would_follow(world.cluster, order.me, world.pipeline.newest_commit()))
         case Follow(StoredBatch() as batch, proof):
             newest = batch if batch.log.plan.asked.window else world.pipeline.newest_commit(batch)
-            return CommitOutcome(batch, False, would_follow(world.cluster, order.me, newest), proof)
+            return CommitOutcome(batch, False, would_follow(world.cluster, order.me, newest), proof, decision.fates)
     raise TypeError(f"{decision} is no decision for a commit")
 
 

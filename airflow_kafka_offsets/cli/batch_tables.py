@@ -8,7 +8,7 @@ from airflow_kafka_offsets.cli.printing import Column, Table, columns
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
-from airflow_kafka_offsets.log.verify_reads import PROVED, unverified
+from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, unverified
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.window_claims import claim_of
 from airflow_kafka_offsets.request.times import iso
@@ -77,7 +77,8 @@ def _words(entry: Entry, *, first: bool, again: bool) -> str:
         case Taken(by=by):
             return f"{'being done once more' if again else 'taken'} by {by}"
         case Committed(by=by):
-            return f"committed by {by}"
+            fates = str(Fates(entry.set_aside, entry.left_out))
+            return "; ".join(filter(None, (f"committed by {by}", fates)))
 
 
 def splits_of(batch: StoredBatch) -> Table:
@@ -94,12 +95,14 @@ def splits_of(batch: StoredBatch) -> Table:
                 "attempt": deciding[0].number if deciding else None,
                 "verified": not own,
                 "rows": sum(read.row_count for read in report.partitions.values()) if report else None,
+                "set_aside": sum(read.set_aside for read in report.partitions.values()) if report else None,
+                "left_out": sum(read.left_out for read in report.partitions.values()) if report else None,
                 "proof": PROVED[report.proof] if report else None,
                 "output": report.output if report else None,
                 "problem": "; ".join(own) or None,
             }
         )
-    names = ("split", "attempt", "verified", "rows", "proof", "output")
+    names = ("split", "attempt", "verified", "rows", "set_aside", "left_out", "proof", "output")
     return Table([*columns(*names), Column("problem", absent="")], rows, "splits")
 
 

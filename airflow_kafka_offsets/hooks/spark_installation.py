@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,11 +104,11 @@ def variables_for(spark: SparkInstallation, environ: Mapping[str, str]) -> dict[
 
 
 def packages_for(
-    spark: SparkInstallation, sink_format: str | None, configured: Mapping[str, str], jars: str = ""
+    spark: SparkInstallation, formats: Collection[str], configured: Mapping[str, str], jars: str = ""
 ) -> list[str]:
-    """Maven coordinates of what the job needs and nobody has configured: Kafka's source, and the sink's table format.
+    """Maven coordinates of what the job needs and nobody has configured: Kafka's source, and what its formats need.
 
-    :param sink_format: of a ready-made sink; ``None`` for a job of the user's own.
+    :param formats: what a job of this package reads and writes; empty for a job of the user's own.
     :param configured: Spark's settings, as :func:`settings_of` finds them.
     :param jars: further jars that are given.
     :raises InvalidRequest: which package of the table format fits this Spark is not known, and none is configured.
@@ -116,12 +116,12 @@ def packages_for(
     if not spark.version:
         return []
     wanted = {CONNECTOR: f"org.apache.spark:{CONNECTOR}_{spark.scala}:{spark.version}"}
-    fits = TABLES.get(sink_format or "", {})
-    if fits:
-        wanted[_JAR_OF[str(sink_format)]] = package_of(str(sink_format), spark.version).format(spark.scala)
-    if sink_format == "jdbc":
+    tables = {_JAR_OF[name]: name for name in sorted(set(formats) & TABLES.keys())}
+    for jar, table_format in tables.items():
+        wanted[jar] = package_of(table_format, spark.version).format(spark.scala)
+    if "jdbc" in formats:
         wanted["postgresql"] = f"org.postgresql:postgresql:{_POSTGRESQL}"
-    if sink_format == "avro":
+    if "avro" in formats:
         wanted["spark-avro"] = f"org.apache.spark:spark-avro_{spark.scala}:{spark.version}"
     own_jars = " ".join(jar.name for jar in spark.home.glob("jars/*.jar")) if spark.home else ""
     there = " ".join(
@@ -134,7 +134,7 @@ def packages_for(
     )
     missing = {name: coordinate for name, coordinate in wanted.items() if name not in there}
     if unknown := next((name for name, coordinate in missing.items() if not coordinate), None):
-        known = [f"{line}.{_LEAST.get((str(sink_format), line), 0)}" for line in fits]
+        known = [f"{line}.{_LEAST.get((tables[unknown], line), 0)}" for line in TABLES[tables[unknown]]]
         raise InvalidRequest(
             [
                 f"Which {unknown} fits Spark {spark.version} in {spark.home} is not known here; it is from Spark "
@@ -154,9 +154,9 @@ def package_of(table_format: str, version: str) -> str:
     return TABLES[table_format].get(found[1], "")
 
 
-def settings_for(sink_format: str | None, configured: Mapping[str, str]) -> dict[str, str]:
-    """Settings that the sink's table format needs and nobody has made."""
-    needed = DELTA_CONF if sink_format == "delta" else {}
+def settings_for(formats: Collection[str], configured: Mapping[str, str]) -> dict[str, str]:
+    """Settings that a table format needs and nobody has made."""
+    needed = DELTA_CONF if "delta" in formats else {}
     return {name: value for name, value in needed.items() if name not in configured}
 
 

@@ -62,12 +62,15 @@ class Committed:
     """The commit.
 
     :ivar position: the whole position after it; ``None`` for a window.
+    :ivar set_aside: how many bad records the reports name; :ivar left_out: how many are no rows by the user's wish.
     """
 
     by: Actor
     at_ms: int
     plan_id: str
     position: Position | None = None
+    set_aside: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +223,15 @@ def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
             numbers = {str(split): attempts[split] for split in sorted(attempts)}
             kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
             kind |= {"unread": unread} if unread else {}
-        case Committed(by, at_ms, plan_id, position):
+        case Committed(by, at_ms, plan_id, position, set_aside, left_out):
             kind = {
                 "entry": "commit",
                 "at_ms": at_ms,
                 "by": actor_to_dict(by),
                 "plan_id": plan_id,
                 "position": position.to_dict() if position else None,
+                "set_aside": set_aside,
+                "left_out": left_out,
             }
         case Cleaned():
             kind = {"entry": "cleaned"}
@@ -246,7 +251,8 @@ def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
                 return Taken(actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
             case "commit":
                 by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
-                return Committed(by, at_ms, plan_id, _position(data["position"]))
+                counts = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
+                return Committed(by, at_ms, plan_id, _position(data["position"]), *counts)
             case "cleaned":
                 return Cleaned()
     except (KeyError, TypeError, AttributeError) as error:

@@ -65,6 +65,19 @@ def begin_attempt(store: Store, folder: str, split: int, number: int, random: st
     create_object(store, f"{folder}/{_attempt(split, number, random)}.begun.json", {"version": 1, **value})
 
 
+def set_aside_before(store: Store, folder: str, split: int, number: int) -> list[Mapping[str, Any]]:
+    """Where the attempts at a split before this one may have set bad records aside: the words of each sink, once."""
+    earlier = [found for found in attempt_numbers(store.list(folder), split) if found[0] < number]
+    names = (f"{folder}/{_attempt(split, *found)}.begun.json" for found in earlier)
+    words = [read_object(store, name, _set_aside) for name in names]
+    return [one for index, one in enumerate(words) if one is not None and one not in words[:index]]
+
+
+def _set_aside(begun: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    words: Mapping[str, Any] | None = begun.get("set_aside")
+    return words
+
+
 def store_report(store: Store, folder: str, random: str, report: ReadReport) -> None:
     create_object(store, f"{folder}/{_attempt(report.split, report.attempt, random)}.report.json", report.to_dict())
 

@@ -14,8 +14,9 @@ record once, reports *nothing written*: Kafka may not have these records any mor
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_kafka_offsets.errors import LateAttempt, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.log.pipeline_log import newer_plan
@@ -42,19 +43,21 @@ class SplitAttempt:
     number: int
     random: str
 
-    def look(self) -> None:
-        """Go on only while nobody has taken this attempt's place; it has not written yet.
+    def look(self, *, wrote: bool = False) -> None:
+        """Go on only while nobody has taken this attempt's place.
 
+        :param wrote: whether it has changed an output already. If it has not, and stops here, it says so on record.
         :raises LateAttempt: another attempt at this split has begun since.
         :raises PlanReplaced: the batch was planned anew.
         """
         rival, replaced = self._overtaken(self.store.list(self._folder))
         if rival is None and replaced is None:
             return
-        self.report_nothing_written()
+        if not wrote:
+            self.report_nothing_written()
         if replaced is not None:
             raise PlanReplaced(str(self.plan.batch), self.plan.plan_id, replaced)
-        raise LateAttempt(str(self), f"attempt {rival}", self.output or "the output", wrote=False)
+        raise LateAttempt(str(self), f"attempt {rival}", self.output or "the output", wrote)
 
     def report(self, report: ReadReport) -> None:
         """Put on record what was written; once.
@@ -122,17 +125,26 @@ class SplitAttempt:
 
 
 def begin(
-    store: Store, plan_object: str, plan: Plan, split: int, output: str | None, names: Sequence[str] | None = None
+    store: Store,
+    plan_object: str,
+    plan: Plan,
+    split: int,
+    output: str | None,
+    names: Sequence[str] | None = None,
+    set_aside: Mapping[str, Any] | None = None,
 ) -> SplitAttempt:
     """Put the next attempt on record; :meth:`SplitAttempt.look` comes next.
 
+    :param set_aside: the words of the sink for bad records. The next attempt takes back what this one puts there.
     :param names: what the batch's folder held when this job looked; by default it looks now. Who looked too early takes
         a number that another one has, and stops.
     """
     folder = plan_object.rpartition("/")[0]
     number = max((n for n, _ in attempt_numbers(store.list(folder) if names is None else names, split)), default=0) + 1
     random = secrets.token_hex(4)
-    begin_attempt(store, folder, split, number, random, {"plan_id": plan.plan_id, "output": output})
+    begin_attempt(
+        store, folder, split, number, random, {"plan_id": plan.plan_id, "output": output, "set_aside": set_aside}
+    )
     return SplitAttempt(store, plan_object, plan, split, output, number, random)
 
 

@@ -17,7 +17,7 @@ given up: what is left then is in no other batch, and an output that cannot be r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.errors import ReadNotVerified, named
@@ -45,16 +45,26 @@ PROVED: Mapping[Proof, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionRead:
-    """One partition's report: how many rows were written, of how many offsets, and the first and last offset."""
+    """One partition's report: how many rows were written, of how many offsets, and the first and last offset.
+
+    :ivar row_count: with those that were set aside and left out, which are no difference between two reads.
+    """
 
     row_count: int
     offset_count: int
     first_offset: int
     last_offset: int
+    set_aside: int = field(default=0, compare=False)
+    left_out: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.offset_count <= self.row_count:
             raise ValueError(f"{self.row_count} rows cannot have {self.offset_count} different offsets")
+        if min(self.set_aside, self.left_out) < 0 or self.set_aside + self.left_out > self.row_count:
+            raise ValueError(f"{self.set_aside} set aside and {self.left_out} left out are no part of {self.row_count}")
+
+
+_COLUMNS = tuple(column.name for column in fields(PartitionRead))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,7 @@ class ReadReport:
     """What one attempt at a split wrote.
 
     :ivar wrote: ``False``: it stopped before it wrote anything.
+    :ivar rows: the digest of the row definition; ``None`` where records were written as they are.
     """
 
     plan_id: str
@@ -71,10 +82,10 @@ class ReadReport:
     partitions: Mapping[TopicPartition, PartitionRead]
     output: str | None = None
     wrote: bool = True
+    rows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        columns = ("row_count", "offset_count", "first_offset", "last_offset")
-        rows = {tp: [getattr(read, name) for name in columns] for tp, read in self.partitions.items()}
+        rows = {tp: [getattr(read, name) for name in _COLUMNS] for tp, read in self.partitions.items()}
         return {
             "version": VERSION,
             "plan_id": self.plan_id,
@@ -83,7 +94,8 @@ class ReadReport:
             "wrote": self.wrote,
             "proof": self.proof,
             "output": self.output,
-            "topics": to_columns(columns, rows),
+            "rows": self.rows,
+            "topics": to_columns(_COLUMNS, rows),
         }
 
     @classmethod
@@ -91,10 +103,9 @@ class ReadReport:
         """:raises ValueError: not a report of a version that is known."""
         require_version(data, VERSION, "read report")
         try:
-            columns = ("row_count", "offset_count", "first_offset", "last_offset")
             partitions = {
-                tp: PartitionRead(*(whole(row[name]) for name in columns))
-                for tp, row in from_columns(data["topics"], columns)
+                tp: PartitionRead(*(whole(row[name]) for name in _COLUMNS))
+                for tp, row in from_columns(data["topics"], _COLUMNS[:4], _COLUMNS[4:])
             }
             return cls(
                 text(data["plan_id"]),
@@ -104,6 +115,7 @@ class ReadReport:
                 partitions,
                 text_or_none(data["output"]),
                 flag(data["wrote"]),
+                text_or_none(data.get("rows")),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a read report: {error!r}") from error
@@ -144,6 +156,37 @@ def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> di
             highest = attempts[number][0].number
             verified[number] = VerifiedSplit(_plan_that_counts(plan, number, highest), highest)
     return verified
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What became of the records that are no rows of the output, by the verified reports of a batch.
+
+    :ivar definitions: of each row definition that a split was written with, the splits; ``None`` where the records were
+        written as they are.
+    """
+
+    set_aside: int = 0
+    left_out: int = 0
+    definitions: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Without a full stop; empty where all records are rows of the output."""
+        counts = ((self.set_aside, "set aside as bad"), (self.left_out, "left out"))
+        return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+
+
+ALL_ROWS = Fates()
+
+
+def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
+    """:param attempts: of each split the deciding ones, as they are verified."""
+    reports = {split: found[0].report for split, found in sorted(attempts.items()) if found and found[0].report}
+    reads = [read for report in reports.values() for read in report.partitions.values()]
+    definitions: dict[str | None, tuple[int, ...]] = {}
+    for split, report in reports.items():
+        definitions[report.rows] = (*definitions.get(report.rows, ()), split)
+    return Fates(sum(read.set_aside for read in reads), sum(read.left_out for read in reads), definitions)
 
 
 def require_verified(

@@ -34,6 +34,7 @@ from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperato
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import counted, moves_table
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
+from airflow_kafka_offsets.values.bad_records import parse_limit
 
 RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""
@@ -125,6 +126,8 @@ class CommitOffsetsOperator(BaseOperator):
             "plan_id": done.plan_id if done else None,
             "group_id": done.asked.group_id if done else None,
             "proof": PROVED[outcome.proof] if outcome.proof else None,
+            "set_aside": outcome.fates.set_aside,
+            "left_out": outcome.fates.left_out,
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }
@@ -139,7 +142,14 @@ class CommitOffsetsOperator(BaseOperator):
             f"{plan['stored_as']}, plan {plan['plan_id']}" if plan["stored_as"] else "nothing to do",
             pipeline.store.uri,
         )
-        order = Commit(PlanReference(plan["stored_as"], plan["plan_id"]), me, now_ms(), self.require_report)
+        limit = plan.get("bad_records_limit")
+        order = Commit(
+            PlanReference(plan["stored_as"], plan["plan_id"]),
+            me,
+            now_ms(),
+            self.require_report,
+            None if limit is None else parse_limit(limit),
+        )
         around = AirflowSurroundings(context, pipeline.pipeline_id)
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(order, World(pipeline, cluster, around))
@@ -167,7 +177,7 @@ class CommitOffsetsOperator(BaseOperator):
     def _say(self, outcome: CommitOutcome, left: int | None) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
         plan = outcome.plan
-        last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this)
+        last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this, fates=outcome.fates)
         if outcome.group.left_alone:
             level = logging.WARNING if outcome.group.is_behind else logging.INFO
             self.log.log(level, "The group was left alone: %s", outcome.group.left_alone)
@@ -253,7 +263,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
             "ResolveStartupOffsetsOperator that is not mapped the work store can be asked instead. Clear that task."
         )
     resolve = copy(resolve)
-    for name in ("kafka_config_id", "group_id", "pipeline_id", "work_store"):
+    for name in ("kafka_config_id", "group_id", "pipeline_id", "work_store", "bad_records"):
         setattr(resolve, name, resolve.render_template(getattr(resolve, name), context))
     run = RunKey(context["ti"].dag_id, context["ti"].run_id, resolve.task_id)
     try:
@@ -278,6 +288,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         "stored_as": taken.folder,
         "plan_id": batch.log.plan.plan_id if batch else None,
         "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
+        "bad_records_limit": resolve.bad_record_limit(),
     }
 
 

@@ -36,8 +36,15 @@ from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, si
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.operators.row_parameters import (
+    limit_of,
+    put_definition,
+    row_arguments,
+    row_problems,
+    set_aside_output,
+)
 from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.job_arguments import ROWS, job_arguments
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table
@@ -54,10 +61,18 @@ from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, Re
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.request.times import parse_wait_ms
-from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords, problems_of, sink_arguments, sink_into, sink_of
+from airflow_kafka_offsets.spark.sinks.sink_arguments import (
+    BadRecordWords,
+    SinkWords,
+    problems_of,
+    sink_arguments,
+    sink_into,
+    sink_of,
+)
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
 from airflow_kafka_offsets.triggers.wait_for_batch import POKE_INTERVAL_S, BatchFreeTrigger
+from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -136,6 +151,20 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         later runs do not. In a run's conf also ``true``: for that run.
     :param overlap_timeout: how long another run that has the batch is waited for, deferred. Default: ``PT2H``.
     :param work_store: URI of the work store; default: ``[kafka_offsets] work_store``.
+    :param value: how a record's value is decoded: ``{"format": "json", "schema": "id BIGINT, at TIMESTAMP"}``;
+        ``string``, ``json`` or ``avro``, with ``schema``, ``schema_file`` or ``registry``. Without it the value stays
+        as bytes.
+    :param key: how a record's key is decoded; as ``value``.
+    :param tombstones: whether a record without a value becomes a row of nulls, or is left out. One of ``row``,
+        ``leave-out``. Default: ``row``.
+    :param select: the columns, as Spark SQL: ``["value.*", "CAST(value.at AS DATE) AS day"]``. ``topic``, ``partition``
+        and ``offset`` come by themselves. Default: all columns of the value, and ``key`` if it is decoded.
+    :param where: which records become rows, as Spark SQL; the others are left out, and counted.
+    :param expect: what must not be false of a row: ``{"amount is positive": "value.amount > 0"}``; a record that fails
+        is bad.
+    :param bad_records: where records go that do not decode or fail an expectation, as a sink, and how many there may
+        be: ``{"format": "parquet", "path": "/lake/bad_orders", "limit": "0.1%"}``. Without it one bad record fails the
+        batch.
     :param application_args: the Spark job's own arguments, put before the batch's in each list.
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
@@ -171,6 +200,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "restart",
         "overlap_timeout",
         "work_store",
+        "value",
+        "key",
+        "tombstones",
+        "select",
+        "where",
+        "expect",
+        "bad_records",
         "application_args",
     )
     ui_color = "#e6f2e6"
@@ -207,6 +243,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         restart: str | None = None,
         overlap_timeout: timedelta | float | str = "PT2H",
         work_store: str | None = None,
+        value: FieldWords | None = None,
+        key: FieldWords | None = None,
+        tombstones: Tombstones | str = "row",
+        select: Sequence[str] | None = None,
+        where: str | None = None,
+        expect: Mapping[str, str] | None = None,
+        bad_records: BadRecordWords | None = None,
         application_args: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
@@ -240,6 +283,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.restart = restart
         self.overlap_timeout = overlap_timeout
         self.work_store = work_store
+        self.value = value
+        self.key = key
+        self.tombstones = tombstones
+        self.select = select
+        self.where = where
+        self.expect = expect
+        self.bad_records = bad_records
         self.application_args = application_args
         self._refuse_what_is_wrong()
         self._output_origin = _output_origin(sink, output_name)
@@ -263,6 +313,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             problems.take_all(lambda: sink_of(sink))
         elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
             problems += problems_of(self.sink)
+        problems += row_problems(asked, parameters_of(ResolveParameters, self))
         problems += problems_before_a_run(asked, undecided, empty_intervals=has_empty_intervals(self.get_dag()))
         if problems:
             raise InvalidRequest(tuple(problems))
@@ -303,6 +354,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(assignment.plan) if arguments else []
+            if arguments and (rows := put_definition(self._asked(), pipeline.store)) is not None:
+                own += [ROWS, rows]
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:
@@ -330,11 +383,19 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             sink = sink_into(sink, output)
             if sink is None:
                 raise output_of_another_run(plan, wanted)
-        own = [*(sink_arguments(sink) if sink else ()), *map(str, self.application_args)]
+        own = [*(sink_arguments(sink) if sink else ()), *row_arguments(self._asked()), *map(str, self.application_args)]
         problems = word_problems(own)
         if problems:
             raise InvalidRequest(problems)
         return own
+
+    def bad_record_limit(self) -> str | None:
+        """How many of the batch's records may be bad; ``None`` where nothing decides which are."""
+        limit = limit_of(self._asked())
+        return None if limit is None else str(limit)
+
+    def _asked(self) -> ResolveParameters:
+        return parameters_of(ResolveParameters, self)
 
     def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
         """What the run does, and the log lines that say what it was asked."""
@@ -344,7 +405,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         output = sink_of(self.sink).output if self.sink else self.output_name
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, run_context_of(context))
-        request = replace(request, output_origin=self._output_origin)
+        set_aside = set_aside_output(self.bad_records)
+        if set_aside is not None and set_aside == output:
+            raise InvalidRequest((f"bad_records and sink both name {output}: one would replace the other's rows.",))
+        request = replace(request, output_origin=self._output_origin, set_aside_output=set_aside)
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(
@@ -410,6 +474,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             "pipeline": pipeline.pipeline_id,
             "work_store": pipeline.store.uri,
             "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
+            "bad_records_limit": self.bad_record_limit(),
         }
         if plan is None or batch is None:
             ti.xcom_push(key="plan", value={**reference, "stored_as": None, "batch": None, "plan_id": None})

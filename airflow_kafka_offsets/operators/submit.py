@@ -34,7 +34,7 @@ from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arg
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.client_properties import SETTING
-from airflow_kafka_offsets.spark.sinks.sink_arguments import format_of_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_arguments
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
@@ -138,11 +138,11 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         """
         spark = find_spark(self._binary(), os.environ)
         os.environ.update(variables_for(spark, os.environ))  # of this task's own process
-        sink = format_of_arguments([str(argument) for argument in self.application_args or ()])
+        formats = formats_of_arguments([str(argument) for argument in self.application_args or ()])
         configured = settings_of(spark, self.properties_file, self.conf, os.environ)
-        self.conf = {**(self.conf or {}), **settings_for(sink, configured)}
+        self.conf = {**(self.conf or {}), **settings_for(formats, configured)}
         if self.packages is None:
-            missing = packages_for(spark, sink, configured, f"{self.jars} {self.driver_class_path}")
+            missing = packages_for(spark, formats, configured, f"{self.jars} {self.driver_class_path}")
             if missing:
                 self.packages = ",".join(filter(None, [configured.get("spark.jars.packages"), *missing]))
                 self.log.info(

@@ -13,6 +13,8 @@ from airflow_kafka_offsets.kafka_values import IsolationLevel
 from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
 from airflow_kafka_offsets.request.parameters import SplitBy
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
+from airflow_kafka_offsets.spark.sinks.sink_arguments import BadRecordWords
+from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
 
 
 class BatchParameters(TypedDict, total=False):
@@ -45,6 +47,13 @@ class BatchParameters(TypedDict, total=False):
     restart: str | None
     overlap_timeout: timedelta | float | str
     work_store: str | None
+    value: FieldWords | None
+    key: FieldWords | None
+    tombstones: Tombstones | str
+    select: Sequence[str] | None
+    where: str | None
+    expect: Mapping[str, str] | None
+    bad_records: BadRecordWords | None
     application_args: Sequence[str]
 
 

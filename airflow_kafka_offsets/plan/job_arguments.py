@@ -19,10 +19,11 @@ SPLIT = "--split"
 WORK_STORE = "--work-store"
 BOOTSTRAP_SERVERS = "--bootstrap-servers"
 KAFKA_CONFIG_ID = "--kafka-config-id"
+ROWS = "--rows"
 
 _PLAN_OBJECT = re.compile(r"pipelines/[^/]+/(batches/[0-9]{8}/[0-9]{10}|windows/[^/]+)/[1-9][0-9]{0,17}\.json")
 _REQUIRED = (PLAN, PLAN_ID, SPLIT, WORK_STORE)
-_OPTIONAL = (BOOTSTRAP_SERVERS, KAFKA_CONFIG_ID)
+_OPTIONAL = (BOOTSTRAP_SERVERS, KAFKA_CONFIG_ID, ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class JobArguments:
     :ivar bootstrap_servers: of the cluster that the plan was made on; absent where the job gets it by other means.
     :ivar kafka_config_id: the name of the Airflow connection that the plan was made with. The task that submits reads
         it; the job, which may run where there is no Airflow, does not.
+    :ivar rows: the digest of the row definition, which is in the work store; absent where the records stay as they are.
     """
 
     plan_object: str
@@ -41,6 +43,7 @@ class JobArguments:
     store_uri: str
     bootstrap_servers: str | None = None
     kafka_config_id: str | None = None
+    rows: str | None = None
 
 
 def job_arguments(
@@ -50,14 +53,15 @@ def job_arguments(
     store_uri: str,
     bootstrap_servers: str | None = None,
     kafka_config_id: str | None = None,
+    rows: str | None = None,
 ) -> list[str]:
     """``--plan <name> --plan-id <id> --split <k> --work-store <uri>``, and then, where they are given,
-    ``--bootstrap-servers <host:port,…>`` and ``--kafka-config-id <connection>``.
+    ``--bootstrap-servers <host:port,…>``, ``--kafka-config-id <connection>`` and ``--rows <digest>``.
 
     :raises InvalidRequest: a value holds two braces in a row.
     """
     values = {PLAN: plan_object, PLAN_ID: plan_id, SPLIT: str(split), WORK_STORE: store_uri}
-    optional = {BOOTSTRAP_SERVERS: bootstrap_servers, KAFKA_CONFIG_ID: kafka_config_id}
+    optional = {BOOTSTRAP_SERVERS: bootstrap_servers, KAFKA_CONFIG_ID: kafka_config_id, ROWS: rows}
     values |= {name: value for name, value in optional.items() if value is not None}
     problems = [
         f"{name} {value!r} holds two braces in a row, which YARN and Airflow change on the way to the job: rename it."
@@ -87,6 +91,9 @@ def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
     plan = values.get(PLAN)
     if plan and not _PLAN_OBJECT.fullmatch(plan):
         problems.append(f"{PLAN} is {plan!r}; it is the name of a plan in the work store: pipelines/…/1.json")
+    rows = values.get(ROWS)
+    if rows and not re.fullmatch("[0-9a-f]{32}", rows):
+        problems.append(f"{ROWS} is {rows!r}; it is the digest that the resolve task gives.")
     if problems:
         raise InvalidRequest(problems)
     optional = (values.get(name) or None for name in _OPTIONAL)

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from airflow_kafka_offsets.kafka_values import IsolationLevel
 from airflow_kafka_offsets.request.modes import BOUNDED_MODES, STARTUP_MODES
 from airflow_kafka_offsets.request.policies import ANSWERS, CommitMode, PolicyAnswers, ResetStrategy
+from airflow_kafka_offsets.values.row_definition import Tombstones
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
-    from airflow_kafka_offsets.spark.sinks.sink_arguments import SinkWords
+    from airflow_kafka_offsets.spark.sinks.sink_arguments import BadRecordWords, SinkWords
+    from airflow_kafka_offsets.values.row_definition import FieldWords
 
 T = TypeVar("T", bound="ScopeParameters")
 SplitBy = Literal["size", "flink"]
@@ -34,6 +36,7 @@ ABOUT = "which topics, group and pipeline"
 START = "where the batch starts"
 END = "where the batch ends"
 SIZE = "how much, and by how many Spark jobs"
+ROWS = "how records become rows"
 WRITTEN = "what is written, and where it is remembered"
 CHANGED = "what to do if something has changed"
 ORDERS = "orders for one run"
@@ -280,6 +283,44 @@ class ResolveParameters(RequestParameters):
         WRITTEN,
         'what the job of this package writes: `{"format": "parquet", "path": "/lake/orders"}`. It gives `output_name`, '
         "and arguments of the job",
+        places=(DAG,),
+    )
+    value: FieldWords | None = _row(
+        None,
+        ROWS,
+        'how a record\'s value is decoded: `{"format": "json", "schema": "id BIGINT, at TIMESTAMP"}`; `string`, `json` '
+        "or `avro`, with `schema`, `schema_file` or `registry`. Without it the value stays as bytes",
+        places=(DAG,),
+    )
+    key: FieldWords | None = _row(None, ROWS, "how a record's key is decoded; as `value`", places=(DAG,))
+    tombstones: Tombstones | str = _row(
+        "row",
+        ROWS,
+        "whether a record without a value becomes a row of nulls, or is left out",
+        words=get_args(Tombstones),
+        places=(DAG,),
+    )
+    select: Sequence[str] | None = _row(
+        None,
+        ROWS,
+        'the columns, as Spark SQL: `["value.*", "CAST(value.at AS DATE) AS day"]`. `topic`, `partition` and `offset` '
+        "come by themselves. Default: all columns of the value, and `key` if it is decoded",
+        places=(DAG,),
+    )
+    where: str | None = _row(
+        None, ROWS, "which records become rows, as Spark SQL; the others are left out, and counted", places=(DAG,)
+    )
+    expect: Mapping[str, str] | None = _row(
+        None,
+        ROWS,
+        'what must not be false of a row: `{"amount is positive": "value.amount > 0"}`; a record that fails is bad',
+        places=(DAG,),
+    )
+    bad_records: BadRecordWords | None = _row(
+        None,
+        ROWS,
+        'where records go that do not decode or fail an expectation, as a sink, and how many there may be: `{"format": '
+        '"parquet", "path": "/lake/bad_orders", "limit": "0.1%"}`. Without it one bad record fails the batch',
         places=(DAG,),
     )
     application_args: Sequence[str] = _row(

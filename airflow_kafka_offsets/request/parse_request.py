@@ -83,6 +83,7 @@ class PlanRequest:
         means: a default that may skip records, which the plan's reasons then say.
     :ivar output_origin: whether a template gives each run another output, and who is then held to the batch's one: a
         sink of this package takes it from the plan.
+    :ivar set_aside_output: where bad records are set aside. It belongs to the run, not to the batch.
     """
 
     scope: Scope
@@ -96,6 +97,7 @@ class PlanRequest:
     warnings: tuple[str, ...] = ()
     reset_by_client: bool = False
     output_origin: OutputOrigin = "fixed"
+    set_aside_output: str | None = None
 
     @property
     def window(self) -> bool:

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.plan.plan import BatchName
 from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.kafka_source import read_batch
-from airflow_kafka_offsets.spark.report import report_batch, still_whole
+from airflow_kafka_offsets.spark.report import Divided, report_batch, still_whole
 from airflow_kafka_offsets.spark.spark_progress import progress_lines
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     """
     batch = planned_batch(argv, spark)
     _agree_on_output(batch, write)
+    batch.set_aside = getattr(write, "set_aside_words", None)
     name = f"{batch.plan.batch}, split {batch.split}"
     with progress_lines(spark, f"{name}: looks at the output and at Kafka"):
         getattr(write, "check", lambda _: None)(spark)
         refuse_unknown_output(spark, batch, write)
-        records = read_batch(spark, batch, **options)
+        records = read_batch(spark, batch, **{**getattr(write, "source_options", {}), **options})
     with progress_lines(spark, f"{name}: writes"):
         try:
             written = write(records, batch)
@@ -86,12 +87,10 @@ def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None
     :raises UnknownOutput: naming the keys of these batches.
     """
     name = batch.plan.batch
-    if not hasattr(write, "keys"):
-        return
     look = _windows_of_nobody if name.number is None else _later_keys
-    unknown = look(spark, batch, name, write)
-    if unknown:
-        raise UnknownOutput(str(batch.output), str(name), sorted(unknown))
+    for sink in getattr(write, "sinks", [write]):
+        if hasattr(sink, "keys") and (unknown := look(spark, batch, name, sink)):
+            raise UnknownOutput(str(sink.output), str(name), sorted(unknown))
 
 
 def _later_keys(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:
@@ -135,7 +134,7 @@ def _is_committed(batch: Batch) -> bool:
 def _frames(written: Any) -> list[Any]:
     """What ``write`` returned, as :func:`report_batch` takes it; anything else counts as nothing, as in streaming."""
     found = list(written) if isinstance(written, list | tuple) else [written]
-    if all(frame is None or hasattr(frame, "sparkSession") for frame in found):
+    if all(frame is None or isinstance(frame, Divided) or hasattr(frame, "sparkSession") for frame in found):
         return found
     log.warning("The job's function returned no frame but %s: what Spark scanned is counted.", type(written).__name__)
     return []

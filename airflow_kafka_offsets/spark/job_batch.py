@@ -7,19 +7,22 @@ to use one as a number raises, because whatever counts by it would take two wind
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.log.pipeline_log import read_plan
+from airflow_kafka_offsets.log.read_reports import set_aside_before
 from airflow_kafka_offsets.log.split_attempts import SplitAttempt
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.spark.client_properties import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
+from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.values.row_definition import RowDefinition, object_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +35,8 @@ class Batch:
     :ivar split: which of its splits; splits have the numbers from 0.
     :ivar bootstrap_servers: the cluster that the plan was made on, if the job's arguments name it.
     :ivar output: what the batch writes, as the resolve task has it; ``None`` where it has none.
+    :ivar rows: the digest of the row definition; ``None`` where the records stay as they are.
+    :ivar set_aside: the words of the sink for bad records; ``None`` where there is none.
     """
 
     plan: Plan
@@ -40,9 +45,12 @@ class Batch:
     plan_object: str
     bootstrap_servers: str | None
     output: str | None
+    rows: str | None
+    set_aside: Mapping[str, Any] | None
     _attempt: SplitAttempt | None
     _frames: list[DataFrame]
     _same_topics: Callable[[], None]
+    _is_compacted: Callable[[], bool]
 
     @property
     def key(self) -> str:
@@ -88,17 +96,49 @@ class Batch:
         return self._frames[-1]
 
     @property
+    def row_definition(self) -> RowDefinition:
+        """How the run that does this batch makes rows of records.
+
+        :raises InvalidRequest: the resolve task has none of the parameters that say so.
+        :raises StoreUnavailable: it is not in the work store.
+        """
+        if self.rows is None:
+            raise InvalidRequest(
+                ["The resolve task says nothing of rows: give it value=, or another of the parameters for rows."]
+            )
+        found = read_object(self.store, object_name(self.rows), RowDefinition.from_dict)
+        if found is None:
+            raise StoreUnavailable(
+                f"Cannot find row definition {self.rows} in the work store {self.store.uri}",
+                f"object {object_name(self.rows)} is not there",
+                "Clear the run's resolve task, which puts it there.",
+            )
+        return found
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether some offsets may have no record: a topic is compacted, or only committed records are read."""
+        return self.plan.asked.isolation_level == "read_committed" or self._is_compacted()
+
+    def earlier_set_aside(self) -> list[Mapping[str, Any]]:
+        """The words of each sink for bad records that an earlier attempt at this split may have written to."""
+        if self.attempt == 1:
+            return []
+        return set_aside_before(self.store, self.folder, self.split, self.attempt)
+
+    @property
     def folder(self) -> str:
         """Where the work store has all that is known of the batch."""
         return self.plan_object.rpartition("/")[0]
 
-    def look(self) -> None:
+    def look(self, *, wrote: bool = False) -> None:
         """Go on only while nobody has taken this job's place; a sink calls it right before the output changes.
 
-        :raises LateAttempt: another attempt at this split has begun since; nothing was written.
-        :raises PlanReplaced: the batch was planned anew since; nothing was written.
+        :param wrote: whether this attempt has changed another output already.
+        :raises LateAttempt: another attempt at this split has begun since.
+        :raises PlanReplaced: the batch was planned anew since.
         """
-        self._begun.look()
+        self._begun.look(wrote=wrote)
 
     @property
     def _begun(self) -> SplitAttempt:
@@ -181,7 +221,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     batch: Batch = WindowBatch() if number is None else NumberedBatch(number)
     batch.plan, batch.split, batch.store = plan, arguments.split, store
     batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
-    batch.output = plan.asked.output
+    batch.output, batch.rows, batch.set_aside = plan.asked.output, arguments.rows, None
     batch._attempt, batch._frames = None, []
     return batch
 

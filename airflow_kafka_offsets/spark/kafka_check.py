@@ -72,6 +72,14 @@ def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str,
         )
 
 
+def has_compacted_topic(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> bool:
+    """Whether a topic of the split is compacted. Where Python sees no Kafka client of the driver's: no.
+
+    :raises ClusterUnavailable: as of :func:`require_records`.
+    """
+    return bool(_asked(spark, batch, options, _compacted))
+
+
 def _asked(
     spark: SparkSession,
     batch: Batch,
@@ -210,6 +218,31 @@ def _gone(kafka: _SparkKafka, batch: Batch) -> list[str]:
         return _outside(kafka.jvm, consumer, batch.partitions)
     finally:
         kafka.close(consumer)
+
+
+def _compacted(kafka: _SparkKafka, batch: Batch) -> list[str]:
+    """The topics whose ``cleanup.policy`` says so. Who may not ask is not answered: then none is known to be."""
+    from py4j.protocol import Py4JJavaError
+
+    admin = kafka.jvm.org.apache.kafka.clients.admin.AdminClient.create(kafka.config())
+    resource = kafka.jvm.org.apache.kafka.common.config
+    of_topic = getattr(resource, "ConfigResource$Type").TOPIC
+    found = []
+    try:
+        for topic in sorted({p.topic_partition.topic for p in batch.partitions}):
+            name, asked = resource.ConfigResource(of_topic, topic), kafka.jvm.java.util.ArrayList()
+            asked.add(name)
+            try:
+                configs = admin.describeConfigs(asked).values().get(name).get()
+            except Py4JJavaError as error:
+                if "AuthorizationException" not in _causes(error.java_exception)[-1].toString():
+                    raise
+                continue
+            if "compact" in configs.get("cleanup.policy").value():
+                found.append(topic)
+    finally:
+        kafka.close(admin)
+    return found
 
 
 def _recreated(kafka: _SparkKafka, batch: Batch) -> list[str]:

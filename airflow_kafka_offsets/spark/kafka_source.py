@@ -19,7 +19,7 @@ from airflow_kafka_offsets.spark.client_properties import (
 )
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
-from airflow_kafka_offsets.spark.kafka_check import require_records, require_same_topics
+from airflow_kafka_offsets.spark.kafka_check import has_compacted_topic, require_records, require_same_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,9 @@ FEWEST, MOST = 100_000, 1_000_000
 """Records of one task: a range of no more than ``FEWEST`` is never cut, one of more than ``MOST`` always."""
 FETCH_WAIT, FETCH_BYTES = "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes"
 SHORT_WAIT_MS = "10"
-_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+KAFKA_COLUMNS = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+)
 _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
@@ -75,11 +77,12 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     names = batch.store.list(batch.folder)
     require_current(batch.store, batch.plan_object, batch.plan, names)
     require_records(spark, batch, all_options)
-    attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names)
+    attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names, batch.set_aside)
     attempt.look()
     batch._attempt = attempt
     batch._frames.append(frame)
     batch._same_topics = partial(require_same_topics, spark, batch, all_options)
+    batch._is_compacted = partial(has_compacted_topic, spark, batch, all_options)
     log.info(
         "%s: up to %d records of %d partitions",
         attempt,
@@ -94,7 +97,7 @@ def _frame(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> DataFr
 
     if not batch.partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
-        return spark.createDataFrame([], _SCHEMA + _HEADERS * headers)
+        return spark.createDataFrame([], KAFKA_COLUMNS + _HEADERS * headers)
     try:
         return spark.read.format("kafka").options(**options).load()
     except AnalysisException as error:

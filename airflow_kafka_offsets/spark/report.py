@@ -28,22 +28,40 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+FATE = "kafka_fate"
+ROW, SET_ASIDE, LEFT_OUT = "row", "set aside", "left out"
+
+
 @dataclass(frozen=True, slots=True)
 class _Counted:
     read: PartitionRead
     hash: int
 
 
-_Counts = dict[TopicPartition, _Counted]
+Counts = dict[TopicPartition, _Counted]
 
 
-def report_batch(batch: Batch, *written: DataFrame | None) -> ReadReport:
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """What became of the records, where a sink divides them: each in one of its outputs, or left out.
+
+    :ivar frame: topic, partition and offset of each, and ``kafka_fate``: ``row`` and ``set aside`` are read back from
+        the outputs, ``left out`` comes from a scan, since no output has them.
+    :ivar counts: of the frame, if it was counted already.
+    """
+
+    frame: DataFrame
+    counts: Counts | None = None
+
+
+def report_batch(batch: Batch, *written: DataFrame | Divided | None) -> ReadReport:
     """Count what was written and put it on record. Call it once, when the sink has succeeded.
 
     :param batch: of :func:`planned_batch`.
     :param written: what reads the output back, with the columns ``topic``, ``partition`` and ``offset`` of the source;
         one frame for each sink. ``None``, or ``batch.scanned``: the sink cannot be read back, and what Spark scanned is
-        counted; persist that frame before its first use, or Kafka is read a second time.
+        counted; persist that frame before its first use, or Kafka is read a second time. A :class:`Divided` for
+        records that were divided over several outputs.
     :raises InvalidRequest: there was no :func:`read_batch`, a frame proves nothing, or one of several is not a whole
         copy; nothing was reported.
     :raises DataLoss: a topic was made anew meanwhile: the records may be the new one's. Nothing was reported.
@@ -64,16 +82,32 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
         return False
     try:
         frame = sink.written(spark, batch)
-        counts = _collect(_count_by_partition(frame)) if frame is not None else {}
+        counts = count_offsets(frame) if frame is not None else {}
     except Exception as error:
         log.warning("%s failed, and its output cannot be read back: %s", batch._begun, error)
         return False
-    whole = frame is not None and _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()})
+    whole = frame is not None and has_every_offset(batch, counts)
     log.warning("%s failed; its output has %s.", batch._begun, "each record once" if whole else "not each record once")
     return whole
 
 
-def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadReport:
+def count_offsets(frame: DataFrame) -> Counts:
+    """What the frame has of each partition. One row for each comes to the driver.
+
+    :raises InvalidRequest: it has no topic, partition and offset of each row.
+    """
+    return _collect(_count_by_partition(frame))
+
+
+def has_every_offset(batch: Batch, counts: Counts) -> bool:
+    """Whether each offset of the split is there once."""
+    return _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()})
+
+
+def _report(batch: Batch, written: DataFrame | Divided | None, source: DataFrame) -> ReadReport:
+    if isinstance(written, Divided):
+        counts = count_offsets(written.frame) if written.counts is None else written.counts
+        return _report_of(batch, counts, _proof(batch, counts, source, is_read_back=True))
     is_source = written is None or written is source or written.sameSemantics(source)
     frame = source if written is None or is_source else written
     is_read_back = not is_source and not _is_made_from(frame, batch)
@@ -89,9 +123,12 @@ def _report(batch: Batch, written: DataFrame | None, source: DataFrame) -> ReadR
     if batch.partitions and is_source and not _is_persisted(source):
         log.warning("Kafka is read a second time, to count: call records.persist() before the write.")
     counts = _collect(counting)
-    proof = "scan" if is_source else _proof(batch, counts, source, is_read_back)
+    return _report_of(batch, counts, "scan" if is_source else _proof(batch, counts, source, is_read_back=is_read_back))
+
+
+def _report_of(batch: Batch, counts: Counts, proof: Proof) -> ReadReport:
     reads = {tp: counted.read for tp, counted in counts.items()}
-    return ReadReport(batch.plan.plan_id, batch.split, batch.attempt, proof, reads, batch.output)
+    return ReadReport(batch.plan.plan_id, batch.split, batch.attempt, proof, reads, batch.output, rows=batch.rows)
 
 
 def _refuse_parts(batch: Batch, reports: list[ReadReport]) -> None:
@@ -133,9 +170,12 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
             ]
         )
     offset = f.col("offset").cast("long")
+    is_divided = FATE in frame.columns
+    fates = {name: f.col(FATE) == name if is_divided else f.lit(False) for name in (SET_ASIDE, LEFT_OUT)}
     # Spark's own bitmap_construct_agg is counted by sorting all rows, twice; a long is counted in a hash map.
     by_word = frame.groupBy("topic", "partition", f.shiftright(offset, 6).alias("word")).agg(
         f.count("*").alias("rows"),
+        *(f.count_if(is_so).alias(name) for name, is_so in fates.items()),
         f.bit_or(f.call_function("shiftleft", f.lit(1).cast("long"), offset.bitwiseAND(63).cast("int"))).alias("bits"),
         f.min(offset).alias("first"),
         f.max(offset).alias("last"),
@@ -143,6 +183,7 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
     )
     return by_word.groupBy("topic", "partition").agg(
         f.sum("rows").alias("rows"),
+        *(f.sum(name).alias(name) for name in fates),
         f.sum(f.bit_count("bits")).alias("offsets"),
         f.min("first").alias("first"),
         f.max("last").alias("last"),
@@ -150,7 +191,7 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
     )
 
 
-def _collect(counting: DataFrame) -> _Counts:
+def _collect(counting: DataFrame) -> Counts:
     rows = counting.collect()
     if any(value is None for row in rows for value in row):
         raise InvalidRequest(
@@ -159,15 +200,18 @@ def _collect(counting: DataFrame) -> _Counts:
     # Spark may take a folder's topic=2026 for a number.
     return {
         TopicPartition(str(row["topic"]), int(row["partition"])): _Counted(
-            PartitionRead(int(row["rows"]), int(row["offsets"]), int(row["first"]), int(row["last"])), int(row["hash"])
+            PartitionRead(
+                *(int(row[name]) for name in ("rows", "offsets", "first", "last", SET_ASIDE, LEFT_OUT)),
+            ),
+            int(row["hash"]),
         )
         for row in rows
     }
 
 
-def _proof(batch: Batch, counts: _Counts, source: DataFrame, is_read_back: bool) -> Proof:
+def _proof(batch: Batch, counts: Counts, source: DataFrame, *, is_read_back: bool) -> Proof:
     """``rows`` where the output has each offset once; ``compared`` where it has just what was scanned."""
-    if _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()}):
+    if has_every_offset(batch, counts):
         return "rows" if is_read_back else "scan"
     rows = sum(counted.read.row_count for counted in counts.values())
     offsets = sum(p.range.size for p in batch.partitions)

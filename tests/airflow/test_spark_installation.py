@@ -86,21 +86,22 @@ def test_variables_that_somebody_has_set_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sink", "expected"),
+    ("formats", "expected"),
     [
-        (None, [KAFKA]),
-        ("parquet", [KAFKA]),
-        ("avro", [KAFKA, "org.apache.spark:spark-avro_2.13:4.0.0"]),
-        ("delta", [KAFKA, "io.delta:delta-spark_2.13:4.0.0"]),
-        ("iceberg", [KAFKA, "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"]),
-        ("jdbc", [KAFKA, "org.postgresql:postgresql:42.7.14"]),
+        ([], [KAFKA]),
+        (["parquet"], [KAFKA]),
+        (["delta", "avro"], [KAFKA, "io.delta:delta-spark_2.13:4.0.0", "org.apache.spark:spark-avro_2.13:4.0.0"]),
+        (["avro"], [KAFKA, "org.apache.spark:spark-avro_2.13:4.0.0"]),
+        (["delta"], [KAFKA, "io.delta:delta-spark_2.13:4.0.0"]),
+        (["iceberg"], [KAFKA, "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"]),
+        (["jdbc"], [KAFKA, "org.postgresql:postgresql:42.7.14"]),
     ],
 )
 def test_packages_follow_from_the_installed_spark_and_the_sink(
-    tmp_path: Path, sink: str | None, expected: list[str]
+    tmp_path: Path, formats: list[str], expected: list[str]
 ) -> None:
     spark = find_spark("spark-submit-of-the-test", spark_at(tmp_path))
-    assert packages_for(spark, sink, {}) == expected
+    assert packages_for(spark, formats, {}) == expected
 
 
 def test_delta_is_not_given_to_a_spark_that_does_not_start_with_it(tmp_path: Path) -> None:
@@ -110,11 +111,11 @@ def test_delta_is_not_given_to_a_spark_that_does_not_start_with_it(tmp_path: Pat
         folder.mkdir()
         spark = find_spark("spark-submit-of-the-test", spark_at(folder, version=version))
         if known:
-            assert any("delta-spark" in package for package in packages_for(spark, "delta", {}))
+            assert any("delta-spark" in package for package in packages_for(spark, ["delta"], {}))
         else:
             with pytest.raises(InvalidRequest, match=r"fits Spark 3\.5\.\d .* from Spark 3\.5\.3, 4\.0\.0, 4\.2\.0 on"):
-                packages_for(spark, "delta", {})
-        assert any("iceberg" in package for package in packages_for(spark, "iceberg", {}))
+                packages_for(spark, ["delta"], {})
+        assert any("iceberg" in package for package in packages_for(spark, ["iceberg"], {}))
 
 
 @pytest.mark.parametrize("sink", ["delta", "iceberg"])
@@ -122,15 +123,15 @@ def test_a_table_format_that_is_not_known_for_the_spark_is_refused_with_what_to_
     spark = find_spark("spark-submit-of-the-test", spark_at(tmp_path, version="4.9.0"))
     connector = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.9.0"
     with pytest.raises(InvalidRequest) as refused:
-        packages_for(spark, sink, {})
+        packages_for(spark, [sink], {})
     (problem,) = refused.value.problems
     assert re.match(
         rf"Which {sink}-spark\S* fits Spark 4.9.0 in {tmp_path} is not known here; it is from Spark 3\.5\.\d, 4",
         problem,
     )
     assert f"packages='{connector},…' with the {sink}-spark" in problem
-    assert packages_for(spark, "parquet", {}) == [connector]
-    assert packages_for(spark, sink, {"spark.jars": f"/jars/{sink}-spark-runtime_2.13-9.0.jar"}) == [connector]
+    assert packages_for(spark, ["parquet"], {}) == [connector]
+    assert packages_for(spark, [sink], {"spark.jars": f"/jars/{sink}-spark-runtime_2.13-9.0.jar"}) == [connector]
 
 
 @pytest.mark.parametrize(
@@ -144,12 +145,12 @@ def test_a_table_format_that_is_not_known_for_the_spark_is_refused_with_what_to_
 )
 def test_what_is_configured_is_not_asked_for_again(tmp_path: Path, configured: dict[str, str]) -> None:
     spark = find_spark("spark-submit-of-the-test", spark_at(tmp_path))
-    assert packages_for(spark, "parquet", configured) == []
+    assert packages_for(spark, ["parquet"], configured) == []
 
 
 def test_a_spark_that_has_the_jar_needs_no_package(tmp_path: Path) -> None:
     environ = spark_at(tmp_path, jars=("spark-sql-kafka-0-10_2.13-4.0.0.jar",))
-    assert packages_for(find_spark("spark-submit-of-the-test", environ), None, {}) == []
+    assert packages_for(find_spark("spark-submit-of-the-test", environ), [], {}) == []
 
 
 def test_of_a_spark_whose_version_is_not_known_nothing_is_assumed() -> None:

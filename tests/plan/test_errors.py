@@ -30,6 +30,7 @@ EXAMPLES = {
     str | None: lambda name: f"the {name}",
     int: lambda name: next(NUMBERS),
     bool: lambda name: True,
+    tuple[str, ...]: lambda name: (f"the {name}",),
 }
 FOR_PROGRAMS = {"dag_id", "run_id", "next_entry"}
 """Facts that a trigger waits by; the message says the same in words."""

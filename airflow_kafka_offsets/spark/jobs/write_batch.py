@@ -1,6 +1,7 @@
 """The Spark job of ``kafka_spark_batch(sink=…)``: the records of one split of a batch → a ready-made sink.
 
-The records have the columns of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType.
+Without a row definition the records have the columns of Spark's Kafka source: key, value, topic, partition, offset,
+timestamp, timestampType. With one they become its rows, and bad records go where ``--bad-records-…`` says.
 Every argument comes from ``ResolveStartupOffsetsOperator``: ``--sink-…`` says where to write, the others what to read.
 """
 
@@ -9,16 +10,18 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark import for_each_batch
+from airflow_kafka_offsets.spark import for_each_batch, planned_batch
+from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of_arguments
 
 
 def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
-    sink = sink_of_arguments(sys.argv[1:])
+    sink, bad = sink_of_arguments(sys.argv[1:]), BadRecordPlace.of_arguments(sys.argv[1:])
     spark = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
-    for_each_batch(spark, sink)
+    batch = planned_batch(spark=spark)
+    for_each_batch(spark, sink if batch.rows is None else RowSink(sink, batch.row_definition, bad))
     spark.stop()
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,7 +67,10 @@ class FilesSink:
     def output(self) -> str:
         return path_output(self.path)
 
-    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
+    def __call__(
+        self, records: DataFrame, batch: SinkBatch, judge: Callable[[DataFrame], None] | None = None
+    ) -> DataFrame:
+        """:param judge: sees what is staged before the output changes; if it raises, the output stays as it is."""
         check_batch(batch)
         spark = records.sparkSession
         folders = Folders(spark, self.path)
@@ -79,6 +82,8 @@ class FilesSink:
             self._stage(records, batch, f"{staging}/new")
             self._unhide(folders, f"{staging}/new")
             new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
+            if judge is not None:
+                judge(self._read(spark, f"{staging}/new", [f"{staging}/new/{place}" for place in new]))
             folders.write_lines(f"{staging}/{UNPUBLISHED}", new)
             batch.look()
             if not folders.exists(f"{staging}/{UNPUBLISHED}"):
@@ -98,11 +103,12 @@ class FilesSink:
 
     def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
         check_batch(batch)
-        found = Folders(spark, self.path).found(f"{self.path}/{self._own_folders(batch)}")
-        if not found:
+        return self._read(spark, self.path, Folders(spark, self.path).found(f"{self.path}/{self._own_folders(batch)}"))
+
+    def _read(self, spark: SparkSession, base: str, folders: list[str]) -> DataFrame:
+        if not folders:
             return no_records(spark)
-        reader = spark.read.format(self.format).options(**dict(self.options)).option("basePath", self.path)
-        return reader.load(found)
+        return spark.read.format(self.format).options(**dict(self.options)).option("basePath", base).load(folders)
 
     def _refuse_other_rows(self, folders: Folders) -> None:
         """Rows that lie there in another way: a reader of the whole folder would leave them out, or the batches.

@@ -7,6 +7,7 @@ because YARN's cluster mode deletes two braces in a row, and no secret, because 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -37,6 +38,12 @@ class SinkWords(TypedDict, total=False):
     options: Mapping[str, object]
 
 
+class BadRecordWords(SinkWords, total=False):
+    """Those of a sink, and ``limit``: how many of a batch's records may be bad, ``100`` or ``"0.1%"``; default: 0."""
+
+    limit: int | str
+
+
 _OF_FORMAT: Mapping[str, tuple[Callable[..., Sink], frozenset[str], frozenset[str]]] = {
     # what makes the sink, the words that it needs, and those that it may have
     **{
@@ -47,7 +54,8 @@ _OF_FORMAT: Mapping[str, tuple[Callable[..., Sink], frozenset[str], frozenset[st
     "iceberg": (iceberg, frozenset({"table"}), frozenset({"partition_by", "options"})),
     "jdbc": (jdbc, frozenset({"url", "table"}), frozenset({"options"})),
 }
-_FLAG = "--sink-"
+SINK, BAD_RECORDS = "--sink-", "--bad-records-"
+DECODE = "--decode"
 _LISTS = {"partition_by"}
 _PAIRS = {"options"}
 
@@ -99,30 +107,26 @@ def sink_into(words: Mapping[str, Any], output: str) -> Mapping[str, Any] | None
     return into if sink_of(into).output == output else None
 
 
-def sink_arguments(words: Mapping[str, Any]) -> list[str]:
-    """``--sink-format delta --sink-table lake.orders --sink-partition-by dt``, for :func:`sink_of_arguments`."""
+def sink_arguments(words: Mapping[str, Any], prefix: str = SINK) -> list[str]:
+    """``--sink-format delta --sink-table lake.orders --sink-partition-by dt``, for :func:`words_of_arguments`."""
     found: list[str] = []
     for word, value in words.items():
-        flag = _FLAG + word.replace("_", "-")
         if word in _PAIRS:
             values = [f"{name}={as_option(setting)}" for name, setting in (value or {}).items()]
         else:
             values = list(value) if word in _LISTS else [value]
-        found += [part for one in values for part in (flag, str(one))]
+        found += [part for one in values for part in (prefix + word.replace("_", "-"), str(one))]
     return found
 
 
-def sink_of_arguments(argv: Sequence[str]) -> Sink:
-    """The sink that a job's arguments name; other arguments are left alone.
-
-    :raises InvalidRequest: what is wrong with them.
-    """
+def words_of_arguments(argv: Sequence[str], prefix: str = SINK) -> dict[str, Any]:
+    """The words of a sink that a job's arguments hold; other arguments are left alone."""
     words: dict[str, Any] = {}
     given = iter(argv)
     for argument in given:
-        if not argument.startswith(_FLAG):
+        if not argument.startswith(prefix):
             continue
-        word, value = argument.removeprefix(_FLAG).replace("-", "_"), next(given, "")
+        word, value = argument.removeprefix(prefix).replace("-", "_"), next(given, "")
         if word in _LISTS:
             words.setdefault(word, []).append(value)
         elif word in _PAIRS:
@@ -130,10 +134,17 @@ def sink_of_arguments(argv: Sequence[str]) -> Sink:
             words.setdefault(word, {})[name] = setting
         else:
             words[word] = value
-    return sink_of(words)
+    return words
 
 
-def format_of_arguments(argv: Sequence[str]) -> str | None:
-    """The format that a job's arguments name; ``None`` where the job is one of the user's own."""
-    flag = f"{_FLAG}format"
-    return argv[argv.index(flag) + 1] if flag in argv[:-1] else None
+def sink_of_arguments(argv: Sequence[str]) -> Sink:
+    """The sink that a job's arguments name.
+
+    :raises InvalidRequest: what is wrong with them.
+    """
+    return sink_of(words_of_arguments(argv))
+
+
+def formats_of_arguments(argv: Sequence[str]) -> set[str]:
+    """What a job's arguments say that it reads and writes; nothing where the job is one of the user's own."""
+    return {value for flag, value in pairwise(argv) if flag in (f"{SINK}format", f"{BAD_RECORDS}format", DECODE)}

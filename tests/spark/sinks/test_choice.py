@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
-    format_of_arguments,
+    formats_of_arguments,
     sink_arguments,
     sink_into,
     sink_of,
@@ -43,7 +43,7 @@ def test_the_words_and_the_jobs_arguments_make_the_same_sink(words: dict[str, An
     arguments = ["--plan", "x", *sink_arguments(words), "--split", "0"]
     assert sink_of(words) == sink
     assert sink_of_arguments(arguments) == sink
-    assert format_of_arguments(arguments) == words["format"]
+    assert formats_of_arguments(arguments) == {words["format"]}
     assert not [argument for argument in arguments if "{{" in argument or "}}" in argument]
 
 
@@ -83,7 +83,7 @@ def test_a_sink_that_names_its_output_already_is_left_as_it_was_written() -> Non
 
 
 def test_a_job_of_ones_own_names_no_format() -> None:
-    assert format_of_arguments(["--output", "/lake", "--sink-format"]) is None
+    assert formats_of_arguments(["--output", "/lake", "--sink-format"]) == set()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""The resolve task's parameters for rows: what is wrong with them, and what Spark gets of them.
+
+The row definition belongs to the run that does a batch, and not to the batch: a clear with a mended schema writes the
+batch with that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.templates import is_settled
+from airflow_kafka_offsets.request.parameters import ResolveParameters
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, DECODE, problems_of, sink_arguments, sink_of
+from airflow_kafka_offsets.stores.objects import create_object
+from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
+from airflow_kafka_offsets.values.row_definition import FieldFormat, FieldWords, RowDefinition, RowWords, format_of
+
+NO_BYTES = "csv"  # a format that cannot hold a record's bytes
+
+
+def row_words(asked: ResolveParameters) -> RowWords:
+    return RowWords(
+        asked.value, asked.key, asked.tombstones, asked.select or (), asked.where or None, asked.expect or {}
+    )
+
+
+def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[str]:
+    """What is wrong, as far as it is decided; each a sentence.
+
+    :param asked: with the default of each parameter that a template decides; :ivar written: as the DAG has them.
+    """
+    problems = Problems()
+    problems += row_words(asked).problems()
+    bad: Any = asked.bad_records
+    if bad is not None and not isinstance(bad, Mapping):
+        problems.add(f'bad_records is {bad!r}; give the words of a sink, and "limit".')
+    elif bad is not None:
+        problems.take("bad_records", lambda: parse_limit(bad.get(LIMIT)), Limit())
+        if bad.get("format") == NO_BYTES:
+            problems.add("bad_records has the format 'csv', which cannot hold bytes: use parquet or a table.")
+        elif bad.get("mode") == "append":
+            problems.add("bad_records has mode='append': a batch that is done again replaces them. Leave it out.")
+        else:
+            problems += [f"bad_records: {problem}" for problem in problems_of(sink_words(bad))] or _output_problems(
+                bad, asked.sink
+            )
+        if not row_words(written).is_given:
+            problems.add(
+                "bad_records is given, and nothing decides which records are bad: give value, key, where, select or "
+                "expect."
+            )
+    elif isinstance(written.bad_records, Mapping) and is_settled(written.bad_records.get("format")):
+        problems += [f"bad_records: {problem}" for problem in problems_of(sink_words(written.bad_records))]
+    if (asked.sink or {}).get("mode") == "append" and row_words(written).is_given:
+        problems.add("The sink has mode='append', and a batch that is done again replaces its rows: leave it out.")
+    return problems
+
+
+def _output_problems(bad: Mapping[str, Any], sink: Any) -> list[str]:
+    problems = Problems()
+    problems.take_all(lambda: sink_of(sink_words(bad)))
+    is_known = not problems and isinstance(sink, Mapping) and not problems_of(sink)
+    if is_known and set_aside_output(bad) == sink_of(sink).output:
+        problems.add("bad_records and sink name the same output: one would replace the other's rows.")
+    return problems
+
+
+def set_aside_output(bad: Mapping[str, Any] | None) -> str | None:
+    return sink_of(sink_words(bad)).output if bad else None
+
+
+def limit_of(asked: ResolveParameters) -> Limit | None:
+    """How many records may be bad; ``None`` where nothing decides which are."""
+    if not row_words(asked).is_given:
+        return None
+    return parse_limit((asked.bad_records or {}).get(LIMIT))
+
+
+def row_arguments(asked: ResolveParameters) -> list[str]:
+    """The Spark job's arguments about rows, apart from the definition's digest."""
+    words = row_words(asked)
+    decoded = [field["format"] for field in (words.value, words.key) if field]
+    bad = sink_arguments(asked.bad_records, BAD_RECORDS) if asked.bad_records else []
+    return [*(part for name in sorted(set(decoded)) for part in (DECODE, name)), *bad]
+
+
+def put_definition(asked: ResolveParameters, store: Store) -> str | None:
+    """Put the row definition into the work store, and return its digest; ``None`` where records stay as they are.
+
+    :raises InvalidRequest: a schema's file cannot be read, or has none in it.
+    """
+    words = row_words(asked)
+    if not words.is_given:
+        return None
+    definition = RowDefinition(
+        _field("value", words.value),
+        _field("key", words.key),
+        "leave-out" if words.tombstones == "leave-out" else "row",
+        tuple(words.select),
+        words.where,
+        dict(words.expect),
+    )
+    create_object(store, definition.object_name, definition.to_dict())  # one that is there is the same
+    return definition.digest
+
+
+def _field(name: str, words: FieldWords | None) -> FieldFormat | None:
+    if words is None or not words.get("schema_file"):
+        return format_of(name, words)
+    path = Path(words["schema_file"])
+    if not path.is_absolute():
+        raise InvalidRequest((f"{name} has the schema_file {str(path)!r}; give the whole path, from the root.",))
+    try:
+        return format_of(name, words, path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(
+            (f"{name} has the schema_file {str(path)!r}, which this worker cannot read: {error}. Put it there.",)
+        ) from None

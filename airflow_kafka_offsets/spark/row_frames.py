@@ -1,0 +1,173 @@
+"""Records → rows, and what became of each record: a row, set aside with a reason, or left out.
+
+The three frames are made of one column, ``kafka_reason``: null for a row, empty for a record that is left out, and else
+why the record is bad. So no record is in two of them, whenever each is read.
+
+A record on which an expression raises is bad. Spark has no public ``try`` for any expression; ``try_to_binary`` gives
+null where its argument raises, so the argument is the expression's outcome in a word. Spark would take an expression
+that occurs twice out of that and compute it first; so this sets ``spark.sql.subexpressionElimination.enabled`` to false
+for the session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
+from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
+from airflow_kafka_offsets.spark.sinks.sink_contract import quoted
+from airflow_kafka_offsets.values.row_definition import RowDefinition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SOURCE_COLUMNS = ("topic", "partition", "offset")
+REASON = "kafka_reason"
+LEFT_OUT = ""
+_CANNOT_RAISE = re.compile(r"[\w.`*]+(?:\s+(?:AS\s+)?[\w`]+)?", re.IGNORECASE)
+_RAISES = "raises an error on this record"
+
+
+@dataclass(frozen=True, slots=True)
+class RowFrames:
+    """What becomes of the records. Each frame is lazy.
+
+    :ivar rows: the columns that are selected, with topic, partition and offset, under :attr:`source_names`.
+    :ivar rest: the records that are no rows: topic, partition, offset and ``kafka_reason``, which is empty where
+        ``where`` or ``tombstones`` left one out; of the others also timestamp, key, value, and headers if they were
+        read.
+    :ivar source_names: of topic, partition and offset, what they are called in the rows.
+    """
+
+    rows: DataFrame
+    rest: DataFrame
+    source_names: dict[str, str]
+
+
+def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
+    """:raises InvalidRequest: Spark does not take the schemas or the expressions, or two columns have one name."""
+    from pyspark.sql import functions as f
+
+    records.sparkSession.conf.set("spark.sql.subexpressionElimination.enabled", "false")
+    fields = decoded(records, definition.value, definition.key)
+    seen = fields.select(*(quoted(name) for name in records.columns), *BAD.values(), *RAW.values())
+    selected, source_names = _selected(seen, definition)
+    reasons = [f.col(name) for name in BAD.values()] + list(_reasons(seen, definition, selected))
+    judged = seen.withColumn(REASON, f.coalesce(*reasons))
+    rows = judged.where(f.col(REASON).isNull()).select(
+        *(f.expr(expression) for expression in selected),
+        *(f.col(name).alias(alias) for name, alias in source_names.items() if name not in selected),
+    )
+    _require_one_name_each(rows)
+    is_bad = f.col(REASON) != LEFT_OUT
+    more = {"timestamp": "timestamp", "key": RAW["key"], "value": RAW["value"], "headers": "headers"}
+    rest = judged.where(f.col(REASON).isNotNull()).select(
+        *SOURCE_COLUMNS,
+        *(f.when(is_bad, f.col(column)).alias(name) for name, column in more.items() if column in judged.columns),
+        REASON,
+    )
+    return RowFrames(rows, rest, source_names)
+
+
+def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
+    """Refuse a definition before anything is written.
+
+    :raises InvalidRequest: what Spark does not take of it; every expression that is wrong is named.
+    """
+    records = spark.createDataFrame([], KAFKA_COLUMNS)
+    fields = decoded(records, definition.value, definition.key)
+    plain = spark.createDataFrame([], fields.schema)
+    problems: list[str] = []
+    named = [(f"select {text!r}", text, False) for text in definition.select]
+    named += [("where", definition.where, True)] if definition.where else []
+    named += [(f"expect {name!r}", text, True) for name, text in definition.expect.items()]
+    for what, text, is_condition in named:
+        problems += [f"{what} {problem}" for problem in _problems_of(plain, text, is_condition)]
+    if problems:
+        raise InvalidRequest(problems)
+    row_frames(records, definition)
+
+
+def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[str]:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import BooleanType
+
+    try:
+        found = plain.selectExpr(text)
+    except PySparkException as error:
+        yield f"is refused by Spark: {str(error).strip().splitlines()[0]}"
+        return
+    plans = query_execution(found)
+    if plans is not None:
+        plan = plans.analyzed()
+        if plan.nodeName() != "Project" or plan.children().apply(0).nodeName() in ("Generate", "Window"):
+            yield "sees more than one record, or makes several rows of one; give an expression of one record."
+        elif not plan.deterministic():
+            yield "is another value each time; a record must become the same row whenever it is read."
+    if is_condition and not isinstance(found.schema.fields[0].dataType, BooleanType):
+        yield f"is of the type {found.schema.fields[0].dataType.simpleString()}; give a condition."
+
+
+def _selected(seen: DataFrame, definition: RowDefinition) -> tuple[list[str], dict[str, str]]:
+    """The expressions of the columns, and how topic, partition and offset are called beside them."""
+    from pyspark.sql.types import StructType
+
+    selected = list(definition.select)
+    if not selected:
+        selected = ["key"] if definition.key is not None else []
+        selected += ["value.*" if isinstance(seen.schema["value"].dataType, StructType) else "value"]
+    taken = {name.lower() for text in selected for name in seen.selectExpr(text).columns if text not in SOURCE_COLUMNS}
+    return selected, {name: f"kafka_{name}" if name in taken else name for name in SOURCE_COLUMNS}
+
+
+def _reasons(seen: DataFrame, definition: RowDefinition, selected: list[str]) -> Iterator[Column]:
+    """One column each that has a reason or null; the first that has one counts."""
+    from pyspark.sql import functions as f
+
+    if definition.tombstones == "leave-out":
+        yield f.when(f.col(RAW["value"]).isNull(), LEFT_OUT)
+    if definition.where is not None:
+        yield _by_outcome(
+            _truth(f.expr(definition.where)), {"false": LEFT_OUT, "null": LEFT_OUT, "raised": f"where {_RAISES}"}
+        )
+    for name, condition in definition.expect.items():
+        yield _by_outcome(
+            _truth(f.expr(condition)),
+            {"false": f"the expectation {name!r} is not met", "raised": f"expect {name!r} {_RAISES}"},
+        )
+    for text in selected:
+        if not _CANNOT_RAISE.fullmatch(text.strip()):
+            outcome = f.when(f.expr(text).isNull(), "null").otherwise("value")
+            yield _by_outcome(outcome, {"raised": f"{text} {_RAISES}"})
+
+
+def _truth(condition: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.when(condition.isNull(), "null").otherwise(condition.cast("string"))
+
+
+def _by_outcome(outcome: Column, reasons: dict[str, str]) -> Column:
+    """The reason that belongs to the outcome, which is ``raised`` where it cannot be computed."""
+    from pyspark.sql import functions as f
+
+    tried = f.call_function("try_to_binary", outcome, f.lit("utf-8")).cast("string")
+    pairs: list[Any] = [f.lit(word) for pair in reasons.items() for word in pair]
+    return f.try_element_at(f.create_map(*pairs), f.coalesce(tried, f.lit("raised")))
+
+
+def _require_one_name_each(rows: DataFrame) -> None:
+    names = [name.lower() for name in rows.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidRequest(
+            [
+                f"The rows would have the column {', '.join(twice)} more than once. Say in select which columns there "
+                'are, and rename one: ["value.*", "key AS order_key"].'
+            ]
+        )

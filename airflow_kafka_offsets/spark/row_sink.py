@@ -1,0 +1,235 @@
+"""Records → rows in one output, bad records in another, and the proof that each record is in one of them or left out.
+
+::
+
+    rows ─► output ─► count ─► all there? ──yes──► done: Kafka was read once
+                                  └──no──► read Kafka once more: what is no row ─► bad ones ─► set aside
+                                                                              └──► left out ─► count all together
+
+What must stay true: each offset is a row, set aside, or left out. A second look at Kafka says which of the last two the
+missing ones are; one that it says to be a row is missing, and then the commit refuses the split.
+
+Bad records may lie where an earlier attempt at the split has put them, under the same key: with another schema, or
+another ``bad_records``. An attempt writes down where, before it writes. So the next one replaces them there, too, with
+nothing if there is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import BadRecords, LateAttempt
+from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
+from airflow_kafka_offsets.spark.report import FATE, LEFT_OUT, ROW, SET_ASIDE, Divided, count_offsets, has_every_offset
+from airflow_kafka_offsets.spark.row_frames import (
+    REASON,
+    SOURCE_COLUMNS,
+    RowFrames,
+    check_definition,
+    row_frames,
+)
+from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
+from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, sink_of, words_of_arguments
+from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
+from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
+from airflow_kafka_offsets.values.row_definition import RowDefinition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EXAMPLES = 5
+_START_OF_VALUE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecordPlace:
+    """Where bad records go, and how many there may be.
+
+    :ivar words: of the sink; empty: they are not set aside.
+    """
+
+    words: Mapping[str, Any]
+    limit: Limit
+
+    @classmethod
+    def of_arguments(cls, argv: Sequence[str]) -> BadRecordPlace:
+        """:raises InvalidRequest: the limit is none."""
+        words = words_of_arguments(argv, BAD_RECORDS)
+        return cls(sink_words(words), parse_limit(words.get(LIMIT)))
+
+
+class RowSink:
+    """Writes the rows that a definition makes of the records; it is a sink as ``for_each_batch`` takes one."""
+
+    def __init__(self, sink: Sink, definition: RowDefinition, bad: BadRecordPlace) -> None:
+        self.sink, self.definition, self.bad = sink, definition, bad
+        self.set_aside = sink_of(bad.words) if bad.words else None
+
+    @property
+    def output(self) -> str:
+        return self.sink.output
+
+    @property
+    def sinks(self) -> list[Sink]:
+        return [self.sink] if self.set_aside is None else [self.sink, self.set_aside]
+
+    @property
+    def set_aside_words(self) -> Mapping[str, Any] | None:
+        """For the attempt's record."""
+        return self.bad.words or None
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        return {"includeHeaders": "true"} if self.set_aside is not None else {}
+
+    def check(self, spark: SparkSession) -> None:
+        """:raises InvalidRequest: Spark does not take the definition, or a sink is not safe."""
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        check_definition(spark, self.definition)
+        for sink in self.sinks:
+            getattr(sink, "check", lambda _: None)(spark)
+
+    def written(self, spark: SparkSession, batch: Batch) -> DataFrame | None:
+        """What the outputs hold of the split. Records that were left out are in none of them."""
+        names = row_frames(_no_records_of_kafka(spark), self.definition).source_names
+        found = [_fate(self.sink.written(spark, batch), ROW, names)]
+        if self.set_aside is not None:
+            found.append(_fate(self.set_aside.written(spark, batch), SET_ASIDE))
+        return _union([frame for frame in found if frame is not None])
+
+    def __call__(self, records: DataFrame, batch: Batch) -> Divided:
+        """
+        :raises BadRecords: more are bad than the limit allows.
+        """
+        if batch.may_have_gaps:  # a compaction between two looks would leave fewer records for the second
+            records.persist()
+        return _Write(self, row_frames(records, self.definition), batch).done()
+
+
+class _Write:
+    """One split, once."""
+
+    def __init__(self, to: RowSink, frames: RowFrames, batch: Batch) -> None:
+        self.to, self.frames, self.batch = to, frames, batch
+        self.rest: DataFrame | None = None
+
+    def done(self) -> Divided:
+        written, counts = self._rows()
+        if self.rest is None and counts is not None and not has_every_offset(self.batch, counts):
+            self._look_again()
+        parts = [_fate(written, ROW, self.frames.source_names), *self._set_aside()]
+        if self.rest is not None:
+            parts.append(_fate(self.rest.where(self.rest[REASON] == ""), LEFT_OUT))
+        whole = _union([part for part in parts if part is not None])
+        return Divided(whole, counts if len(parts) == 1 else None)
+
+    def _rows(self) -> tuple[DataFrame | None, Any]:
+        """Write the rows; what reads them back, and its counts if they were made."""
+        sink, rows = self.to.sink, self.frames.rows
+        if isinstance(sink, FilesSink):
+            return sink(rows, self.batch, self._judge_staged), None
+        written = sink(rows, self.batch)
+        frame = _fate(written, ROW, self.frames.source_names)
+        return written, None if frame is None else count_offsets(frame)
+
+    def _judge_staged(self, staged: DataFrame) -> None:
+        if staged.count() != sum(p.range.size for p in self.batch.partitions):
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Read Kafka for what is no row.
+
+        :raises BadRecords: more records are bad than the limit allows.
+        """
+        self.rest = self.frames.rest.persist()
+        bad = self.rest.where(self.rest[REASON] != "")
+        count, plan, limit = bad.count(), self.batch.plan, self.to.bad.limit
+        allowed = limit.allowed(plan.record_count_upper_bound)
+        if count > allowed:
+            first = bad.orderBy(*SOURCE_COLUMNS).limit(_EXAMPLES).collect()
+            is_left = isinstance(self.to.sink, FilesSink)
+            left = "Its output stays as it is." if is_left else "Its rows are in the output until it is done again."
+            name = f"{plan.batch}, split {self.batch.split}"
+            raise BadRecords(name, count, allowed, str(limit), tuple(map(_example, first)), left)
+
+    def _set_aside(self) -> Iterator[DataFrame | None]:
+        """Write the bad records, and take away those of earlier attempts; each frame reads an output back."""
+        own = self.to.set_aside
+        sinks = {sink.output: sink for sink in map(sink_of, self.batch.earlier_set_aside())}
+        if own is not None and (self.rest is not None or own.output in sinks):
+            sinks[own.output] = own
+        for sink in sinks.values():
+            bad = self._bad(sink) if sink is own and self.rest is not None else self._bad(sink).limit(0)
+            try:
+                yield _fate(sink(bad, _Later(self.batch)), SET_ASIDE)
+            except LateAttempt as error:
+                raise LateAttempt(error.what, error.by, error.output, wrote=True) from error
+
+    def _bad(self, sink: Sink) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        rest = self.frames.rest if self.rest is None else self.rest
+        bad = rest.where(rest[REASON] != "").withColumnRenamed(REASON, "reason")
+        if "headers" in bad.columns and isinstance(sink, JdbcSink):  # which has no such arrays
+            bad = bad.withColumn("headers", f.to_json("headers"))
+        return bad
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """The batch, for the outputs after the first: whoever is overtaken there has written already."""
+
+    batch: Batch
+
+    @property
+    def key(self) -> str:
+        return self.batch.key
+
+    @property
+    def split(self) -> int:
+        return self.batch.split
+
+    @property
+    def attempt(self) -> int:
+        return self.batch.attempt
+
+    @property
+    def row_filter(self) -> str:
+        return self.batch.row_filter
+
+    def look(self) -> None:
+        self.batch.look(wrote=True)
+
+
+def _fate(frame: DataFrame | None, fate: str, names: Mapping[str, str] | None = None) -> DataFrame | None:
+    """Topic, partition and offset of each row; an output that is not there yet has them under their own names."""
+    from pyspark.sql import functions as f
+
+    if frame is None:
+        return None
+    found = {name: (names or {}).get(name, name) for name in SOURCE_COLUMNS}
+    columns = [f.col(alias if alias in frame.columns else name).alias(name) for name, alias in found.items()]
+    return frame.select(*columns, f.lit(fate).alias(FATE))
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    first, *more = frames
+    for frame in more:
+        first = first.unionByName(frame)
+    return first
+
+
+def _no_records_of_kafka(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], KAFKA_COLUMNS)
+
+
+def _example(row: Any) -> str:
+    value = bytes(row["value"] or b"")
+    start = value[:_START_OF_VALUE].decode(errors="replace")
+    more = "…" if len(value) > _START_OF_VALUE else ""
+    return f"{row['topic']}[{row['partition']}]: offset {row['offset']}: {row[REASON]}: {start!r}{more}"

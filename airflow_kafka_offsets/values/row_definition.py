@@ -1,0 +1,239 @@
+"""How records become rows: the parameters ``value``, ``key``, ``tombstones``, ``select``, ``where`` and ``expect``.
+
+Each run that does a batch has a definition, and puts it into the work store under its digest (``schemas/``). Spark gets
+the digest. So schemas of any size reach it, all splits of a run decode alike, and whoever does the batch again with a
+mended schema uses the new one. A report says with which it was written.
+
+Nothing is decoded here, and no registry is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, get_args
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.json_columns import require_version, text, text_or_none
+from airflow_kafka_offsets.values.sql_text import expression_problems
+
+VERSION = 1
+Format = Literal["string", "json", "avro"]
+Tombstones = Literal["row", "leave-out"]
+
+
+class FieldWords(TypedDict, total=False):
+    """How a record's value, or its key, is decoded.
+
+    - ``{"format": "string"}``: text.
+    - ``{"format": "json", "schema": "id BIGINT, at TIMESTAMP"}``: Spark's DDL; or ``schema_file``, a file with it.
+    - ``{"format": "avro", "schema_file": "/schemas/order.avsc"}``; or ``schema``, its text. The bytes are one record,
+      without a header.
+    - ``{"format": "avro", "registry": CONNECTION}`` or ``"json"``: the bytes begin with the five of a schema registry.
+      ``version`` is the reader's, by default the newest; ``subjects`` are by default those of the topics; ``schema``
+      is for JSON the DDL, if the registry's JSON Schema cannot be one.
+    """
+
+    format: Format
+    schema: str
+    schema_file: str
+    registry: str
+    version: int
+    subjects: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFormat:
+    """How a value or a key is decoded, with everything that Spark needs for it.
+
+    :ivar schema: the reader's: Spark's DDL for JSON, Avro's JSON text for Avro.
+    :ivar writers: of a registry the text of each schema id; empty where the bytes have no header.
+    """
+
+    format: Format
+    schema: str | None = None
+    writers: Mapping[int, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": self.format,
+            "schema": self.schema,
+            "writers": {str(number): self.writers[number] for number in sorted(self.writers)},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FieldFormat:
+        known = next((name for name in get_args(Format) if name == data["format"]), None)
+        if known is None:
+            raise ValueError(f"format {data['format']!r} is not known")
+        writers = {int(number): text(schema) for number, schema in data["writers"].items()}
+        return cls(known, text_or_none(data["schema"]), writers)
+
+
+@dataclass(frozen=True, slots=True)
+class RowDefinition:
+    """How records become rows.
+
+    :ivar value: ``None``: the value stays as bytes; :ivar key: likewise.
+    :ivar select: the columns, as Spark SQL; empty: all of the value's, and the key if it is decoded.
+    :ivar where: which records become rows; the others are left out, and counted.
+    :ivar expect: what must not be false of a row, by name.
+    """
+
+    value: FieldFormat | None = None
+    key: FieldFormat | None = None
+    tombstones: Tombstones = "row"
+    select: tuple[str, ...] = ()
+    where: str | None = None
+    expect: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        whole = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+    @property
+    def object_name(self) -> str:
+        """Where it lies in the work store."""
+        return object_name(self.digest)
+
+    @property
+    def formats(self) -> list[str]:
+        return sorted({field.format for field in (self.value, self.key) if field is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "value": self.value and self.value.to_dict(),
+            "key": self.key and self.key.to_dict(),
+            "tombstones": self.tombstones,
+            "select": list(self.select),
+            "where": self.where,
+            "expect": dict(self.expect),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RowDefinition:
+        """:raises ValueError: it is not one of a version that is known."""
+        require_version(data, VERSION, "row definition")
+        value, key = (data[name] and FieldFormat.from_dict(data[name]) for name in ("value", "key"))
+        return cls(
+            value or None,
+            key or None,
+            "leave-out" if data["tombstones"] == "leave-out" else "row",
+            tuple(map(text, data["select"])),
+            text_or_none(data["where"]),
+            {text(name): text(expression) for name, expression in data["expect"].items()},
+        )
+
+
+def object_name(digest: str) -> str:
+    return f"schemas/{digest}.json"
+
+
+# ── what a DAG says ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class RowWords:
+    """The parameters of a DAG that say how records become rows."""
+
+    value: FieldWords | None = None
+    key: FieldWords | None = None
+    tombstones: Tombstones | str = "row"
+    select: Any = ()
+    where: str | None = None
+    expect: Any = field(default_factory=dict)
+
+    @property
+    def is_given(self) -> bool:
+        return self != RowWords()
+
+    def problems(self) -> list[str]:
+        """What is wrong with them, as far as that is seen without Spark, a file or a registry; each a sentence."""
+        found = [*_field_problems("value", self.value), *_field_problems("key", self.key)]
+        if self.tombstones not in get_args(Tombstones):
+            found.append(f"tombstones is {self.tombstones!r}; use 'row' (a row of nulls) or 'leave-out'.")
+        if isinstance(self.select, str) or not isinstance(self.select, Sequence):
+            found.append(f'select is {self.select!r}; give a list: ["value.*"].')
+        else:
+            for expression in self.select:
+                found += expression_problems(f"select {expression!r}", expression)
+        if self.where is not None:
+            found += expression_problems("where", self.where)
+        if not isinstance(self.expect, Mapping):
+            found.append(f'expect is {self.expect!r}; give names and conditions: {{"amount is positive": "…"}}.')
+        else:
+            for name, condition in self.expect.items():
+                found += expression_problems(f"expect {name!r}", condition)
+        return found
+
+
+def _field_problems(name: str, words: Any) -> list[str]:
+    if words is None:
+        return []
+    if not isinstance(words, Mapping):
+        return [f'{name} is {words!r}; expected words such as {{"format": "json", "schema": "id BIGINT"}}.']
+    kind = words.get("format")
+    if kind == "protobuf":
+        return [
+            f"{name} has the format 'protobuf', which is not decoded here: let a job of your own decode it "
+            "(application=), as docs/typed-rows.md shows."
+        ]
+    if kind not in get_args(Format):
+        return [f"{name} has the format {kind!r}; use one of {', '.join(get_args(Format))}."]
+    found = [
+        f"{name} has {word!r}; it takes {', '.join(FieldWords.__annotations__)}."
+        for word in sorted(map(str, words.keys() - FieldWords.__annotations__.keys()))
+    ]
+    where = [word for word in ("schema", "schema_file", "registry") if words.get(word)]
+    if kind == "string" and where:
+        found.append(f"{name} is a string, which has no schema: leave out {', '.join(where)}.")
+    elif kind != "string" and len(where) != 1 and not (kind == "json" and where == ["schema", "registry"]):
+        found.append(
+            f"{name} has the format {kind!r}: give one of schema (its text), schema_file (a file with it) and registry "
+            "(a connection). JSON of a registry may have a schema besides."
+        )
+    if not words.get("registry") and (extra := sorted({"version", "subjects"} & words.keys())):
+        found.append(f"{name} has {', '.join(extra)}, and no registry. Name its connection, or leave that out.")
+    if isinstance(words.get("subjects"), str):
+        found.append(f"{name} has the subjects {words['subjects']!r}; give a list.")
+    if kind == "avro" and words.get("schema"):
+        try:
+            avro_record(words["schema"])
+        except ValueError as error:
+            found.append(f"{name} has a schema that {error}.")
+    return found
+
+
+def avro_record(schema: str) -> dict[str, Any]:
+    """An Avro schema's text as JSON.
+
+    :raises ValueError: it is none of a record.
+    """
+    try:
+        found = json.loads(schema)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("type") != "record" or not isinstance(found.get("fields"), list):
+        raise ValueError("is not the JSON text of an Avro record; give one with type, name and fields")
+    return found
+
+
+def format_of(name: str, words: FieldWords | None, schema_text: str | None = None) -> FieldFormat | None:
+    """A field's format where no registry is asked.
+
+    :param schema_text: what ``schema_file`` has in it.
+    :raises InvalidRequest: the file has no schema in it.
+    """
+    if words is None:
+        return None
+    schema = schema_text if schema_text is not None else words.get("schema")
+    if words["format"] == "avro":
+        try:
+            avro_record(schema or "")
+        except ValueError as error:
+            raise InvalidRequest([f"{name} has a schema that {error}."]) from None
+    return FieldFormat(words["format"], schema.strip() if schema else None)

@@ -1,0 +1,106 @@
+"""Topics with values of the test's own, and the job of one split with a row definition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.log import read_reports as reads
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.verify_reads import ReadReport
+from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.stores.objects import create_object
+from airflow_kafka_offsets.values.bad_records import parse_limit
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from testbed.broker import KafkaBroker
+from tests.spark.conftest import Plans
+
+Values = Sequence[bytes | None]
+SCHEMA = "id BIGINT, amount DECIMAL(10,2), kind STRING"
+
+
+def json_rows(schema: str = SCHEMA, **more: Any) -> RowDefinition:
+    return RowDefinition(value=FieldFormat("json", schema), **more)
+
+
+def order(number: int, amount: object = 1, **more: object) -> bytes:
+    return json.dumps({"id": number, "amount": amount, "kind": "order", **more}).encode()
+
+
+@pytest.fixture
+def produced(broker: KafkaBroker, topic: Callable[..., str]) -> Callable[[Values], str]:
+    """`produced(values)`: a topic whose partition 0 has them at the offsets 0, 1, …"""
+
+    def make(values: Values, **of_topic: Any) -> str:
+        name = topic(**of_topic)
+        producer = Producer(broker.client_config)
+        for number, value in enumerate(values):
+            producer.produce(name, value=value, key=b"%d" % number, partition=0, headers={"n": b"%d" % number})
+        assert producer.flush(30) == 0
+        return name
+
+    return make
+
+
+@dataclass
+class Rows:
+    """Jobs over batches, and what their outputs hold."""
+
+    spark: SparkSession
+    plans: Plans
+    folder: Path
+
+    @property
+    def good(self) -> dict[str, Any]:
+        return {"format": "parquet", "path": f"{self.folder}/good"}
+
+    @property
+    def bad(self) -> dict[str, Any]:
+        return {"format": "parquet", "path": f"{self.folder}/bad"}
+
+    def do(
+        self,
+        batch: StoredBatch,
+        definition: RowDefinition,
+        bad: dict[str, Any] | None = None,
+        limit: object = "100%",
+        sink: dict[str, Any] | None = None,
+        split: int = 0,
+    ) -> Batch:
+        """The job of one split."""
+        create_object(self.plans.store, definition.object_name, definition.to_dict())
+        arguments = [*self.plans.arguments(batch, split), "--rows", definition.digest]
+        place = BadRecordPlace(bad or {}, parse_limit(limit if bad else None))
+        to = RowSink(sink_of(sink or self.good), definition, place)
+        return for_each_batch(self.spark, to, arguments)
+
+    def offsets(self, words: dict[str, Any]) -> list[int]:
+        """What somebody sees who reads the whole folder."""
+        if not list(Path(words["path"]).rglob("*.parquet")):
+            return []
+        return sorted(row["offset"] for row in self.spark.read.parquet(words["path"]).collect())
+
+    def table(self, words: dict[str, Any], *columns: str) -> list[tuple[Any, ...]]:
+        frame = self.spark.read.parquet(words["path"])
+        return [tuple(row) for row in frame.orderBy("offset").select(*columns).collect()]
+
+    def report(self, batch: StoredBatch, split: int = 0) -> ReadReport:
+        """The last one."""
+        number, random = reads.attempt_numbers(batch.store.list(batch.folder), split)[-1]
+        report = reads.report_of(batch.store, batch.folder, split, number, random)
+        assert report is not None
+        return report
+
+
+@pytest.fixture
+def rows(spark: SparkSession, plans: Plans, tmp_path: Path) -> Rows:
+    return Rows(spark, plans, tmp_path)
