@@ -27,6 +27,7 @@ _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
 _CORRUPT = "kafka_corrupt"
 _INNER, _END = "kafka_inner", "kafka_end"
 _END_OF_AVRO = b"\xe9kafka\x1b\xa7"
+_START_OF_REASON = 200  # Spark's reasons go on with the whole schema
 _HEADER = 5  # of a registry: a zero and the schema's id
 
 
@@ -74,9 +75,9 @@ class _Reader:
         try:
             return records.withColumn(_DECODED[self.name], f.when(once, self._decoded()))
         except (ValueError, PySparkException) as error:
-            raise _unreadable(self.name, str(error).strip().splitlines()[0]) from None
+            raise _unreadable(self.name, str(error)) from None
         except Py4JJavaError as error:  # Avro's own
-            raise _unreadable(self.name, str(error.java_exception.toString()).strip().splitlines()[0]) from None
+            raise _unreadable(self.name, error.java_exception.toString()) from None
         except TypeError as error:
             if "JavaPackage" not in str(error):
                 raise
@@ -203,16 +204,17 @@ def _schema_of(spark: SparkSession, name: str, given: FieldFormat) -> StructType
     try:
         found: StructType = spark.createDataFrame([], text).schema
     except PySparkException as error:
-        raise _unreadable(name, str(error).strip().splitlines()[0]) from None
+        raise _unreadable(name, str(error)) from None
     if found.names == ["value"] and not re.match(r"\s*(struct\s*<)?\s*`?value\b", text, re.IGNORECASE):
         raise _unreadable(name, f"{text!r} is a type without a column.")  # Spark makes the column "value" of it
     return found
 
 
 def _unreadable(name: str, reason: str) -> InvalidRequest:
+    first = " ".join(reason.split())[:_START_OF_REASON]
     return InvalidRequest(
         [
-            f"{name} has a schema that Spark does not read: {reason} Give columns such as "
+            f"{name} has a schema that Spark does not read: {first} Give columns such as "
             '"id BIGINT, at TIMESTAMP", or for Avro the JSON text of a record.'
         ]
     )

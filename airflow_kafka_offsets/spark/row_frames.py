@@ -94,9 +94,7 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
         raise InvalidRequest(problems)
     columns = row_frames(records, definition).rows.columns
     if own := ", ".join(name for name in columns if name.lower() in OWN_COLUMNS):
-        raise InvalidRequest(
-            [f"The rows have the column {own}, which is the sink's own to write. Rename it in select."]
-        )
+        raise InvalidRequest([f"The rows have the column {own}, which is the sink's own. Rename it in select."])
 
 
 def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[str]:

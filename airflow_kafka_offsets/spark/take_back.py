@@ -1,7 +1,7 @@
 """Bad records where an earlier attempt at the split may have set them aside, and where this one writes nothing.
 
 The DAG was changed since: it names another place, or none, or has no typed rows any more. This attempt makes a row of
-such a record, or sets it aside elsewhere. So whatever the job writes, typed rows or plain ones, it replaces what lies in
+such a record, or sets it aside elsewhere. So whatever the job writes, typed rows or plain ones, it replaces what is in
 the old places with nothing. In a table that also fences a late driver off.
 """
 
