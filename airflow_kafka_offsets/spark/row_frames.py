@@ -22,6 +22,7 @@ from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
 from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, quoted
 from airflow_kafka_offsets.values.row_definition import RowDefinition
+from airflow_kafka_offsets.values.sql_text import MOMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +31,7 @@ SOURCE_COLUMNS = ("topic", "partition", "offset")
 REASON = "kafka_reason"
 LEFT_OUT = ""
 _CANNOT_RAISE = re.compile(r"[\w.`*]+(?:\s+(?:AS\s+)?[\w`]+)?", re.IGNORECASE)
+_MOMENT = re.compile(rf"\b(?:cast|to_date|to_timestamp)\((?:{MOMENTS})\b", re.IGNORECASE)  # as an analyzed plan has it
 _RAISES = "raises an error on this record"
 
 
@@ -111,7 +113,7 @@ def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[st
         plan = plans.analyzed()
         if plan.nodeName() != "Project" or plan.children().apply(0).nodeName() in ("Generate", "Window"):
             yield "sees more than one record, or makes several rows of one; give an expression of one record."
-        elif not plan.deterministic():
+        elif not plan.deterministic() or _MOMENT.search(plan.toString()):
             yield "is another value each time; a record must become the same row whenever it is read."
     if is_condition and not isinstance(found.schema.fields[0].dataType, BooleanType):
         yield f"is of the type {found.schema.fields[0].dataType.simpleString()}; give a condition."

@@ -15,7 +15,9 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
 from airflow_kafka_offsets.spark.row_frames import REASON, RowFrames, check_definition, row_frames
+from airflow_kafka_offsets.values.bad_records import parse_limit
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from airflow_kafka_offsets.values.sql_text import expression_problems
 from tests.spark.rows.conftest import json_rows
 
 NOT_JSON = "the value is not JSON of this schema"
@@ -332,6 +334,8 @@ def test_all_columns_are_those_of_the_source_and_none_of_ours(spark: SparkSessio
         (json_rows("id INT, ID INT"), "the column id more than once"),
         (json_rows("kafka_batch STRING"), "the column kafka_batch, which is the sink's own"),
         (json_rows("offset INT, kafka_offset INT"), "the column kafka_offset more than once"),
+        (json_rows(KIND, where="timestamp > 'today'"), "another value each time"),
+        (json_rows(KIND, select=["to_date('yesterday') AS d"]), "another value each time"),
         (json_rows(KIND, select=["kafka_raw_value"]), "kafka_raw_value"),
         (json_rows(KIND, select=["kafka_reason"]), "kafka_reason"),
         (RowDefinition(FieldFormat("avro", avro({"name": "a", "type": "none"}))), "Undefined schema: shop.none"),
@@ -347,6 +351,13 @@ def test_a_definition_that_cannot_be_used_is_refused(
 ) -> None:
     with pytest.raises(InvalidRequest, match=problem):
         check_definition(spark, definition)
+
+
+def test_a_word_that_spark_could_take_for_a_day_is_a_word_where_words_are_compared(spark: SparkSession) -> None:
+    assert expression_problems("where", "timestamp > DATE 'today'")
+    definition = json_rows(KIND, where="value.kind = 'today'")
+    assert expression_problems("where", str(definition.where)) == []
+    assert became(spark, [b'{"kind":"today"}'], definition) == [("today", None)]
 
 
 def test_a_record_is_decoded_once_however_often_its_columns_are_used(spark: SparkSession) -> None:
@@ -365,7 +376,5 @@ def test_a_record_is_decoded_once_however_often_its_columns_are_used(spark: Spar
 
 
 def test_a_share_is_exact() -> None:
-    from airflow_kafka_offsets.values.bad_records import parse_limit
-
     assert [parse_limit("0.7%").allowed(count) for count in (11_000, 21_000, 100)] == [77, 147, 0]
     assert str(parse_limit("0.70 %")) == "0.70%"
