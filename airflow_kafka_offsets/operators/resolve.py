@@ -384,7 +384,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             if sink is None:
                 raise output_of_another_run(plan, wanted)
         own = [*(sink_arguments(sink) if sink else ()), *row_arguments(self._asked()), *map(str, self.application_args)]
-        problems = word_problems(own)
+        problems = [*row_problems(self._asked(), self._asked()), *word_problems(own)]
         if problems:
             raise InvalidRequest(problems)
         return own
