@@ -1,7 +1,8 @@
 """`make demo`: the main job on real parts, and a check of its promise that can fail.
 
 A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `dags/hourly_batch.py` and
-`dags/typed_orders.py`, real Spark. What is said at the end is counted from the Parquet files and from Kafka itself, not from what the package reports.
+`dags/typed_orders.py`, real Spark. What is said at the end is counted from the files of the outputs and from Kafka
+itself, not from what the package reports.
 
 With `STORE=s3` work store and output are on an S3 server that is started for it.
 """
