@@ -7,7 +7,8 @@ not let it be null; ``from_json`` itself does not look at it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -46,7 +47,8 @@ class _NoColumn(Exception):
         super().__init__(f"{path} {why}")
 
 
-class _One(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _One:
     """A schema of one type, and by which references it was reached."""
 
     node: dict[str, Any]
@@ -95,7 +97,7 @@ class _Reading:
                 if len(branches) != 1:
                     raise _NoColumn(path, f"is {word} of {len(branches)} schemas, and a column has one type")
                 found = self._one(branches[0], path, by)
-                return found._replace(nullable=found.nullable or len(branches) < len(choice))
+                return replace(found, nullable=found.nullable or len(branches) < len(choice))
         named = node.get("type")
         types = named if isinstance(named, list) else [named]
         kinds = [str(kind) for kind in types if kind not in ("null", None)]
