@@ -248,7 +248,8 @@ class _Registry:
                 f"{type(error).__name__}: {error}",
                 "Install its client here: pip install 'airflow-kafka-offsets[schemaregistry]'.",
             ) from error
-        logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each request; Airflow quiets httpx alone
+        for library in ("httpx", "httpx2"):  # the client takes one of them, which logs a line for each request
+            logging.getLogger(library).setLevel(logging.WARNING)
         # Two tries of a server that accepts and never answers end before the deadline, and with its reason.
         tries = {"timeout": self._timeout_s / 3, "max.retries": 1, "retries.wait.ms": 300}
         try:
