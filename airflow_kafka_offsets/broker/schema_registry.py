@@ -89,9 +89,10 @@ class _Registry:
     """Asks one registry until a deadline. Each question ends in an answer or in an error of this package."""
 
     def __init__(self, connection: Mapping[str, str], timeout_s: float) -> None:
-        login = connection.get("basic.auth.user.info", "")
+        login, token = (connection.get(name, "") for name in ("basic.auth.user.info", "bearer.auth.token"))
         of_login = (login, login.partition(":")[2], b64encode(login.encode()).decode())
-        self._secrets = (*of_login, connection.get("bearer.auth.token", ""), connection.get("ssl.key.password", ""))
+        secrets = (*of_login, token, connection.get("ssl.key.password", ""))
+        self._secrets = (*secrets, *(repr(secret)[1:-1] for secret in secrets))  # httpx quotes a header that it refuses
         self._address = mask(connection["url"], {})
         self._timeout_s = timeout_s
         self._end = time.monotonic() + timeout_s
@@ -232,7 +233,9 @@ class _Registry:
             remedy = "Give the login of its connection, or its token, the right to read that subject."
             return RegistryUnavailable(f"Not allowed to {where}", told, remedy)
         if error.error_code in _NOT_FOUND:  # Apicurio lists the versions of a deleted subject, and gives none of them
-            return RegistryUnavailable(f"Cannot {where}", told, "Restore that subject, or leave it out.")
+            return RegistryUnavailable(
+                f"Cannot {where}", told, "Try again; then restore that subject, or leave it out."
+            )
         remedy = "Check the address and its path (Apicurio's is /apis/ccompat/v7), and the registry's log."
         return RegistryUnavailable(f"Cannot {where}", told, remedy, retriable=status == 429 or status >= 500)
 

@@ -11,14 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook
 
-_PASSED_ON = (
-    "ssl.ca.location",
-    "ssl.certificate.location",
-    "ssl.key.location",
-    "ssl.key.password",
-    "bearer.auth.logical.cluster",
-    "bearer.auth.identity.pool.id",
-)
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password")
+_BESIDE_A_TOKEN = ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
+"""The client insists on both; only Confluent's cloud looks at them."""
 
 
 def registry_config(conn_id: str) -> dict[str, str]:
@@ -36,24 +31,19 @@ def registry_config(conn_id: str) -> dict[str, str]:
             "is not there: create one of type 'http' with the registry's host, schema and port, or name another",
         ) from None
     extra = connection.extra_dejson
-    if not isinstance(extra, dict) or not all(isinstance(extra.get(name, ""), str) for name in (*_PASSED_ON, "token")):
+    known = (*_FILES, *_BESIDE_A_TOKEN, "token")
+    if not isinstance(extra, dict) or not all(isinstance(extra.get(name, ""), str) for name in known):
         raise _refused(conn_id, "has an extra that is no object of texts: correct its token and its ssl.* settings")
-    config = {"url": _url(conn_id, connection.host, connection.schema, connection.port)}
-    config |= {name: extra[name] for name in _PASSED_ON if extra.get(name)}
     token = extra.get("token", "").strip()
     if token and connection.login:
         raise _refused(conn_id, "has a login and a token: leave out one of them")
+    config = {"url": _url(conn_id, connection.host, connection.schema, connection.port)}
+    config |= {name: extra[name] for name in _FILES if extra.get(name)}
     if connection.login:
         config["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
     if token:
-        # The client insists on both; only Confluent's cloud looks at them.
-        of_confluent = {"bearer.auth.logical.cluster": "", "bearer.auth.identity.pool.id": ""}
-        config = {
-            **of_confluent,
-            **config,
-            "bearer.auth.credentials.source": "STATIC_TOKEN",
-            "bearer.auth.token": token,
-        }
+        config |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": token}
+        config |= {name: extra.get(name, "") for name in _BESIDE_A_TOKEN}
     return config
 
 
