@@ -36,8 +36,9 @@
     └── UnavailableError                  3   the cluster's operator; `.retriable`: another try may succeed
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   └── NotAuthorized                 the cluster answers, and an ACL is missing
-        └── StoreUnavailable                  the work store cannot be read or written
-            └── StoreDamaged                  an object of it is not what was written
+        ├── StoreUnavailable                  the work store cannot be read or written
+        │   └── StoreDamaged                  an object of it is not what was written
+        └── RegistryUnavailable               the schema registry does not give the schemas
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
 (Airflow sends exceptions between processes) and never holds a client's configuration. Each that is raised has a code:
@@ -601,3 +602,7 @@ class StoreUnavailable(UnavailableError, code="AKO-504"):
 
 class StoreDamaged(StoreUnavailable, code="AKO-505"):
     """An object of the work store is torn, altered, missing or of an unknown version; it is named."""
+
+
+class RegistryUnavailable(UnavailableError, code="AKO-506"):
+    """The schema registry does not give the schemas: no answer, a right that is missing, or a text that is none."""
