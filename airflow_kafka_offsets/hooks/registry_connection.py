@@ -6,14 +6,30 @@ URL with a path.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook
 
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.schema_registry import RegisteredSchemas
+
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password")
 _BESIDE_A_TOKEN = ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
 """The client insists on both; only Confluent's cloud looks at them."""
+
+
+def registered_schemas(conn_id: str, subjects: Sequence[str], version: int | None) -> RegisteredSchemas:
+    """What the registry of a connection has of the subjects now; see ``broker/schema_registry.py``.
+
+    :raises InvalidRequest: the connection, a subject or the version is wrong.
+    :raises RegistryUnavailable: there is no answer within 15 s, or no right.
+    """
+    from airflow_kafka_offsets.broker.schema_registry import subject_schemas
+
+    return subject_schemas(registry_config(conn_id), subjects, version)
 
 
 def registry_config(conn_id: str) -> dict[str, str]:
