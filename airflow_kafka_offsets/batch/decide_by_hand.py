@@ -7,6 +7,7 @@ dies in between leaves an unfinished batch without records, which the next run c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, ReplaceByHand, SetPosition
 from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
@@ -219,7 +220,8 @@ def decide_leave_out(order: LeaveOut, s: Situation) -> ReplaceByHand:
     plan = batch.log.plan
     by = Actor(None, plan.by.instance)  # the Airflow that the batch is of stays named
     verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.past else {}
-    return ReplaceByHand(batch, skipped(plan, by, order.skip, verified))
+    without = skipped(plan, by, order.skip, verified) or plan
+    return ReplaceByHand(batch, replace(without, resolved_at_ms=order.now_ms))
 
 
 def _window_named(order: LeaveOut, s: Situation) -> StoredBatch:

@@ -35,16 +35,11 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Plan an unfinished batch anew in place, or a window.
-
-    :ivar moves_output: whether it gives the batch another output, because no driver had begun.
-    """
+    """Plan an unfinished batch anew in place, or a window."""
 
     batch: StoredBatch
     plan: Plan
     sentence: str
-    moves_output: bool = False
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,13 +115,15 @@ def leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
     :raises NoPosition: there is no such batch or window.
     """
 
-    def carry(decision: Decision, _: Situation) -> tuple[Plan, Plan] | None:
+    world = log_alone(pipeline)
+
+    def carry(decision: Decision, s: Situation) -> tuple[Plan, Plan] | None:
         if not isinstance(decision, ReplaceByHand):
             return None
-        done = carry_out.replace_by_hand(decision)
+        done = carry_out.put_in_place(decision.batch, decision.plan, s, world)
         return None if done is None else (decision.batch.log.plan, decision.plan)
 
-    return _until_done(order, log_alone(pipeline), carry)
+    return _until_done(order, world, carry)
 
 
 def redo_batch(order: Redo, world: World) -> StoredBatch:
