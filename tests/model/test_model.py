@@ -445,23 +445,38 @@ class Model(RuleBasedStateMachine):
         splits=st.integers(2, 3),
         reads=st.integers(1, 3),
         gone=st.lists(st.tuples(PLACE, st.integers(1, 4)), max_size=2),
-        how=st.sampled_from(["next", "advance", "advance", "skip"]),
+        how=st.sampled_from(["next", "advance", "advance", "skip", "re_plan"]),
         tasks=st.integers(0, 2),
+        late=st.sampled_from([None, None, "list", "create plan", "create plan"]),
     )
     def half_read_run(
-        self, pipeline: str, splits: int, reads: int, gone: list[tuple[TopicPartition, int]], how: str, tasks: int
+        self,
+        pipeline: str,
+        splits: int,
+        reads: int,
+        gone: list[tuple[TopicPartition, int]],
+        how: str,
+        tasks: int,
+        late: str | None,
     ) -> None:
-        """Some splits are read; then records of these or others are gone or skipped, and another run goes on."""
+        """Some splits are read; then records of these or others are gone or skipped, and another run goes on.
+
+        ``late``: the last one of them is written, and reported when the other run has come so far.
+        """
         self._produce([(PLACES[0], 3, 0), (PLACES[1], 2, 0)])
         run = self._new_run(pipeline, {**self.ways[pipeline], "splits": splits})
         if not self.world.start_resolve(run).finish().succeeded or run.handed is None or run.handed.plan is None:
             return
         plan, read = run.handed.plan, run.handed.splits[:reads]
-        for split in read:
-            self.world.start_driver(run, split).finish()
+        drivers = [self.world.start_driver(run, split) for split in read]
+        for driver in drivers[: -1 if late else None]:
+            driver.finish()
+        if late and drivers:
+            drivers[-1].advance_to("read it back")
         self.world.running.discard(run.key)
         unread = [p for number, split in enumerate(plan.splits) if number not in read for p in split]
-        ask: dict[str, Any] = {"data_loss": "advance"} if how == "advance" else {}
+        ask: dict[str, Any] = {"data_loss": "advance"} if how in ("advance", "re_plan") else {}
+        ask |= {"re_plan": True} if how == "re_plan" else {}
         if how == "skip" and unread:
             first = unread[0]
             past = f"{first.topic_partition.topic}-{first.topic_partition.partition}:{first.start_offset}"
@@ -470,6 +485,10 @@ class Model(RuleBasedStateMachine):
             for tp, how_many in gone:
                 self._retention(tp, how_many)
         other = self._new_run(pipeline, {**ask, **self.ways[pipeline]})
+        if late and drivers:
+            step = self.world.start_resolve(other).advance_to(late)
+            drivers[-1].finish()
+            step.finish()
         self._through(other, last=tasks)
 
     @rule(pipeline=PIPELINE, records=RECORDS, tasks=st.integers(0, 2), finishes=st.booleans())
