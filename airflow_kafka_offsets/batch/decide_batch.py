@@ -156,19 +156,21 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
             keep = "Leave out re_plan to keep the rows that are written. " if re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
-    elif re_plan:
-        refuse_to_write_over(at_hand)
+    elif re_plan and (lines := _rows_without_records(at_hand)):
+        raise DataLoss(
+            lines,
+            f"{at_hand.what} has verified rows of these records, and re_plan would replace them. Leave out re_plan: "
+            "the run keeps these rows, and does what is left of the batch. (To give the rows up, skip the batch.)",
+        )
     return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, reason))
 
 
-def refuse_to_write_over(at_hand: BatchAtHand) -> None:
-    """:raises DataLoss: rows of verified splits would go, and Kafka has their records no more."""
+def _rows_without_records(at_hand: BatchAtHand) -> list[str]:
+    """A line for each range of verified splits of which Kafka has deleted records."""
     records, planned = at_hand.s.need(RecordsOf(at_hand.plan)), hulls(at_hand.plan.splits)
     if not records.deleted(planned) or records.another_log or records.replaced(planned):
-        return  # what is written of another log is planned anew in any case
-    lines = records.deleted(hulls(at_hand.plan.splits[number] for number in at_hand.verified()))
-    if lines:
-        raise DataLoss(lines, messages.leave_out_re_plan(at_hand.what))
+        return []  # what is written of another log is planned anew in any case
+    return records.deleted(hulls(at_hand.plan.splits[number] for number in at_hand.verified()))
 
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:

@@ -35,11 +35,14 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Plan an unfinished batch anew in place, or a window."""
+    """Plan an unfinished batch anew in place, or a window.
+
+    :ivar sentence: of a run, as above; a person's plan has none, and no run holds the batch then.
+    """
 
     batch: StoredBatch
     plan: Plan
-    sentence: str
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,29 +155,8 @@ class SetPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceByHand:
-    """A person's plan takes the place of the one before; no run holds the batch then."""
-
-    batch: StoredBatch
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
 class LookAgain:
     """The log went on while the group was looked at."""
 
 
-Decision = (
-    Create
-    | Replace
-    | Take
-    | DoAgain
-    | Leave
-    | Wait
-    | Nothing
-    | Append
-    | Follow
-    | SetPosition
-    | ReplaceByHand
-    | LookAgain
-)
+Decision = Create | Replace | Take | DoAgain | Leave | Wait | Nothing | Append | Follow | SetPosition | LookAgain

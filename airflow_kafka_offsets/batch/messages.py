@@ -102,14 +102,6 @@ def advance_or_stop(what: str, keep: str = "") -> str:
     )
 
 
-def leave_out_re_plan(what: str) -> str:
-    """What can be done where ``re_plan`` would write over rows that cannot be read again."""
-    return (
-        f"{what} has verified rows of these records, and re_plan would replace them. Leave out re_plan: the run keeps "
-        "these rows, and does what is left of the batch. (To give the rows up, skip the batch.)"
-    )
-
-
 def first_sentence(sentence: str, waiting: int) -> str:
     """:param waiting: how many offsets have come since the batch was planned."""
     if not waiting:

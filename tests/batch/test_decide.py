@@ -25,7 +25,6 @@ from airflow_kafka_offsets.batch.decisions import (
     LookAgain,
     Nothing,
     Replace,
-    ReplaceByHand,
     SetPosition,
     Take,
     Wait,
@@ -199,8 +198,6 @@ def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
             return "follow", batch and batch.name, proof
         case SetPosition(_, moves, stays, draft, number):
             return "set", number if draft else None, [one.after.offset for one in moves], [str(one) for one in stays]
-        case ReplaceByHand(_, made):
-            return "replace by hand", made.reason, ranges(made), made.splits_to_start()
         case LookAgain():
             return ("look again",)
         case Ask(question):
@@ -700,7 +697,7 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
         ),
         pytest.param(
             LeaveOut(SKIP, NOW), named(NewestBatch=LogNow(OPEN, None)),
-            ("replace by hand", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="all of a batch is left out",
+            ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="all of a batch is left out",
         ),
         pytest.param(
             LeaveOut(Skip(KEY, ((tp(0), 14),), "bad"), NOW), named(NewestBatch=LogNow(OPEN, None)),
@@ -709,15 +706,15 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
         pytest.param(
             LeaveOut(Skip(KEY, ((tp(0), 14),), "bad"), NOW),
             named(NewestBatch=LogNow(OPEN, None), Reports=read_by(1)),
-            ("replace by hand", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0]), id="the verified split stays",
+            ("replace", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0]), id="the verified split stays",
         ),
         pytest.param(
             LeaveOut(Skip(CLAIM.name, reason="bad"), NOW, window=True), named(WindowByKey=HOUR_DONE),
-            ("replace by hand", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="a window, also a committed one",
+            ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="a window, also a committed one",
         ),
         pytest.param(
-            Redo(DONE, PERSON, NOW), named(RecordsOf=there(), HighestAttempts={0: 3}), ("do again", (0, 1), {0: 3}),
-            id="redo by hand",
+            Redo(DONE, PERSON, NOW), named(BatchIn=DONE, RecordsOf=there(), HighestAttempts={0: 3}),
+            ("do again", (0, 1), {0: 3}), id="redo by hand",
         ),
     ],
 )  # fmt: skip
@@ -770,9 +767,15 @@ def test_what_a_persons_order_does(order: Order, facts: Facts, expected: tuple[A
         pytest.param(
             LeaveOut(SKIP, NOW, window=True), named(WindowByKey=None), errors.NoPosition, id="leave out: no such window"
         ),
-        pytest.param(Redo(OPEN, PERSON, NOW), {}, errors.BatchClosed, id="redo: not committed"),
-        pytest.param(Redo(DONE, PERSON, NOW), named(RecordsOf=there(12)), errors.DataLoss, id="redo: records are gone"),
-        pytest.param(Redo(DONE, Actor(None, STAGING), NOW), {}, errors.AnotherAirflow, id="redo: whose Airflow"),
+        pytest.param(Redo(OPEN, PERSON, NOW), named(BatchIn=OPEN), errors.BatchClosed, id="redo: not committed"),
+        pytest.param(Redo(DONE, PERSON, NOW), named(BatchIn=None), errors.BatchClosed, id="redo: cleaned away"),
+        pytest.param(
+            Redo(DONE, PERSON, NOW), named(BatchIn=DONE, RecordsOf=there(12)), errors.DataLoss,
+            id="redo: records are gone",
+        ),
+        pytest.param(
+            Redo(DONE, Actor(None, STAGING), NOW), named(BatchIn=DONE), errors.AnotherAirflow, id="redo: whose Airflow"
+        ),
     ],
 )  # fmt: skip
 def test_what_a_persons_order_is_refused(order: Order, facts: Facts, error: type[Exception]) -> None:
@@ -804,7 +807,7 @@ class Asked:
         pytest.param(Commit(PlanReference(None), ME, NOW), {}, [], id="a commit of nothing"),
         pytest.param(reset(), position_known(), ["NewestBatch"], id="a reset looks at the log first"),
         pytest.param(LeaveOut(SKIP, NOW), {}, [], id="who leaves out asks no cluster"),
-        pytest.param(Redo(DONE, PERSON, NOW), {}, [], id="redo has its batch"),
+        pytest.param(Redo(DONE, PERSON, NOW), {}, [], id="redo looks for its batch alone"),
     ],
 )
 def test_observe_asks_in_the_order_of_the_rules(order: Order, facts: Facts, looks: list[str]) -> None:

@@ -28,6 +28,7 @@ from tests.contract.pipeline import Pipeline, Run, entries
 from tests.contract.troubles import EventfulStore, produce
 from tests.engine import committed_sentence, skip_batch
 from tests.failing.timed import Timed
+from tests.stores.builders import as_it_is_now
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 ALL_SIX = {number: list(range(6)) for number in range(3)}
@@ -277,7 +278,7 @@ def test_a_partition_of_which_one_split_is_kept_has_a_gap(in_memory: Pipeline, m
     assert (run.ranges, p.gap, p.lost, p.size) == (first.ranges, 10, 10, 40_004 - 10)
     run.done()
     assert len(in_memory.lake.offsets()[0]) == 40_004 - 10
-    assert in_memory.newest.again().log.plan == run.plan
+    assert as_it_is_now(in_memory.newest).log.plan == run.plan
 
 
 def test_skip_past_an_offset_leaves_verified_splits_as_they_are(cluster: AnyCluster, pipeline: Pipeline) -> None:

@@ -68,7 +68,7 @@ BROKEN = (
     _broken("a split that stays counts by its own attempt", ("_problems_of_split", Instead("_plan_that_counts(plan, number, highest)", "report.plan_id if number in plan.verified else plan.plan_id"))),
     _broken("a plan anew knows what drivers did", ("put_in_place", Instead("isinstance(question, HasBegun | Reports)", "False"))),
     _broken("drivers stop before it is looked at what they did", ("put_in_place", Instead("batch.append(batch.log.planned) if seen else batch", "batch"))),
-    _broken("re_plan writes over no row whose record is gone", ("plan_anew", Without("refuse_to_write_over"))),
+    _broken("re_plan writes over no row whose record is gone", ("plan_anew", Instead("_rows_without_records(at_hand)", "[]"))),
     _broken("skip past an offset keeps what is verified", ("skipped", Instead("untouched if past else {}", "{}"))),
     _broken("a redo writes down the attempts", ("do_again", Rather("attempts = s.need(HighestAttempts(batch, splits))", "attempts = {}"))),
     _broken("WorkStoreLost", ("goes_on", Never("HasSucceededBefore"))),
