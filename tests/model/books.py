@@ -170,6 +170,8 @@ class Books:
         for name, data in self.world.memory.objects.items():
             if match := _ENTRY.fullmatch(name):
                 self.logs.setdefault(match[1], {})[int(match[5])] = entry_from_dict(decode(data))
+        for folder in {folder for step in self.world.open_steps() for folder in step.verified}:
+            self._notice_verified(folder)
         for pipeline, position in self.position.items():
             newest = self.newest_commit(pipeline)
             if newest is None or newest.position != position:
