@@ -184,6 +184,20 @@ def _splits_of_three(pipeline: Pipeline, cluster: AnyCluster) -> Run:
     return first
 
 
+def test_what_is_verified_of_a_topic_that_was_made_anew_since_is_finished(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """Its records are in the output alone; those of the new topic are the next batch's."""
+    one = pipeline.resolve("one").spark()
+    cluster.recreate_topic(pipeline.topic)
+    run = pipeline.resolve("two", topic_recreated="earliest")
+    assert (run.plan, run.splits) == (one.plan, ())
+    run.done()
+    assert pipeline.lake.offsets() == ALL_FOUR
+    produce(cluster, pipeline)
+    assert pipeline.run("three", topic_recreated="earliest").ranges == [(0, 2)] * 3
+
+
 def test_only_splits_that_are_not_verified_need_their_records(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = _splits_of_three(pipeline, cluster)
     for policy in ("fail", "advance"):

@@ -268,6 +268,14 @@ class Books:
                 f"{plan.batch}: {p.topic_partition} began at {before}, and begins at {p.position} now"
             )
         verified = self._verified_before(step, folder, k)
+        logs = {log for rows in planned_rows(earlier.plan).values() for log, _ in rows}
+        if (
+            folder in step.verified
+            and not ordered
+            and not orders.get("re_plan")
+            and not any(map(self.world.was_cut, logs))
+        ):
+            assert plan.plan_id == earlier.plan.plan_id, f"{plan.batch} is planned anew, and all of it was verified"
         if not ordered and not self._is_of_another_log(earlier.plan):
             if orders.get("re_plan"):
                 self._require_gone_rows_kept(step, verified, earlier.plan, plan)
@@ -740,6 +748,10 @@ class Books:
             return
         kept = kept_offset(batch.position, batch.plan, tp)
         if step.kind == "commit":
+            seen = step.seen_group.get(tp)
+            before = CommitMetadata.of(seen) if seen else None
+            if before is not None and before.pipeline == pipeline and not self.store_changed_at:
+                assert before.number <= mark.number, f"{step} has seen {before.batch} at {tp}, and writes {mark.batch}"
             assert kept == commit.offset, f"the group is set to {commit.offset} of {tp}; {mark.batch} ends at {kept}"
         elif step.ask.get("group_moved") != "adopt-group" and "cluster_changed" not in step.ask:
             assert kept is not None, f"{tp} is signed with {mark.batch}, which does not know it"

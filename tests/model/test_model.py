@@ -107,7 +107,9 @@ EVENTS = {
     "replace_cluster": (),
     "move_airflow": (),
 }
-EVENT = st.one_of(*(st.tuples(st.just(name), *arguments) for name, arguments in EVENTS.items()))
+ALWAYS = frozenset(os.environ.get("MODEL_POSSIBLE", "").split())  # a broken rule explores what it is about
+CHOSEN = {name: arguments for name, arguments in EVENTS.items() if not ALWAYS or name in ALWAYS}
+EVENT = st.one_of(*(st.tuples(st.just(name), *arguments) for name, arguments in CHOSEN.items()))
 # What is possible in one example. Where everything happens at once, each thing is refused for the sake of another, and
 # nothing goes far (swarm testing).
 POSSIBLE = st.one_of(
@@ -116,7 +118,6 @@ POSSIBLE = st.one_of(
     st.just(frozenset(EVENTS)),
     st.just(frozenset()),
 )
-ALWAYS = frozenset(os.environ.get("MODEL_POSSIBLE", "").split())
 MEANWHILE = st.one_of(
     EVENT,
     EVENT,
