@@ -13,6 +13,7 @@ from airflow_kafka_offsets.log.verify_reads import fates_of
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.spark.conftest import Plans, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
+from tests.stores.builders import as_it_is_now
 
 GOOD_AND_BAD = [order(0), b"no json", order(2, "12.50"), b'{"id": "x"}', None, order(5, 7)]
 
@@ -111,7 +112,7 @@ def test_where_leaves_records_out_and_counts_them(rows: Rows, plans: Plans, prod
     assert (rows.offsets(rows.good), rows.offsets(rows.bad)) == ([0], [2])
     [read] = rows.report(batch).partitions.values()
     assert (read.set_aside, read.left_out) == (1, 2)  # of a tombstone the condition is null
-    fates = fates_of(deciding_attempts(batch.again()))
+    fates = fates_of(deciding_attempts(as_it_is_now(batch)))
     assert (fates.set_aside, fates.left_out) == (1, 2)
 
 
