@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.request.offset_maps import mapping, natural, partition_named
+from airflow_kafka_offsets.request.offset_maps import mapping, record_named
 from airflow_kafka_offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.problems import Problems
 
@@ -242,15 +242,11 @@ def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
     if value is None:
         return ()
     found: dict[TopicPartition, int] = {}
-    for item in value.split(",") if isinstance(value, str) else [None]:
-        where, _, offset = (item or "").strip().rpartition(":")
-        topic, _, number = where.rpartition("-")
-        if not topic or not (number.isascii() and number.isdecimal()):
-            raise ValueError(f"has past {value!r}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
-        tp = partition_named(topic, natural(number, f"has past {value!r}"))
+    for item in value.split(",") if isinstance(value, str) else [""]:
+        tp, offset = record_named(item, f"has past {value!r}")
         if tp in found:
             raise ValueError(f"names {tp} twice")
-        found[tp] = natural(offset, f"has offset {offset!r} for {tp}")
+        found[tp] = offset
     return tuple(sorted(found.items()))
 
 
