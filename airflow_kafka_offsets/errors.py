@@ -9,7 +9,7 @@
     │   ├── DataLoss                          records that the plan would have to read are gone
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and nobody says what that means
     │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
-    │   ├── NothingToDiscover                 no topic, or no partition, matches
+    │   ├── NothingToDiscover                 no topic, partition or record matches
     │   ├── TopicVanished                     a pattern does not match a topic any more that the pipeline has read
     │   ├── TopicRecreated                    a topic has another id than the one that the position is of
     │   ├── ClusterChanged                    another cluster answers than the one that the position is of
@@ -215,7 +215,7 @@ class WindowIncomplete(PartitionsRefused, code="AKO-107"):
 
 
 class NothingToDiscover(PartitionsRefused, code="AKO-105"):
-    """No topic or partition matches; a sensor waits for it, an operator says so."""
+    """No topic or partition matches: a sensor waits for it, an operator says so. Or a person looks for no record."""
 
 
 @dataclass(eq=False)

@@ -32,8 +32,7 @@ def decoded_record(record: Record, definition: RowDefinition) -> dict[str, Any]:
     from airflow_kafka_offsets.spark.row_frames import REASON, check_definition, row_frames
 
     check_definition(spark, definition)
-    columns = f"{KAFKA_COLUMNS}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-    frames = row_frames(spark.createDataFrame([_as_spark_has_it(record)], columns), definition)
+    frames = row_frames(spark.createDataFrame([_as_spark_has_it(record)], KAFKA_COLUMNS), definition)
     as_json = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
     if found := frames.rows.select(as_json).collect():
         return {"fate": ROW, "reason": None, "row": json.loads(found[0][0])}
@@ -44,8 +43,7 @@ def decoded_record(record: Record, definition: RowDefinition) -> dict[str, Any]:
 def _as_spark_has_it(record: Record) -> tuple[Any, ...]:
     at = None if record.timestamp_ms is None else _EPOCH + timedelta(milliseconds=record.timestamp_ms)
     kind = {"CreateTime": 0, "LogAppendTime": 1}.get(record.timestamp_type or "", -1)
-    headers = list(record.headers) or None
-    return record.key, record.value, *record.topic_partition, record.offset, at, kind, headers
+    return record.key, record.value, *record.topic_partition, record.offset, at, kind
 
 
 def _session(definition: RowDefinition) -> SparkSession:
