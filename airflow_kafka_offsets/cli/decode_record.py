@@ -74,4 +74,4 @@ def _session(definition: RowDefinition) -> SparkSession:
     try:
         return SparkSession.builder.config(map={name: value for name, value in settings.items() if value}).getOrCreate()
     except RuntimeError as error:
-        raise InvalidRequest((f"Spark does not start here; what it says stands above: {error}.",)) from None
+        raise InvalidRequest((f"Spark does not start here: {error} Correct what it says above.",)) from None

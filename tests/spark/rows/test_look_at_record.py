@@ -119,6 +119,17 @@ def test_without_java_or_without_pyspark_it_says_what_is_missing_and_the_bytes_n
     assert "PySpark cannot be imported: No module named pyspark. Install it: " in done.stderr
 
 
+def test_a_spark_that_does_not_start_is_said_without_a_traceback(
+    broker: KafkaBroker, produced: Any, spark_environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:NoSuchOption\n")
+    topic = produced([b"a text"])
+    done = outside(broker, topic, {**os.environ, **spark_environment, "SPARK_CONF_DIR": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "kafka-offsets: AKO-001 InvalidRequest: Spark does not start here: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 TIMES = (
     "2026-11-20T10:00:00Z",
     "2026-11-20 10:00:00",
