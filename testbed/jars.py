@@ -86,6 +86,14 @@ def spark_jars(java: Java, say: Say = silent, version: str = SPARK) -> list[Path
     return fetch(java, f"spark-kafka-{version}", pinned(f"spark-{version}"), what, say=say)
 
 
+def avro_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What Spark 4.0 needs to decode and write Avro, for `spark.jars`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "spark-avro-4.0.0", pinned("spark-avro"), "Spark's Avro 4.0.0 (1 MB, once)", say=say)
+
+
 def delta_jars(java: Java, say: Say = silent, minor: str = "4.0") -> list[Path]:
     """What Spark of that version needs to write Delta tables, for `spark.jars`.
 

@@ -1,14 +1,16 @@
 """Kafka's bytes → columns, and for each record why it is bad, if it is. Spark's own functions decode.
 
-What this must not do: raise on a record. Spark's functions say *bad* in different ways: ``from_json`` fills a column
-with what it could not read, and gives null for an empty text; ``from_avro`` gives a struct of nulls, so the reader's
-schema has one more field, whose default is true where a record was read at all.
+What this must not do: raise on a record, or pass over a part of one. Spark's functions stop where a record ends, and do
+not say that bytes come after it. So an end is put behind each record, as one more field. Where Spark does not read this
+end, the bytes are no record of the schema.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -23,7 +25,9 @@ RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
 BAD = {"value": "kafka_bad_value", "key": "kafka_bad_key"}
 _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
 _CORRUPT = "kafka_corrupt"
-_MARKER = "kafka_is_decoded"
+_INNER, _END = "kafka_inner", "kafka_end"
+_END_OF_AVRO = b"\xe9kafka\x1b\xa7"
+_START_OF_REASON = 200  # Spark's reasons go on with the whole schema
 _HEADER = 5  # of a registry: a zero and the schema's id
 
 
@@ -41,12 +45,9 @@ def decoded(records: DataFrame, value: FieldFormat | None, key: FieldFormat | No
     spark = records.sparkSession
     bare = records.select(*others, *raw)
     readers = {name: _Reader(spark, name, given) for name, given in formats.items()}
-    # The condition is always true. An expression that is not deterministic is computed once, where it stands: else
-    # Spark decodes again for each column, and for each filter that it moves down.
-    once = f.expr("spark_partition_id() >= 0")
-    with_decoded = bare.select(
-        "*", *(f.when(once, reader.decoded()).alias(_DECODED[name]) for name, reader in readers.items())
-    )
+    with_decoded = bare
+    for name in formats:
+        with_decoded = readers[name].read(with_decoded)
     columns = [f.col(quoted(column)) for column in bare.columns]
     for name in RAW:
         reader = readers.get(name)
@@ -59,11 +60,33 @@ class _Reader:
     """Decodes one field."""
 
     def __init__(self, spark: SparkSession, name: str, given: FieldFormat) -> None:
-        self.name, self.given = name, given
+        self.spark, self.name, self.given = spark, name, given
         self.schema = _schema_of(spark, name, given) if given.format == "json" else None
 
-    def decoded(self) -> Column:
-        """Evaluated once a record."""
+    def read(self, records: DataFrame) -> DataFrame:
+        """:raises InvalidRequest: Spark does not take the schema, or lacks the package of the format."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as f
+
+        # The condition is always true. An expression that is not deterministic is computed once, where it stands: else
+        # Spark decodes again for each column, and for each filter that it moves down.
+        once = f.expr("spark_partition_id() >= 0")
+        try:
+            return records.withColumn(_DECODED[self.name], f.when(once, self._decoded()))
+        except (ValueError, PySparkException) as error:
+            raise _unreadable(self.name, str(error)) from None
+        except Py4JJavaError as error:  # Avro's own
+            raise _unreadable(self.name, error.java_exception.toString()) from None
+        except TypeError as error:
+            if "JavaPackage" not in str(error):
+                raise
+            version = self.spark.version
+            raise InvalidRequest(
+                [f"Spark cannot decode Avro: name its package, such as org.apache.spark:spark-avro_2.13:{version}."]
+            ) from None
+
+    def _decoded(self) -> Column:
         from pyspark.sql import functions as f
 
         body = f.col(RAW[self.name])
@@ -74,8 +97,9 @@ class _Reader:
         if self.given.format == "json":
             options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "timeZone": "UTC"}
             assert self.schema is not None
-            return f.from_json(body.cast("string"), _with_corrupt(self.schema), options)
-        return self._avro(body)
+            whole = f.concat(f.lit(f'{{"{_INNER}":'), body.cast("string"), f.lit(f',"{_END}":true}}'))
+            return f.from_json(whole, _with_end_of_json(self.schema), options)
+        return self._avro(f.concat(body, f.lit(_END_OF_AVRO)))
 
     def value(self) -> Column:
         """What the user's expressions see."""
@@ -84,8 +108,8 @@ class _Reader:
         found = f.col(_DECODED[self.name])
         if self.given.format == "string":
             return found
-        extra = _CORRUPT if self.given.format == "json" else _MARKER
-        return f.when(f.col(RAW[self.name]).isNotNull(), found.dropFields(extra))
+        inner = found[_INNER] if self.given.format == "json" else found.dropFields(_END)
+        return f.when(f.col(RAW[self.name]).isNotNull(), inner)
 
     def problem(self) -> Column:
         """Why the bytes are bad, in words; null where they are not."""
@@ -106,17 +130,18 @@ class _Reader:
                     ),
                 ),
             ]
-        if self.given.format == "string":
-            reasons.append((~f.call_function("is_valid_utf8", found), f.lit(f"the {self.name} is no valid UTF-8")))
-        elif self.given.format == "json":
+        if self.given.format in ("string", "json"):
+            body = f.substring(raw, _HEADER + 1, 2**31 - 1) if self.given.writers else raw
+            reasons.append((~_is_utf8(self.spark, body), f.lit(f"the {self.name} is no valid UTF-8")))
+        if self.given.format == "json":
             assert self.schema is not None
-            reasons += [
-                (found.isNull(), f.lit(f"the {self.name} is empty, and not JSON")),
-                (found[_CORRUPT].isNotNull(), f.lit(f"the {self.name} is not JSON of this schema")),
-                *_never_null(self.name, found, self.schema),
-            ]
-        else:
-            bad = found.isNull() | found[_MARKER].isNull()
+            bad = found[_CORRUPT].isNotNull() | found[_END].isNull() | found[_INNER].isNull()
+            reasons.append((bad, f.lit(f"the {self.name} is not JSON of this schema")))
+            for path, is_lacking in _never_null(self.name, self.schema):
+                null = f.lit(f"{path} is null, and the schema has it as NOT NULL")
+                reasons.append((is_lacking(found[_INNER]), null))
+        elif self.given.format == "avro":
+            bad = ~found[_END].eqNullSafe(f.lit(_END_OF_AVRO))
             reasons.append((bad, f.lit(f"the {self.name} is not Avro of this schema")))
         first = f.coalesce(*(f.when(condition, words) for condition, words in reasons))
         return f.when(raw.isNotNull(), first)
@@ -125,14 +150,14 @@ class _Reader:
         from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import from_avro
 
-        reader = _with_marker(self.given.schema or "")
+        reader = _with_end_of_avro(self.given.schema or "")
         options = {"mode": "PERMISSIVE", "avroSchema": reader}
         if not self.given.writers:
-            return from_avro(body, self.given.schema or "", options)
+            return from_avro(body, reader, options)
         found: Any = f
         schema_id = _schema_id(f.col(RAW[self.name]))
         for number, writer in sorted(self.given.writers.items()):
-            found = found.when(schema_id == number, from_avro(body, writer, options))
+            found = found.when(schema_id == number, from_avro(body, _with_end_of_avro(writer), options))
         return found  # type: ignore[no-any-return]  # there is one writer at least
 
 
@@ -148,44 +173,81 @@ def _schema_id(raw: Column) -> Column:
     return f.when(_has_header(raw), f.conv(f.hex(f.substring(raw, 2, 4)), 16, 10).cast("bigint"))
 
 
-def _with_corrupt(schema: StructType) -> StructType:
-    from pyspark.sql.types import StringType, StructField, StructType
+def _is_utf8(spark: SparkSession, found: Column) -> Column:
+    from pyspark.sql import functions as f
 
-    return StructType([*schema.fields, StructField(_CORRUPT, StringType())])
+    text = found.cast("string")
+    if int(spark.version.partition(".")[0]) >= 4:
+        return f.call_function("is_valid_utf8", text)
+    return f.decode(found, "utf-8") == text  # which has U+FFFD for bytes that are no character
 
 
-def _with_marker(reader: str) -> str:
-    schema = avro_record(reader)
-    marker = {"name": _MARKER, "type": "boolean", "default": True}
-    return json.dumps({**schema, "fields": [*schema["fields"], marker]})
+def _with_end_of_json(schema: StructType) -> StructType:
+    from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+    found = {_INNER: schema, _END: BooleanType(), _CORRUPT: StringType()}
+    return StructType([StructField(name, kind) for name, kind in found.items()])
+
+
+def _with_end_of_avro(text: str) -> str:
+    """The schema of a record with eight bytes behind it, in a namespace of their own: those of records differ."""
+    schema = avro_record(text)
+    fixed = {"type": "fixed", "name": _END, "namespace": "airflow_kafka_offsets", "size": len(_END_OF_AVRO)}
+    return json.dumps({**schema, "fields": [*schema["fields"], {"name": _END, "type": fixed}]})
 
 
 def _schema_of(spark: SparkSession, name: str, given: FieldFormat) -> StructType:
     """:raises InvalidRequest: it is no DDL of columns."""
     from pyspark.errors import PySparkException
 
+    text = given.schema or ""
     try:
-        return spark.createDataFrame([], given.schema or "").schema
+        found: StructType = spark.createDataFrame([], text).schema
     except PySparkException as error:
-        first = str(error).strip().splitlines()[0]
-        raise InvalidRequest(
-            [f'{name} has a schema that Spark does not read: {first} Give columns such as "id BIGINT, at TIMESTAMP".']
-        ) from None
+        raise _unreadable(name, str(error)) from None
+    if found.names == ["value"] and not re.match(r"\s*(struct\s*<)?\s*`?value\b", text, re.IGNORECASE):
+        raise _unreadable(name, f"{text!r} is a type without a column.")  # Spark makes the column "value" of it
+    return found
 
 
-def _never_null(name: str, parent: Column, schema: StructType) -> Iterator[tuple[Column, Column]]:
-    """What is wrong where the schema says NOT NULL: Spark itself reads null where a field is missing."""
+def _unreadable(name: str, reason: str) -> InvalidRequest:
+    first = " ".join(reason.split())[:_START_OF_REASON]
+    return InvalidRequest(
+        [
+            f"{name} has a schema that Spark does not read: {first} Give columns such as "
+            '"id BIGINT, at TIMESTAMP", or for Avro the JSON text of a record.'
+        ]
+    )
+
+
+def _never_null(path: str, kind: DataType) -> Iterator[tuple[str, Callable[[Column], Column]]]:
+    """What the schema has as NOT NULL, and how to see of a value of this type that it lacks that.
+
+    Spark itself reads null where a field is missing.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            if not field.nullable:
+                yield f"{path}.{field.name}", partial(_is_null_in, field.name)
+            for inner, is_lacking in _never_null(f"{path}.{field.name}", field.dataType):
+                yield inner, partial(_of_field, field.name, is_lacking)
+    elif isinstance(kind, ArrayType | MapType):
+        element = kind.valueType if isinstance(kind, MapType) else kind.elementType
+        for inner, is_lacking in _never_null(f"{path}[]", element):
+            yield inner, partial(_of_some_element, is_lacking, isinstance(kind, MapType))
+
+
+def _is_null_in(field: str, parent: Column) -> Column:
+    return parent.isNotNull() & parent.getField(field).isNull()
+
+
+def _of_field(field: str, is_lacking: Callable[[Column], Column], parent: Column) -> Column:
+    return is_lacking(parent.getField(field))
+
+
+def _of_some_element(is_lacking: Callable[[Column], Column], is_map: bool, parent: Column) -> Column:
     from pyspark.sql import functions as f
 
-    for field in schema.fields:
-        path, found = f"{name}.{field.name}", parent.getField(field.name)
-        if not field.nullable:
-            yield parent.isNotNull() & found.isNull(), f.lit(f"{path} is null, and the schema has it as NOT NULL")
-        if _is_struct(field.dataType):
-            yield from _never_null(path, found, field.dataType)  # type: ignore[arg-type]  # just looked at
-
-
-def _is_struct(kind: DataType) -> bool:
-    from pyspark.sql.types import StructType
-
-    return isinstance(kind, StructType)
+    return f.exists(f.map_values(parent) if is_map else parent, lambda element: is_lacking(element))

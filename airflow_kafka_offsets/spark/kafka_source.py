@@ -43,7 +43,7 @@ SHORT_WAIT_MS = "10"
 KAFKA_COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 )
-_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
@@ -97,7 +97,7 @@ def _frame(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> DataFr
 
     if not batch.partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
-        return spark.createDataFrame([], KAFKA_COLUMNS + _HEADERS * headers)
+        return spark.createDataFrame([], KAFKA_COLUMNS + HEADERS * headers)
     try:
         return spark.read.format("kafka").options(**options).load()
     except AnalysisException as error:

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.take_back import other_places, take_back
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,8 +67,15 @@ def report_batch(batch: Batch, *written: DataFrame | Divided | None) -> ReadRepo
         copy; nothing was reported.
     :raises DataLoss: a topic was made anew meanwhile: the records may be the new one's. Nothing was reported.
     :raises LateAttempt: another job has begun to write the same split meanwhile; nothing was reported.
+
+    Bad records that an earlier attempt has set aside in another place are taken back before.
     """
     source, attempt = batch.scanned, batch._begun
+    try:
+        take_back(batch)
+    except Exception as error:
+        attempt.note_failure(error, lambda: False)
+        raise
     reports = [_report(batch, frame, source) for frame in written or (None,)]
     _refuse_parts(batch, reports)
     report = min(reports, key=lambda r: get_args(Proof).index(r.proof))  # that of the sink that shows least
@@ -77,11 +85,17 @@ def report_batch(batch: Batch, *written: DataFrame | Divided | None) -> ReadRepo
 
 
 def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
-    """Whether the output has each offset of the split once, after a write that failed. Where that is not known: no."""
+    """Whether the outputs have each offset of the split once, after a write that failed. Where that is not known: no.
+
+    Bad records count where any attempt has set them aside: a reader of all outputs sees each of them.
+    """
     if not hasattr(sink, "written"):
         return False
     try:
         frame = sink.written(spark, batch)
+        for place in other_places(batch) if frame is not None else ():
+            if (set_aside := place.written(spark, batch)) is not None:
+                frame = offsets_of(frame).unionByName(offsets_of(set_aside))
         counts = count_offsets(frame) if frame is not None else {}
     except Exception as error:
         log.warning("%s failed, and its output cannot be read back: %s", batch._begun, error)
@@ -89,6 +103,14 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
     whole = frame is not None and has_every_offset(batch, counts)
     log.warning("%s failed; its output has %s.", batch._begun, "each record once" if whole else "not each record once")
     return whole
+
+
+def offsets_of(frame: DataFrame) -> DataFrame:
+    """Topic, partition and offset of each row, as Kafka has them."""
+    from pyspark.sql import functions as f
+
+    kinds = {"topic": "string", "partition": "int", "offset": "bigint"}  # folders may read as others
+    return frame.select(*(f.col(name).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
 def count_offsets(frame: DataFrame) -> Counts:

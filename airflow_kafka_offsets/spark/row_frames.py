@@ -20,8 +20,9 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
-from airflow_kafka_offsets.spark.sinks.sink_contract import quoted
+from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, quoted
 from airflow_kafka_offsets.values.row_definition import RowDefinition
+from airflow_kafka_offsets.values.sql_text import MOMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +31,7 @@ SOURCE_COLUMNS = ("topic", "partition", "offset")
 REASON = "kafka_reason"
 LEFT_OUT = ""
 _CANNOT_RAISE = re.compile(r"[\w.`*]+(?:\s+(?:AS\s+)?[\w`]+)?", re.IGNORECASE)
+_MOMENT = re.compile(rf"\b(?:cast|to_date|to_timestamp)\((?:{MOMENTS})\b", re.IGNORECASE)  # as an analyzed plan has it
 _RAISES = "raises an error on this record"
 
 
@@ -56,10 +58,12 @@ def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
     records.sparkSession.conf.set("spark.sql.subexpressionElimination.enabled", "false")
     fields = decoded(records, definition.value, definition.key)
     seen = fields.select(*(quoted(name) for name in records.columns), *BAD.values(), *RAW.values())
-    selected, source_names = _selected(seen, definition)
+    visible = [quoted(name) for name in records.columns]
+    selected, source_names = _selected(seen.select(*visible), definition)
     reasons = [f.col(name) for name in BAD.values()] + list(_reasons(seen, definition, selected))
     judged = seen.withColumn(REASON, f.coalesce(*reasons))
-    rows = judged.where(f.col(REASON).isNull()).select(
+    rows = judged.where(f.col(REASON).isNull()).select(*visible)
+    rows = rows.select(
         *(f.expr(expression) for expression in selected),
         *(f.col(name).alias(alias) for name, alias in source_names.items() if name not in selected),
     )
@@ -81,7 +85,7 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
     """
     records = spark.createDataFrame([], KAFKA_COLUMNS)
     fields = decoded(records, definition.value, definition.key)
-    plain = spark.createDataFrame([], fields.schema)
+    plain = spark.createDataFrame([], fields.select(*records.columns).schema)
     problems: list[str] = []
     named = [(f"select {text!r}", text, False) for text in definition.select]
     named += [("where", definition.where, True)] if definition.where else []
@@ -90,7 +94,9 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
         problems += [f"{what} {problem}" for problem in _problems_of(plain, text, is_condition)]
     if problems:
         raise InvalidRequest(problems)
-    row_frames(records, definition)
+    columns = row_frames(records, definition).rows.columns
+    if own := ", ".join(name for name in columns if name.lower() in OWN_COLUMNS):
+        raise InvalidRequest([f"The rows have the column {own}, which is the sink's own. Rename it in select."])
 
 
 def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[str]:
@@ -107,7 +113,7 @@ def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[st
         plan = plans.analyzed()
         if plan.nodeName() != "Project" or plan.children().apply(0).nodeName() in ("Generate", "Window"):
             yield "sees more than one record, or makes several rows of one; give an expression of one record."
-        elif not plan.deterministic():
+        elif not plan.deterministic() or _MOMENT.search(plan.toString()):
             yield "is another value each time; a record must become the same row whenever it is read."
     if is_condition and not isinstance(found.schema.fields[0].dataType, BooleanType):
         yield f"is of the type {found.schema.fields[0].dataType.simpleString()}; give a condition."
@@ -142,7 +148,8 @@ def _reasons(seen: DataFrame, definition: RowDefinition, selected: list[str]) ->
         )
     for text in selected:
         if not _CANNOT_RAISE.fullmatch(text.strip()):
-            outcome = f.when(f.expr(text).isNull(), "null").otherwise("value")
+            # Spark works the null-ness of much out without the value; the length of its text it has to compute.
+            outcome = f.coalesce(f.length(f.expr(text).cast("string")), f.lit(0)).cast("string")
             yield _by_outcome(outcome, {"raised": f"{text} {_RAISES}"})
 
 

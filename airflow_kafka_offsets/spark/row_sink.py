@@ -11,19 +11,28 @@ missing ones are; one that it says to be a row is missing, and then the commit r
 
 Bad records may lie where an earlier attempt at the split has put them, under the same key: with another schema, or
 another ``bad_records``. An attempt writes down where, before it writes. So the next one replaces them there, too, with
-nothing if there is nothing.
+nothing if there is nothing: where it sets bad records aside itself, here; in other places, in ``take_back.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import BadRecords, LateAttempt
+from airflow_kafka_offsets.errors import BadRecords
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
-from airflow_kafka_offsets.spark.report import FATE, LEFT_OUT, ROW, SET_ASIDE, Divided, count_offsets, has_every_offset
+from airflow_kafka_offsets.spark.report import (
+    FATE,
+    LEFT_OUT,
+    ROW,
+    SET_ASIDE,
+    Divided,
+    count_offsets,
+    has_every_offset,
+    offsets_of,
+)
 from airflow_kafka_offsets.spark.row_frames import (
     REASON,
     SOURCE_COLUMNS,
@@ -32,9 +41,9 @@ from airflow_kafka_offsets.spark.row_frames import (
     row_frames,
 )
 from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
-from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, sink_of, words_of_arguments
 from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
+from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS, written_after
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 
@@ -122,11 +131,11 @@ class _Write:
         written, counts = self._rows()
         if self.rest is None and counts is not None and not has_every_offset(self.batch, counts):
             self._look_again()
-        parts = [_fate(written, ROW, self.frames.source_names), *self._set_aside()]
+        parts = [_fate(written, ROW, self.frames.source_names), self._set_aside()]
         if self.rest is not None:
             parts.append(_fate(self.rest.where(self.rest[REASON] == ""), LEFT_OUT))
-        whole = _union([part for part in parts if part is not None])
-        return Divided(whole, counts if len(parts) == 1 else None)
+        found = [part for part in parts if part is not None]
+        return Divided(_union(found), counts if len(found) == 1 else None)
 
     def _rows(self) -> tuple[DataFrame | None, Any]:
         """Write the rows; what reads them back, and its counts if they were made."""
@@ -157,53 +166,18 @@ class _Write:
             name = f"{plan.batch}, split {self.batch.split}"
             raise BadRecords(name, count, allowed, str(limit), tuple(map(_example, first)), left)
 
-    def _set_aside(self) -> Iterator[DataFrame | None]:
-        """Write the bad records, and take away those of earlier attempts; each frame reads an output back."""
+    def _set_aside(self) -> DataFrame | None:
+        """Write the bad records, or nothing where an earlier attempt may have left some; what reads them back."""
         own = self.to.set_aside
-        sinks = {sink.output: sink for sink in map(sink_of, self.batch.earlier_set_aside())}
-        if own is not None and (self.rest is not None or own.output in sinks):
-            sinks[own.output] = own
-        for sink in sinks.values():
-            bad = self._bad(sink) if sink is own and self.rest is not None else self._bad(sink).limit(0)
-            try:
-                yield _fate(sink(bad, _Later(self.batch)), SET_ASIDE)
-            except LateAttempt as error:
-                raise LateAttempt(error.what, error.by, error.output, wrote=True) from error
-
-    def _bad(self, sink: Sink) -> DataFrame:
-        from pyspark.sql import functions as f
-
-        rest = self.frames.rest if self.rest is None else self.rest
-        bad = rest.where(rest[REASON] != "").withColumnRenamed(REASON, "reason")
-        if "headers" in bad.columns and isinstance(sink, JdbcSink):  # which has no such arrays
-            bad = bad.withColumn("headers", f.to_json("headers"))
-        return bad
-
-
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """The batch, for the outputs after the first: whoever is overtaken there has written already."""
-
-    batch: Batch
-
-    @property
-    def key(self) -> str:
-        return self.batch.key
-
-    @property
-    def split(self) -> int:
-        return self.batch.split
-
-    @property
-    def attempt(self) -> int:
-        return self.batch.attempt
-
-    @property
-    def row_filter(self) -> str:
-        return self.batch.row_filter
-
-    def look(self) -> None:
-        self.batch.look(wrote=True)
+        if own is None:
+            return None
+        rest = self.rest
+        if rest is None:
+            if own.output not in {sink_of(words).output for words in self.batch.earlier_set_aside()}:
+                return None
+            rest = self.frames.rest.limit(0)
+        bad = rest.where(rest[REASON] != "").withColumnRenamed(REASON, "reason").select(*BAD_COLUMNS)
+        return _fate(written_after(own, bad, self.batch), SET_ASIDE)
 
 
 def _fate(frame: DataFrame | None, fate: str, names: Mapping[str, str] | None = None) -> DataFrame | None:
@@ -214,7 +188,7 @@ def _fate(frame: DataFrame | None, fate: str, names: Mapping[str, str] | None = 
         return None
     found = {name: (names or {}).get(name, name) for name in SOURCE_COLUMNS}
     columns = [f.col(alias if alias in frame.columns else name).alias(name) for name, alias in found.items()]
-    return frame.select(*columns, f.lit(fate).alias(FATE))
+    return offsets_of(frame.select(*columns)).withColumn(FATE, f.lit(fate))
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

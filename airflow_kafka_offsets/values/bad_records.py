@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 LIMIT = "limit"
@@ -18,14 +19,14 @@ class Limit:
     """
 
     count: int = 0
-    share: float | None = None
+    share: Decimal | None = None
 
     def allowed(self, offsets: int) -> int:
         """How many may be bad of a batch with so many offsets."""
         return self.count if self.share is None else int(offsets * self.share / 100)
 
     def __str__(self) -> str:
-        return str(self.count) if self.share is None else f"{self.share:g}%"
+        return str(self.count) if self.share is None else f"{self.share:f}%"
 
 
 def parse_limit(given: Any) -> Limit:
@@ -37,9 +38,9 @@ def parse_limit(given: Any) -> Limit:
     if re.fullmatch(r"[0-9]{1,18}", written) and not isinstance(given, bool):
         return Limit(int(written))
     found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%", written)
-    if found is None or float(found[1]) > 100:
+    if found is None or Decimal(found[1]) > 100:
         raise ValueError(f'has the limit {given!r}; give a number of records such as 100, or a share such as "0.1%"')
-    return Limit(share=float(found[1]))
+    return Limit(share=Decimal(found[1]))
 
 
 def sink_words(words: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,9 @@ _OF_SEVERAL_ROWS = frozenset(
         "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode",
     )
 )
+MOMENTS = "now|today|tomorrow|yesterday"
+"""What Spark reads as a date or a time that is another one each day."""
+_MOMENT = re.compile(rf"\b(date|timestamp(?:_ltz|_ntz)?)\s*['\"]\s*({MOMENTS})\b", re.IGNORECASE)
 _NO_TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
 _WORD = re.compile(r"(?<![\w.`])([A-Za-z_]\w*)(\s*\()?")
 
@@ -52,6 +55,8 @@ def _problems(text: str) -> Iterator[str]:
         return
     if "--" in bare or "/*" in bare or ";" in bare:
         yield "has a comment or a semicolon in it; give one expression"
+    if found := _MOMENT.search(text):
+        yield f"uses {found[0]}', which is another value each time: a record must become the same row each time"
     for word, calls in _WORD.findall(bare):
         name = word.lower()
         if name in _CHANGING and (calls or name in _ALSO_WITHOUT_BRACKETS):

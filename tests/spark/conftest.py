@@ -23,6 +23,8 @@ from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
 from airflow_kafka_offsets.spark import Batch, planned_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
+from testbed.jars import avro_jars
+from testbed.java import Java
 from testbed.spark_cluster import QUICK
 from testbed.topics import wait_for
 from tests.builders import plan as plan_of
@@ -36,13 +38,13 @@ Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
 @pytest.fixture(scope="session")
 def spark(
-    spark_environment: Mapping[str, str], spark_settings: Mapping[str, str], s3a_jars: list[Path]
+    spark_environment: Mapping[str, str], spark_settings: Mapping[str, str], s3a_jars: list[Path], java: Java
 ) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in spark_environment.items():
             patch.setenv(name, value)
         settings = {**spark_settings, "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
-        settings["spark.jars"] = ",".join([spark_settings["spark.jars"], *map(str, s3a_jars)])
+        settings["spark.jars"] = ",".join([spark_settings["spark.jars"], *map(str, [*s3a_jars, *avro_jars(java)])])
         settings["spark.driver.extraJavaOptions"] = QUICK
         session = SparkSession.builder.appName("tests").config(map=settings).getOrCreate()
         yield session

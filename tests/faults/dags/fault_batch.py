@@ -25,6 +25,8 @@ PARAMS = {
     "reject": False,
     "since": "now-1h",
     "until": "now",
+    "expectation": "",
+    "limit": "100%",
 }
 HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
 DAILY = CronDataIntervalTimetable("0 0 * * *", timezone="UTC")
@@ -115,6 +117,13 @@ fault_window = batch(
     bounded_timestamp="{{ params.until }}",
     wait_for_window=False,
 )
+TYPED = {
+    "value": {"format": "string"},
+    "expect": {"the number is expected": of_the_run("expectation")},
+    "bad_records": {"format": "parquet", "path": of_the_run("output") + "-bad", "limit": "{{ params.limit }}"},
+}
+fault_typed = batch("fault_typed", **TYPED)
+fault_typed_once = batch("fault_typed_once", retries=0, **TYPED)
 fault_daily = batch(
     "fault_daily", DAILY, since=TODAY - timedelta(days=3), bounded_mode="timestamp", wait_for_window=False
 )

@@ -22,7 +22,8 @@ from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.bad_records import parse_limit
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from testbed.broker import KafkaBroker
-from tests.spark.conftest import Plans
+from tests.spark.conftest import Plans, require_read
+from tests.spark.sinks.after import After
 
 Values = Sequence[bytes | None]
 SCHEMA = "id BIGINT, amount DECIMAL(10,2), kind STRING"
@@ -75,13 +76,26 @@ class Rows:
         limit: object = "100%",
         sink: dict[str, Any] | None = None,
         split: int = 0,
+        between: Callable[[], object] | None = None,
     ) -> Batch:
-        """The job of one split."""
+        """The job of one split.
+
+        :param between: what happens when the rows are written, and bad records come next.
+        """
         create_object(self.plans.store, definition.object_name, definition.to_dict())
         arguments = [*self.plans.arguments(batch, split), "--rows", definition.digest]
         place = BadRecordPlace(bad or {}, parse_limit(limit if bad else None))
         to = RowSink(sink_of(sink or self.good), definition, place)
+        if between is not None:
+            assert to.set_aside is not None
+            to.set_aside = After(to.set_aside, between)
         return for_each_batch(self.spark, to, arguments)
+
+    def require_each_once(self, batch: StoredBatch, count: int, *bad: dict[str, Any]) -> None:
+        """The batch is verified, and who reads the outputs whole sees each of its offsets once."""
+        require_read(batch)
+        seen = [offset for words in (self.good, *bad) for offset in self.offsets(words)]
+        assert sorted(seen) == list(range(count))
 
     def offsets(self, words: dict[str, Any]) -> list[int]:
         """What somebody sees who reads the whole folder."""

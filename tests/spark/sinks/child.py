@@ -18,9 +18,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark import sinks
+from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.values.bad_records import parse_limit
 from tests.spark.sinks import outputs
+from tests.spark.sinks.after import After
 from tests.spark.sinks.faults import Steps, kill_group
 
 COLUMNS = "topic STRING, partition INT, offset BIGINT, dt DATE, value STRING, id INT"
@@ -123,6 +127,44 @@ class Driver:
             "looks": batch.looks,
             "meanwhile": answers,
         }
+
+    def row_job(
+        self,
+        argv: Sequence[str],
+        sink: Mapping[str, Any],
+        bad: Mapping[str, Any] | None = None,
+        between: Sequence[Mapping[str, Any]] | str = (),
+    ) -> list[dict[str, Any]]:
+        """The job of one split of a batch with a row definition; the answers to the commands between its outputs.
+
+        :param between: what is done when the rows are written, and bad records come next: commands, or ``kill``.
+        """
+        answers: list[dict[str, Any]] = []
+
+        def happens() -> None:
+            if between == "kill":
+                kill_group()
+            answers.extend(self.answer(command) for command in between)  # type: ignore[arg-type]
+
+        definition = planned_batch(argv, self.spark).row_definition
+        write = RowSink(sink_of(sink), definition, BadRecordPlace(bad or {}, parse_limit("100%" if bad else None)))
+        if between and write.set_aside is not None:
+            write.set_aside = After(write.set_aside, happens)
+        for_each_batch(self.spark, write, argv)
+        return answers
+
+    def rows_of(self, words: Mapping[str, Any], columns: str = "offset") -> list[list[Any]]:
+        """What a reader of the whole output sees, by offset; none where there is no output yet."""
+        if words["format"] == "jdbc":
+            password = self.spark.conf.get("spark.kafka_offsets.jdbc.password")
+            place = {"root": "", "name": words["table"], "url": words["url"], "password": str(password)}
+            frame = outputs.whole("jdbc", self.spark, place)
+        else:
+            kind = "iceberg" if words["format"] == "iceberg" else "delta"
+            root, _, name = words.get("path", f"/{words.get('table', '')}").rpartition("/")
+            frame = outputs.whole(kind, self.spark, {"root": root, "name": name.removeprefix("lake.db.")})
+        found = [] if frame is None else frame.orderBy("offset").selectExpr(*columns.split("; ")).collect()
+        return [[value if isinstance(value, int) else str(value) for value in row] for row in found]
 
     def _do_in_swap(self, commands: Sequence[Mapping[str, Any]]) -> None:
         """When files are about to be swapped, and what the swap has to do has been read."""

@@ -1,0 +1,99 @@
+"""Bad records where an earlier attempt at the split may have set them aside, and where this one writes nothing.
+
+The DAG was changed since: it names another place, or none, or has no typed rows any more. This attempt makes a row of
+such a record, or sets it aside elsewhere. So whatever the job writes, typed rows or plain ones, it replaces what is in
+the old places with nothing. In a table that also fences a late driver off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import LateAttempt, StoreUnavailable
+from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.kafka_source import HEADERS, KAFKA_COLUMNS
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "reason")
+
+
+def other_places(batch: Batch) -> list[Sink]:
+    """Where earlier attempts may have set bad records aside, and this one writes neither its rows nor bad records."""
+    own = {batch.output, batch.set_aside and sink_of(batch.set_aside).output}
+    places = {sink.output: sink for sink in map(sink_of, batch.earlier_set_aside())}
+    return [sink for output, sink in places.items() if output not in own]
+
+
+def take_back(batch: Batch) -> None:
+    """Replace what lies in the other places with nothing, after the job has written.
+
+    :raises LateAttempt: another attempt at the split has begun since.
+    :raises StoreUnavailable: a place still has some.
+    """
+    for sink in other_places(batch):
+        spark = batch.scanned.sparkSession
+        nothing = spark.createDataFrame([], f"{KAFKA_COLUMNS}{HEADERS}, reason STRING").select(*BAD_COLUMNS)
+        try:
+            left = written_after(sink, nothing, batch)
+        except LateAttempt:
+            raise
+        except Exception as error:
+            error.add_note(
+                f"An earlier attempt at {batch.plan.batch}, split {batch.split}, may have set bad records aside in "
+                f"{sink.output}, and this one has to take them back. If it cannot write there: name the same "
+                "bad_records in the DAG again until this batch is committed."
+            )
+            raise
+        if left is not None and not left.isEmpty():
+            raise StoreUnavailable(
+                f"Cannot take back bad records of {batch.plan.batch}, split {batch.split}",
+                f"{sink.output} still has some",
+                "Clear the Spark task.",
+            )
+
+
+def written_after(sink: Sink, bad: DataFrame, batch: Batch) -> DataFrame | None:
+    """Write bad records, by an attempt that has written to another output already.
+
+    :raises LateAttempt: another attempt has taken its place, and it has written.
+    """
+    from pyspark.sql import functions as f
+
+    if isinstance(sink, JdbcSink):  # PostgreSQL has no such arrays
+        bad = bad.withColumn("headers", f.to_json("headers"))
+    try:
+        return sink(bad, _Later(batch))
+    except LateAttempt as error:
+        raise LateAttempt(error.what, error.by, error.output, wrote=True) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """The batch, for the outputs after the first: whoever is overtaken there has written already."""
+
+    batch: Batch
+
+    @property
+    def key(self) -> str:
+        return self.batch.key
+
+    @property
+    def split(self) -> int:
+        return self.batch.split
+
+    @property
+    def attempt(self) -> int:
+        return self.batch.attempt
+
+    @property
+    def row_filter(self) -> str:
+        return self.batch.row_filter
+
+    def look(self) -> None:
+        self.batch.look(wrote=True)
