@@ -52,7 +52,7 @@ demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators 
 
 # The core's tests. The plugin leaves out what is not in memory, and fails a test that starts a process or opens a database;
 # of the laws a fifth of the examples is tried, of the model a tenth: `make test` tries all.
-CORE := tests/test_file_names.py tests/request tests/plan tests/log tests/batch tests/golden tests/laws tests/model tests/conformance tests/contract tests/stores
+CORE := tests/test_file_names.py tests/request tests/plan tests/values tests/log tests/batch tests/golden tests/laws tests/model tests/conformance tests/contract tests/stores
 IN_MEMORY := -p tests.in_memory --numprocesses=2 --dist=worksteal
 
 check: export LAW_SHARE := 0.2

@@ -9,7 +9,7 @@
     │   ├── DataLoss                          records that the plan would have to read are gone
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and nobody says what that means
     │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
-    │   ├── NothingToDiscover                 no topic, or no partition, matches
+    │   ├── NothingToDiscover                 no topic, partition or record matches
     │   ├── TopicVanished                     a pattern does not match a topic any more that the pipeline has read
     │   ├── TopicRecreated                    a topic has another id than the one that the position is of
     │   ├── ClusterChanged                    another cluster answers than the one that the position is of
@@ -36,8 +36,9 @@
     └── UnavailableError                  3   the cluster's operator; `.retriable`: another try may succeed
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   └── NotAuthorized                 the cluster answers, and an ACL is missing
-        └── StoreUnavailable                  the work store cannot be read or written
-            └── StoreDamaged                  an object of it is not what was written
+        ├── StoreUnavailable                  the work store cannot be read or written
+        │   └── StoreDamaged                  an object of it is not what was written
+        └── RegistryUnavailable               the schema registry does not give the schemas
 
 Each is a dataclass of facts that composes its message once, names every bad partition (sorted), survives pickling
 (Airflow sends exceptions between processes) and never holds a client's configuration. Each that is raised has a code:
@@ -214,7 +215,7 @@ class WindowIncomplete(PartitionsRefused, code="AKO-107"):
 
 
 class NothingToDiscover(PartitionsRefused, code="AKO-105"):
-    """No topic or partition matches; a sensor waits for it, an operator says so."""
+    """No topic or partition matches: a sensor waits for it, an operator says so. Or a person looks for no record."""
 
 
 @dataclass(eq=False)
@@ -601,3 +602,7 @@ class StoreUnavailable(UnavailableError, code="AKO-504"):
 
 class StoreDamaged(StoreUnavailable, code="AKO-505"):
     """An object of the work store is torn, altered, missing or of an unknown version; it is named."""
+
+
+class RegistryUnavailable(UnavailableError, code="AKO-506"):
+    """The schema registry does not give the schemas: no answer, a right that is missing, or a text that is none."""

@@ -44,6 +44,7 @@ from testbed.spark import s3a_conf, spark_conf, spark_env
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline, Run
 from tests.model.store import MemoryStore
+from tests.stores.builders import as_it_is_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -245,7 +246,7 @@ def log_of_batches(bench: Bench, numbers: list[int]) -> None:
         memory = MemoryStore()
         pipeline = new_pipeline(memory, f"runs-{number}")
         produce(pipeline)
-        first = pipeline.run("first").batch.again()
+        first = as_it_is_now(pipeline.run("first").batch)
         batches_up_to(pipeline, first, number - 1)
         produce(pipeline)
         pipeline = on_s3(bench, memory, pipeline)
@@ -286,7 +287,7 @@ def window_among(bench: Bench, number: int) -> None:
     def bounds(hour: int) -> dict[str, Any]:
         return {"startup_timestamp": window(hour).start_ms, "bounded_timestamp": window(hour).end_ms}
 
-    first = pipeline.run("first", **bounds(0)).batch.again()
+    first = as_it_is_now(pipeline.run("first", **bounds(0)).batch)
     windows_up_to(pipeline, first, number)
     pipeline = on_s3(bench, memory, pipeline)
     show(bench, f"a window among {number}", measure(bench, pipeline, "window", **bounds(number)))

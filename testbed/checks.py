@@ -3,10 +3,12 @@
 An output is a folder, or `s3a://…` on the server that the environment names.
 """
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import fsspec
 import pyarrow.compute as pc
@@ -51,6 +53,21 @@ def rows_by_batch(output: Place) -> dict[str, int]:
     for file in files:
         rows[_batch_of(file)] += ds.dataset(file, filesystem=system).count_rows()
     return dict(rows)
+
+
+def rows_of_delta(table: Path) -> list[dict[str, Any]]:
+    """What a reader of the Delta table sees, by its log: the rows of the files that were added and not removed."""
+    files: dict[str, dict[str, Any]] = {}
+    for commit in sorted((table / "_delta_log").glob("*.json")):
+        for action in map(json.loads, commit.read_text().splitlines()):
+            if "add" in action:
+                files[action["add"]["path"]] = action["add"]["partitionValues"]
+            files.pop(action.get("remove", {}).get("path"), None)
+    return [
+        {**row, **values}
+        for path, values in files.items()
+        for row in ds.dataset(table / unquote(path), format="parquet").to_table().to_pylist()
+    ]
 
 
 def files_of_newest_batch(output: Place) -> int:

@@ -1,7 +1,8 @@
 """`make demo`: the main job on real parts, and a check of its promise that can fail.
 
-A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `dags/hourly_batch.py`, real Spark. What
-is said at the end is counted from the Parquet files and from Kafka itself, not from what the package reports.
+A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `dags/hourly_batch.py` and
+`dags/typed_orders.py`, real Spark. What is said at the end is counted from the files of the outputs and from Kafka
+itself, not from what the package reports.
 
 With `STORE=s3` work store and output are on an S3 server that is started for it.
 """
@@ -34,6 +35,7 @@ from testbed.s3_server import S3Server
 from testbed.spark import s3a_conf, spark_conf, spark_env
 from testbed.spark_killer import SparkKiller, end_children
 from testbed.topics import Topics
+from testbed.typed_demo import TypedOrders
 
 ROOT = Path(__file__).resolve().parent.parent
 BUCKET = "demo"
@@ -51,7 +53,9 @@ class Demo:
     def __init__(self, kafka: Topics, embedded: bool, folder: Path) -> None:
         self.kafka, self.embedded, self.folder = kafka, embedded, folder
         self.name = f"kafka-offsets-demo-{uuid.uuid4().hex[:8]}"
+        self.json_topic = f"{self.name}-json"
         self.output: Place = folder / "output"
+        self.table = folder / "typed_orders"
         self.store: Place = folder / "airflow" / "kafka_offsets"
         self.storage: dict[str, str] = {}  # what Airflow and Spark are told of it, where it is no folder
         self.spark_settings: dict[str, str] = {}
@@ -89,15 +93,22 @@ class Demo:
         self._produce(LATER)
         self._plain_run("6: does that batch again", expected=0)
         self._plain_run("7: what has come since", expected=LATER)
+        typed = TypedOrders(self.kafka, self.json_topic, self.table, self._typed_run)
+        step(f"Topic {self.json_topic}: JSON orders")
+        self.kafka.create_topic(self.json_topic, PARTITIONS)
+        typed.run()
         self._conclude()
+        self._conclude_typed(typed)
 
     def _clean_up(self) -> None:
-        step(f"Deleting topic {self.name} from your cluster (group {self.name} expires by itself)")
-        self.kafka.delete_topic(self.name)
+        step(f"Deleting topics {self.name} and {self.json_topic} from your cluster (their groups expire by themselves)")
+        for topic in (self.name, self.json_topic):
+            self.kafka.delete_topic(topic)
 
     def _start_airflow(self, java: Java) -> None:
         home = self.folder / "airflow"
-        spark = spark_conf([*jars.spark_jars(java, step), *self.spark_jars]) | self.spark_settings
+        found = [*jars.spark_jars(java, step), *jars.delta_jars(java, step), *self.spark_jars]
+        spark = spark_conf(found) | self.spark_settings
         os.environ.update(
             {
                 **airflow_home.settings_for(home, ROOT / "dags"),
@@ -107,6 +118,9 @@ class Demo:
                         "kafka_offsets_topics": self.name,
                         "kafka_offsets_group": self.name,
                         "kafka_offsets_output": str(self.output),
+                        "kafka_offsets_json_topic": self.json_topic,
+                        "kafka_offsets_json_group": self.json_topic,
+                        "kafka_offsets_table": str(self.table),
                     }
                 ),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
@@ -123,10 +137,16 @@ class Demo:
         self.kafka.produce_many(self.name, count, partitions=FILLED, value=lambda n: str(first + n).encode())
         self.produced += count
 
-    def _airflow_run(self, title: str, conf: Mapping[str, object]) -> RunResult:
+    def _airflow_run(self, title: str, conf: Mapping[str, object], name: str = "hourly_batch") -> RunResult:
         step(f"Run {title}")
         with output_to(self.log):
-            return run_dag(load_dag(ROOT / "dags" / "hourly_batch.py", "kafka_hourly_batch"), conf=conf)
+            return run_dag(load_dag(ROOT / "dags" / f"{name}.py", f"kafka_{name}"), conf=conf)
+
+    def _typed_run(self, title: str, conf: dict[str, object]) -> RunResult:
+        result = self._airflow_run(title, conf, "typed_orders")
+        if result.state != "success":
+            raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
+        return result
 
     def _plain_run(self, title: str, *, expected: int, conf: Mapping[str, object] | None = None, jobs: int = 1) -> None:
         before = sum(rows_by_batch(self.output).values())
@@ -208,6 +228,13 @@ class Demo:
         check(f"every one of {self.produced:,} records is in the output folder", not missing, f"{missing} are missing")
         check("none is there twice", not duplicated, f"{duplicated} are")
         check(f"the group's committed offsets are the log's ends {ends}", committed == ends, f"they are {committed}")
+
+    def _conclude_typed(self, typed: TypedOrders) -> None:
+        print()
+        print_table(typed.rows)
+        print()
+        for claim, otherwise in typed.wrong().items():
+            check(claim, not otherwise, otherwise)
 
 
 def main(folder: Path = ROOT / ".demo") -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -31,6 +33,9 @@ class HttpProxy:
         request never arrives), ``cut after`` (it arrives, and its answer is lost), ``hang`` (nothing comes back).
     :ivar done: the faults that have been played.
     :ivar delay_s: what each request takes longer.
+    :ivar authorization: the header that a request must have; by default none has to. A request without it gets 401.
+    :ivar certificate: a file with a certificate and its key: the proxy speaks TLS.
+    :ivar clients: the authority that has to have signed a client's certificate; with ``certificate``.
     :ivar seen: each request that was forwarded.
     """
 
@@ -39,6 +44,9 @@ class HttpProxy:
     meant: Callable[[str, str], bool] = lambda method, path: True
     done: list[int | str] = field(default_factory=list)
     delay_s: float = 0.0
+    authorization: str | None = None
+    certificate: Path | None = None
+    clients: Path | None = None
     seen: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -56,6 +64,13 @@ class HttpProxy:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if self.certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.clients)
+            context.load_cert_chain(self.certificate)
+            context.verify_mode = ssl.CERT_REQUIRED if self.clients else ssl.CERT_NONE
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 
@@ -70,10 +85,14 @@ class HttpProxy:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        schema = "http" if self.certificate is None else "https"
+        return f"{schema}://127.0.0.1:{self._server.server_address[1]}"
 
     def _handle(self, request: BaseHTTPRequestHandler) -> None:
         body = _body(request)
+        if self.authorization is not None and request.headers.get("Authorization") != self.authorization:
+            _answer(request, 401, {}, b'{"error_code": 401, "message": "Unauthorized"}')
+            return
         fault = self.faults.pop(0) if self.faults and self.meant(request.command, request.path) else None
         if fault is not None:
             self.done.append(fault)

@@ -50,16 +50,19 @@ class JarsMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Artifact:
-    """One pinned jar."""
+    """One pinned file: a jar, or what `ext` and `classifier` name."""
 
     organisation: str
     name: str
     version: str
     sha256: str
+    ext: str = "jar"
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.name}-{self.version}.jar"
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.version}{classifier}.{self.ext}"
 
     def __str__(self) -> str:
         return f"{self.organisation}:{self.name}:{self.version}"
@@ -176,8 +179,8 @@ def pinned(section: str, lock: Path = LOCK) -> tuple[Artifact, ...]:
             current = found.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
             coordinate, digest = line.split()
-            organisation, name, version = coordinate.split(":")
-            current.append(Artifact(organisation, name, version, digest))
+            organisation, name, version, *kind = coordinate.split(":")
+            current.append(Artifact(organisation, name, version, digest, *kind))
     return tuple(found[section])
 
 
@@ -214,16 +217,18 @@ def _download(java: Java, artifacts: tuple[Artifact, ...], folder: Path) -> None
     )
     wanted = "".join(
         f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
-        ' transitive="false"/>'
+        f' transitive="false"><artifact name={quoteattr(a.name)} type={quoteattr(a.ext)} ext={quoteattr(a.ext)}'
+        f"{f' m:classifier={quoteattr(a.classifier)}' if a.classifier else ''}/></dependency>"
         for a in artifacts
     )
     (ivy / "ivy.xml").write_text(
-        '<ivy-module version="2.0"><info organisation="testbed" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="testbed" module="jars"/>'
         f"<dependencies>{wanted}</dependencies></ivy-module>\n"
     )
     command = [str(java.executable), *java.https_options, "-jar", str(_ivy_jar())]
     command += ["-settings", str(ivy / "settings.xml"), "-ivy", str(ivy / "ivy.xml"), "-cache", str(ivy / "cache")]
-    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     output = ""
     for _ in range(ATTEMPTS):  # one of 46 answers may be lost; Ivy keeps what it has
         run = subprocess.run(command, capture_output=True, text=True, errors="replace", env={**os.environ, **java.env})

@@ -23,6 +23,7 @@ from testbed.java import Java, find_java
 from testbed.kafka_proxy import KafkaProxy
 from testbed.ports import free_ports
 from testbed.postgres import Postgres
+from testbed.registry_server import RegistryServer
 from testbed.spark import spark_conf, spark_env
 
 pytest_plugins = ["tests.airflow.fixtures"]
@@ -108,6 +109,13 @@ def spark_settings(spark_jars: list[Path]) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def postgres(java: Java, say: Say) -> Iterator[Postgres]:
     with Postgres(java, say) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def schema_registry(java: Java, say: Say) -> Iterator[RegistryServer]:
+    """Everybody's: a test has subjects of its own."""
+    with RegistryServer(java, say) as server:
         yield server
 
 

@@ -322,6 +322,12 @@ def test_every_jar_is_pinned_by_digest() -> None:
     assert all(len(artifact.sha256) == 64 for artifact in pinned("kafka-4.1.1") + pinned("spark-4.0.0"))
 
 
+def test_an_archive_is_pinned_with_its_extension_and_classifier() -> None:
+    (archive,) = pinned("apicurio")
+    assert archive.file_name == "apicurio-registry-app-3.3.3-all.tar.gz"
+    assert str(archive) == "io.apicurio:apicurio-registry-app:3.3.3"
+
+
 # Java and Spark
 
 

@@ -2,7 +2,8 @@
 
 A step that looks once more gives what it saw to a rule, which may refuse although something is on record: live members
 (sign), an output that another has (claim), another window in the way (claim, look, withdraw), a group that was moved
-(follow). Who dies between two steps leaves a state that the rules know.
+(follow). A plan that takes the place of another is looked for before it is on record. Who dies between two steps leaves
+a state that the rules know.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from airflow_kafka_offsets.batch.decisions import (
     Leave,
     Nothing,
     Replace,
-    ReplaceByHand,
     SetPosition,
     Take,
     Wait,
@@ -33,7 +33,7 @@ from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Redo, Reset, Window
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
-from airflow_kafka_offsets.batch.situation import Situation
+from airflow_kafka_offsets.batch.situation import HasBegun, Reports, Situation
 from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
@@ -127,13 +127,8 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
         case Create():
             return steps.create(decision)
         case Replace(batch, plan):
-            again = batch.append(Planned(plan, batch.log.planned.position))
-            if again is None:
-                return None
-            if decision.moves_output and has_begun(again):  # in the moment between: its rows are in the output before
-                again.append(Planned(batch.log.plan, batch.log.planned.position))
-                return None
-            return steps.settle(again, plan.splits_to_start(), decision.sentence, warnings=decision.warnings)
+            again = put_in_place(batch, plan, s, world)
+            return None if again is None else steps.settle(again, plan.splits_to_start(), decision.sentence)
         case Take(batch, splits, append, sentence, unread, waiting, warnings):
             entry = Taken(order.me, order.request.run_context.now_ms, unread=unread)
             taken = batch.append(entry) if append else batch
@@ -147,6 +142,19 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
         case Wait(batch, holder):
             raise _overlapping(holder, batch)
     raise TypeError(f"{decision} is no decision for a run")
+
+
+def put_in_place(batch: StoredBatch, plan: Plan, s: Situation, world: World) -> StoredBatch | None:
+    """``plan`` in the place of the batch's current one, if Spark drivers have done no more than the decision knows.
+
+    Before the second look the current plan is put on record once more: a driver that was given it before stops there.
+    Who dies after that leaves the batch as it was.
+    """
+    seen = [(question, answer) for question, answer in s.answers if isinstance(question, HasBegun | Reports)]
+    fenced = batch.append(batch.log.planned) if seen else batch
+    if fenced is None or any(world.answer(question) != answer for question, answer in seen):
+        return None
+    return fenced.append(Planned(plan, batch.log.planned.position))
 
 
 def _overlapping(holder: Actor, batch: StoredBatch) -> OverlappingRun:
@@ -313,10 +321,6 @@ def position_planned(decision: SetPosition, draft: Draft, order: Reset) -> Plann
     name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
     plan = named(draft, name, decision.by, f"reset {decision.target}: {order.reason}")
     return Planned(plan, decision.position)
-
-
-def replace_by_hand(decision: ReplaceByHand) -> StoredBatch | None:
-    return decision.batch.append(Planned(decision.plan, decision.batch.log.planned.position))
 
 
 def take_by_hand(decision: DoAgain, order: Redo) -> StoredBatch | None:

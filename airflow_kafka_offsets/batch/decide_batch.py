@@ -27,7 +27,6 @@ from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
 from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
-    HasBegun,
     HighestAttempts,
     RecordsOf,
     Reports,
@@ -41,7 +40,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
-from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
@@ -67,9 +66,13 @@ class BatchAtHand:
     def what(self) -> str:
         return str(self.plan.batch) if self.on else f"the {claim_of(self.plan)}"
 
+    def verified(self) -> dict[int, VerifiedSplit]:
+        """The splits that need not be read again."""
+        return verified_splits(self.plan, self.s.need(Reports(self.batch)))
+
     def replaced(self, plan: Plan) -> Replace:
-        moves_output = plan.asked.output != self.plan.asked.output and not self.s.need(HasBegun(self.batch))
-        return Replace(self.batch, plan, f"plans {self.what} anew: {plan.reason}", moves_output)
+        plan = replace(plan, resolved_at_ms=self.order.request.run_context.now_ms)
+        return Replace(self.batch, plan, f"plans {self.what} anew: {plan.reason}")
 
     def output(self, asks: Asked) -> tuple[str | None, str]:
         """The output that the batch has from now on, and a warning where rows stay behind.
@@ -105,11 +108,12 @@ class BatchAtHand:
 
 def do(at_hand: BatchAtHand) -> Decision:
     """The unfinished batch: as it is, or planned anew in place where that cannot be."""
-    order, s, batch, plan = at_hand.order, at_hand.s, at_hand.batch, at_hand.plan
+    order, s, plan = at_hand.order, at_hand.s, at_hand.plan
     request, me, skip = order.request, order.me, order.request.run_orders.skip
     if skip is not None and plan.reason != skip.words:
-        verified = verified_splits(plan, s.need(Reports(batch))) if skip.past else {}
-        return at_hand.replaced(skipped(plan, me, skip, verified))
+        without = skipped(plan, me, skip, at_hand.verified() if skip.past else {})
+        if without is not None:
+            return at_hand.replaced(without)
     reason = why_anew(at_hand)
     if reason is not None:
         return plan_anew(at_hand, reason)
@@ -140,18 +144,33 @@ def why_anew(at_hand: BatchAtHand) -> str | None:
 
 
 def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
-    """By a new look-up. What a window has written may be all that is left of its records.
+    """By a new look-up. What is written may be all that is left of the records.
 
-    :raises DataLoss: a window's records are gone, and no policy gives them up.
+    :raises DataLoss: a window's records are gone, and no policy gives them up; or ``re_plan`` would write over a split
+        that is verified, and its records are gone. Restart and an adopted group say themselves where the batch begins.
     """
-    order, plan, fresh = at_hand.order, at_hand.plan, at_hand.fresh
+    order, plan, re_plan = at_hand.order, at_hand.plan, at_hand.order.request.run_orders.re_plan
     if at_hand.on is None:
         gone = at_hand.s.need(RecordsOf(plan)).missing(plan)
         if gone and order.request.policies.data_loss == "fail":
-            keep = "Leave out re_plan to keep the rows that are written. " if order.request.run_orders.re_plan else ""
+            keep = "Leave out re_plan to keep the rows that are written. " if re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
-    return at_hand.replaced(planned_anew(plan, fresh(), order.me, reason))
+    elif re_plan and (lines := _rows_without_records(at_hand)):
+        raise DataLoss(
+            lines,
+            f"{at_hand.what} has verified rows of these records, and re_plan would replace them. Leave out re_plan: "
+            "the run keeps these rows, and does what is left of the batch. (To give the rows up, skip the batch.)",
+        )
+    return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, reason))
+
+
+def _rows_without_records(at_hand: BatchAtHand) -> list[str]:
+    """A line for each range of verified splits of which Kafka has deleted records."""
+    records, planned = at_hand.s.need(RecordsOf(at_hand.plan)), hulls(at_hand.plan.splits)
+    if not records.deleted(planned) or records.another_log or records.replaced(planned):
+        return []  # what is written of another log is planned anew in any case
+    return records.deleted(hulls(at_hand.plan.splits[number] for number in at_hand.verified()))
 
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:

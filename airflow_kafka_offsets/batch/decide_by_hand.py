@@ -7,8 +7,9 @@ dies in between leaves an unfinished batch without records, which the next run c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, ReplaceByHand, SetPosition
+from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, Replace, SetPosition
 from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
 from airflow_kafka_offsets.batch.orders import LeaveOut, OfGroup, Redo, Reset
 from airflow_kafka_offsets.batch.ownership import (
@@ -18,6 +19,7 @@ from airflow_kafka_offsets.batch.ownership import (
     signature_of,
 )
 from airflow_kafka_offsets.batch.situation import (
+    BatchIn,
     HeldBy,
     HighestAttempts,
     IsStillNewest,
@@ -210,7 +212,7 @@ def _meant(
 # ── a batch ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decide_leave_out(order: LeaveOut, s: Situation) -> ReplaceByHand:
+def decide_leave_out(order: LeaveOut, s: Situation) -> Replace:
     """
     :raises BatchClosed: it names another batch than the unfinished one.
     :raises NoPosition: there is no such batch or window.
@@ -219,7 +221,8 @@ def decide_leave_out(order: LeaveOut, s: Situation) -> ReplaceByHand:
     plan = batch.log.plan
     by = Actor(None, plan.by.instance)  # the Airflow that the batch is of stays named
     verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.past else {}
-    return ReplaceByHand(batch, skipped(plan, by, order.skip, verified))
+    without = skipped(plan, by, order.skip, verified) or plan
+    return Replace(batch, replace(without, resolved_at_ms=order.now_ms))
 
 
 def _window_named(order: LeaveOut, s: Situation) -> StoredBatch:
@@ -246,17 +249,19 @@ def _unfinished_batch(order: LeaveOut, s: Situation) -> StoredBatch:
 
 def decide_redo(order: Redo, s: Situation) -> DoAgain:
     """
-    :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway.
+    :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway; or was cleaned away.
     :raises DataLoss: its records are gone.
     """
-    plan = order.batch.log.plan
-    if not order.batch.log.committed:
-        raise BatchClosed("redo", plan.batch.key, "it is not committed, so its pipeline's next run does it anyway")
-    refuse_another_airflows_log(order.me, order.batch, order.batch.log.holder.instance)
+    batch, key = s.need(BatchIn(order.batch.name)), order.batch.log.plan.batch.key
+    if batch is None or not batch.log.committed:
+        why = "it is not committed, so its pipeline's next run does it anyway" if batch else "it was cleaned away"
+        raise BatchClosed("redo", key, why)
+    plan = batch.log.plan
+    refuse_another_airflows_log(order.me, batch, batch.log.holder.instance)
     gone = s.need(RecordsOf(plan)).missing(plan)
     if gone:
         raise DataLoss(
             gone, f"{plan.batch} is committed, and its output stays as it is. Leave it: there is nothing to do."
         )
     splits = tuple(sorted(plan.splits_with_rows()))
-    return DoAgain(order.batch, splits, s.need(HighestAttempts(order.batch, splits)))
+    return DoAgain(batch, splits, s.need(HighestAttempts(batch, splits)))

@@ -37,14 +37,12 @@ class Create:
 class Replace:
     """Plan an unfinished batch anew in place, or a window.
 
-    :ivar moves_output: whether it gives the batch another output, because no driver had begun.
+    :ivar sentence: of a run, as above; a person's plan has none, and no run holds the batch then.
     """
 
     batch: StoredBatch
     plan: Plan
-    sentence: str
-    moves_output: bool = False
-    warnings: tuple[str, ...] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,29 +157,8 @@ class SetPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceByHand:
-    """A person's plan takes the place of the one before; no run holds the batch then."""
-
-    batch: StoredBatch
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
 class LookAgain:
     """The log went on while the group was looked at."""
 
 
-Decision = (
-    Create
-    | Replace
-    | Take
-    | DoAgain
-    | Leave
-    | Wait
-    | Nothing
-    | Append
-    | Follow
-    | SetPosition
-    | ReplaceByHand
-    | LookAgain
-)
+Decision = Create | Replace | Take | DoAgain | Leave | Wait | Nothing | Append | Follow | SetPosition | LookAgain

@@ -21,7 +21,7 @@ from typing import TypeVar
 from airflow_kafka_offsets.batch import carry_out
 from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
 from airflow_kafka_offsets.batch.decide import decide
-from airflow_kafka_offsets.batch.decisions import Decision, DoAgain, ReplaceByHand, SetPosition
+from airflow_kafka_offsets.batch.decisions import Decision, DoAgain, Replace, SetPosition
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
@@ -115,13 +115,15 @@ def leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
     :raises NoPosition: there is no such batch or window.
     """
 
-    def carry(decision: Decision, _: Situation) -> tuple[Plan, Plan] | None:
-        if not isinstance(decision, ReplaceByHand):
+    world = log_alone(pipeline)
+
+    def carry(decision: Decision, s: Situation) -> tuple[Plan, Plan] | None:
+        if not isinstance(decision, Replace):
             return None
-        done = carry_out.replace_by_hand(decision)
+        done = carry_out.put_in_place(decision.batch, decision.plan, s, world)
         return None if done is None else (decision.batch.log.plan, decision.plan)
 
-    return _until_done(order, log_alone(pipeline), carry)
+    return _until_done(order, world, carry)
 
 
 def redo_batch(order: Redo, world: World) -> StoredBatch:
@@ -130,13 +132,11 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
     :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway.
     :raises DataLoss: its records are gone; nothing was written.
     """
-    for _ in range(_MOST_TRIES):
-        decision, _situation = decided(order, world)
-        taken = carry_out.take_by_hand(decision, order) if isinstance(decision, DoAgain) else None
-        if taken is not None:
-            return taken
-        order = Redo(order.batch.again(), order.me, order.now_ms)
-    raise _never_first(world)
+
+    def carry(decision: Decision, _: Situation) -> StoredBatch | None:
+        return carry_out.take_by_hand(decision, order) if isinstance(decision, DoAgain) else None
+
+    return _until_done(order, world, carry)
 
 
 def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation], T | None]) -> T:
@@ -145,11 +145,7 @@ def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation
         if outcome is not None:
             return outcome
         log.info("Somebody was faster in pipeline %s: looking again", world.pipeline.pipeline_id)
-    raise _never_first(world)
-
-
-def _never_first(world: World) -> StoreUnavailable:
-    return StoreUnavailable(
+    raise StoreUnavailable(
         f"Cannot write to pipeline {world.pipeline.pipeline_id!r}",
         f"other writers were faster {_MOST_TRIES} times in a row",
         "See which runs work on this pipeline (kafka-offsets show), and try again.",

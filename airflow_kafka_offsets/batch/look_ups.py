@@ -211,7 +211,7 @@ def _records_now(plan: Plan, cluster: OffsetReader) -> RecordsNow:
         for topic in sorted({p.topic_partition.topic for p in plan.to_read()})
         if topic not in ids or topic in anew
     )
-    present = set(description.partitions())
+    present = {tp for tp in description.partitions() if tp.topic not in anew}
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
     log_starts = cluster.log_start_offsets(list(planned)) if planned else {}
     ends = cluster.end_offsets(list(planned), "read_uncommitted") if planned else {}

@@ -15,7 +15,6 @@ from airflow_kafka_offsets.batch.decisions import (
     Follow,
     Nothing,
     Replace,
-    ReplaceByHand,
     SetPosition,
     Take,
 )
@@ -124,7 +123,7 @@ def preview_leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Pla
     """
     decision, _ = decided(order, log_alone(pipeline))
     match decision:
-        case ReplaceByHand(batch, plan):
+        case Replace(batch, plan):
             return batch.log.plan, plan
     raise TypeError(f"{decision} is no decision for a batch that is left out")
 

@@ -24,7 +24,7 @@ class RecordsNow:
     """What there is now of the logs that a plan reads.
 
     :ivar another_log: a line for each topic that is another log by now; the cluster itself may be another one.
-    :ivar log_starts: of the plan's partitions that are there; ``ends``: their high watermarks.
+    :ivar log_starts: of the plan's partitions that are there, in the same log; ``ends``: their high watermarks.
     :ivar cuts: the first offset from which on the log is another one than the plan's; absent where it is not.
     """
 

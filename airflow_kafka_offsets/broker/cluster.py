@@ -6,7 +6,7 @@ out in chunks: see ``discovery``, ``lookups``, ``topic_configs`` and ``group``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from airflow_kafka_offsets.broker.connection import Connection
@@ -14,6 +14,7 @@ from airflow_kafka_offsets.broker.epochs import ends_of_epochs
 from airflow_kafka_offsets.broker.group_offsets import describe_group, read_committed_offsets, read_group, write_offsets
 from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import GroupDescription
+from airflow_kafka_offsets.broker.records import Record, records_from
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.broker.topic_discovery import describe, discover
 from airflow_kafka_offsets.kafka_values import (
@@ -72,6 +73,12 @@ class KafkaCluster(LookUps):
 
     def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
         return topic_settings(self._connection, topics)
+
+    def records_from(
+        self, starts: Mapping[TopicPartition, int], count: int
+    ) -> Iterator[tuple[TopicPartition, list[Record]]]:
+        """Of each partition the first ``count`` records at or after an offset, for a person who looks at them."""
+        return records_from(self._connection, starts, count)
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

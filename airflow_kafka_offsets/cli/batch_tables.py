@@ -99,11 +99,13 @@ def splits_of(batch: StoredBatch) -> Table:
                 "left_out": sum(read.left_out for read in report.partitions.values()) if report else None,
                 "proof": PROVED[report.proof] if report else None,
                 "output": report.output if report else None,
+                "row_definition": report.rows if report else None,
                 "problem": "; ".join(own) or None,
             }
         )
     names = ("split", "attempt", "verified", "rows", "set_aside", "left_out", "proof", "output")
-    return Table([*columns(*names), Column("problem", absent="")], rows, "splits")
+    shown = [*columns(*names), Column("problem", absent=""), Column("row_definition", for_people=False)]
+    return Table(shown, rows, "splits")
 
 
 def is_verified(splits: Table) -> bool:

@@ -12,12 +12,14 @@ from typing import Any
 from airflow_kafka_offsets.cli.options import (
     ABOUT,
     CLUSTER,
+    DECODE,
     FLAG,
     NUMBER,
     OF_FIELD,
     SUBSCRIPTION,
     TARGET,
     WHICH_BATCH,
+    WHICH_RECORDS,
     Option,
 )
 
@@ -127,6 +129,51 @@ COMMANDS = (
                 _PIPELINE, help="count from this pipeline's position, and not from the group's commits", group=ABOUT
             ),
             _STORE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "record",
+        "record_command",
+        "One record as Kafka has it, and what is made of it where you say how its value is decoded",
+        "record orders-3:4711 --bootstrap-servers localhost:9092 --value-format json --value-schema 'id BIGINT'",
+        (
+            *_CLUSTER,
+            Option(
+                "record",
+                "topic, partition and offset: orders-3:4711",
+                {"metavar": "T-P:OFFSET"},
+                WHICH_RECORDS,
+                positional=True,
+            ),
+            Option(
+                "value_format",
+                "decode the value in a local Spark (needs PySpark and Java)",
+                {"choices": ("json", "avro", "string")},
+                DECODE,
+            ),
+            Option("value_schema", "Spark's DDL for JSON, or Avro's JSON text", {"metavar": "SCHEMA"}, DECODE),
+            Option("value_schema_file", "a file with it", {"metavar": "FILE"}, DECODE),
+            Option(
+                "rows",
+                "instead: as a pipeline does, by its row definition in the work store. The digest is the one that "
+                "follows --rows in the Spark task's log; kafka-offsets show prints it, too",
+                {"metavar": "DIGEST"},
+                DECODE,
+            ),
+            replace(_STORE, group=DECODE),
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "sample",
+        "sample_command",
+        "A Spark DDL to start from, by the JSON of a topic's newest records; messages say what is a guess",
+        "sample --bootstrap-servers localhost:9092 --topic orders --records 100",
+        (
+            *_CLUSTER,
+            Option("topic", "the topic", {"metavar": "TOPIC"}, WHICH_RECORDS),
+            Option("records", "how many of the newest of each partition; default: 100", NUMBER, WHICH_RECORDS),
             _OUTPUT,
         ),
     ),

@@ -125,12 +125,15 @@ def _one(pipeline: PipelineLog, batch: StoredBatch) -> Answer:
     facts, plan = facts_of(batch), batch.log.plan
     state = "committed by" if facts["committed"] else "not committed; with"
     named = {"key": "key", "after": "after", "output": "output", "group_id": "group"}
+    splits = splits_of(batch)
+    definitions = sorted({str(row["row_definition"]) for row in splits.rows if row["row_definition"]})
     head = [
         f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: {state} {facts['by']}, {facts['at']}",
         *(f"{word}: {facts[name]}" for name, word in named.items() if facts[name]),
+        *(f"row definition: {digest}" for digest in definitions),
         *(f"warning: {warning}" for warning in plan.warnings),
     ]
-    tables = [ranges_of(plan), entries_of(batch), splits_of(batch)]
+    tables = [ranges_of(plan), entries_of(batch), splits]
     return Answer(tables, {"pipeline_id": pipeline.pipeline_id, **facts}, head="\n".join(head))
 
 

@@ -150,9 +150,7 @@ class PlanNext:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """Do this unfinished batch. ``take``: somebody else had it before."""
-
-    take: bool
+    """Do this unfinished batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ def next_step(me: Actor, log: BatchLog | None, *, own: bool, again: bool, is_run
         case None if _is_held(me, log.holder, is_running):
             return Wait(log.holder)
         case None:
-            return Do(take=log.holder != me)
+            return Do()
         case _ if not own:
             return PlanNext()
         case Committed(by=by) if again or by.run == me.run:

@@ -84,13 +84,6 @@ class StoredBatch:
         """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""
         return entries_since_clean(self.store, self.folder, self.store.list(self.folder))
 
-    def again(self) -> StoredBatch:
-        """The same batch as it is now."""
-        found = read_batch(self.store, self.folder)
-        if found is None:
-            raise _missing(self.store, self.folder)
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class BatchOfRun:

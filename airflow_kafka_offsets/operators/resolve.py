@@ -354,7 +354,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(assignment.plan) if arguments else []
-            if arguments and (rows := put_definition(self._asked(), pipeline.store)) is not None:
+            if arguments and (rows := self._put_rows(assignment, pipeline)) is not None:
                 own += [ROWS, rows]
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
@@ -368,6 +368,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         about += self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
         return [batch_arguments(of_split, own) for of_split in arguments]
+
+    def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> str | None:
+        """The digest of this run's row definition; ``None`` where records stay as they are."""
+        topics = {p.topic_partition.topic for p in assignment.plan.partitions} if assignment.plan else set()
+        return put_definition(self._asked(), pipeline.store, topics)
 
     def _own_words(self, plan: Plan | None = None) -> list[str]:
         """The Spark job's arguments that are no batch's.
@@ -384,7 +389,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             if sink is None:
                 raise output_of_another_run(plan, wanted)
         own = [*(sink_arguments(sink) if sink else ()), *row_arguments(self._asked()), *map(str, self.application_args)]
-        problems = word_problems(own)
+        problems = [*row_problems(self._asked(), self._asked()), *word_problems(own)]
         if problems:
             raise InvalidRequest(problems)
         return own

@@ -6,11 +6,12 @@ batch with that one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.registry_connection import registered_schemas
 from airflow_kafka_offsets.hooks.templates import is_settled
 from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.request.problems import Problems
@@ -18,6 +19,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, DECODE
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
+from airflow_kafka_offsets.values.json_schema import ddl_of
 from airflow_kafka_offsets.values.row_definition import FieldFormat, FieldWords, RowDefinition, RowWords, format_of
 
 NO_BYTES = "csv"  # a format that cannot hold a record's bytes
@@ -89,17 +91,19 @@ def row_arguments(asked: ResolveParameters) -> list[str]:
     return [*(part for name in sorted(set(decoded)) for part in (DECODE, name)), *bad]
 
 
-def put_definition(asked: ResolveParameters, store: Store) -> str | None:
+def put_definition(asked: ResolveParameters, store: Store, topics: Collection[str]) -> str | None:
     """Put the row definition into the work store, and return its digest; ``None`` where records stay as they are.
 
-    :raises InvalidRequest: a schema's file cannot be read, or has none in it.
+    :param topics: of the batch. Its ends are known, so a registry that is asked now has the schema of each record.
+    :raises InvalidRequest: a schema's file cannot be read, or a schema is none.
+    :raises RegistryUnavailable: a registry does not answer, or does not let this client in.
     """
     words = row_words(asked)
     if not words.is_given:
         return None
     definition = RowDefinition(
-        _field("value", words.value),
-        _field("key", words.key),
+        _field("value", words.value, topics),
+        _field("key", words.key, topics),
         "leave-out" if words.tombstones == "leave-out" else "row",
         tuple(words.select),
         words.where,
@@ -109,7 +113,9 @@ def put_definition(asked: ResolveParameters, store: Store) -> str | None:
     return definition.digest
 
 
-def _field(name: str, words: FieldWords | None) -> FieldFormat | None:
+def _field(name: str, words: FieldWords | None, topics: Collection[str]) -> FieldFormat | None:
+    if words is not None and words.get("registry"):
+        return _registered(name, words, topics)
     if words is None or not words.get("schema_file"):
         return format_of(name, words)
     path = Path(words["schema_file"])
@@ -121,3 +127,26 @@ def _field(name: str, words: FieldWords | None) -> FieldFormat | None:
         raise InvalidRequest(
             (f"{name} has the schema_file {str(path)!r}, which this worker cannot read: {error}. Put it there.",)
         ) from None
+
+
+def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldFormat:
+    subjects = words.get("subjects") or [f"{topic}-{name}" for topic in sorted(topics)]
+    if len(subjects) > 1 and not words.get("subjects"):
+        raise InvalidRequest(
+            (
+                f"{name} is decoded with a registry, and the batch has the topics {', '.join(sorted(topics))}, whose "
+                f'subjects may have different schemas. Name the subjects of one table: "subjects": {subjects}; the '
+                "first one's schema is the table's. Or give each topic a pipeline of its own.",
+            )
+        )
+    version = words.get("version")
+    schemas = registered_schemas(words["registry"], subjects, None if version is None else int(version))
+    found = f"subject {schemas.subject!r}, version {schemas.version}"
+    if schemas.kind.lower() != words["format"]:
+        raise InvalidRequest(
+            (f"{name} has the format {words['format']!r}, and {found} is of the kind {schemas.kind}: change the one.",)
+        )
+    if words["format"] == "avro":
+        return FieldFormat("avro", schemas.text, schemas.texts)
+    ddl = words.get("schema") or ddl_of(schemas.text, f"the JSON Schema of {found}")
+    return FieldFormat("json", ddl, dict.fromkeys(schemas.texts, ""))

@@ -57,22 +57,26 @@ def shortened(
     return _cut(before, by, verified, left, without, reason)
 
 
-def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan:
+def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan | None:
     """The plan that takes the place of ``before``, without what a person gives up.
 
+    ``None`` where the batch reads nothing any more of what ``past`` names: it was skipped before, or is lost.
+
     :param verified: the splits whose reads are verified; those that lose nothing stay as they are.
-    :raises InvalidRequest: ``past`` names what the batch does not read.
+    :raises InvalidRequest: ``past`` names what the batch never had to read.
     """
     past = dict(skip.past)
-    ranges = {p.topic_partition: p for p in before.to_read()}
+    ranges = {p.topic_partition: p for p in before.partitions}
     problems = [
         f"skip past {tp}:{offset}: the batch reads "
-        + (f"[{ranges[tp].start_offset}, {ranges[tp].end_offset}) of it." if tp in ranges else "nothing of it.")
+        + (f"[{p.start_offset}, {p.end_offset}) of it." if p is not None and p.size else "nothing of it.")
         for tp, offset in past.items()
-        if tp not in ranges or not ranges[tp].start_offset <= offset < ranges[tp].end_offset
+        if (p := ranges.get(tp)) is None or not p.start_offset + p.gap - p.lost - p.skipped <= offset < p.end_offset
     ]
     if problems:
         raise InvalidRequest(tuple(problems))
+    if past and all(offset < ranges[tp].start_offset for tp, offset in past.items()):
+        return None
 
     def left(p: PlannedPartition) -> OffsetRange:
         if past and p.topic_partition not in past:

@@ -155,6 +155,20 @@ def partition_named(topic: str, number: int) -> TopicPartition:
     return TopicPartition(topic, number)
 
 
+def record_named(text: str, subject: str) -> tuple[TopicPartition, int]:
+    """``orders-3:4711``: a partition, and an offset in it.
+
+    :param subject: what begins the sentence that says what is wrong.
+    :raises ValueError: it is none.
+    """
+    where, _, offset = text.strip().rpartition(":")
+    topic, _, number = where.rpartition("-")
+    if not topic or not (number.isascii() and number.isdecimal()):
+        raise ValueError(f"{subject}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
+    tp = partition_named(topic, natural(number, subject))
+    return tp, natural(offset, f"has offset {offset!r} for {tp}")
+
+
 def natural(value: object, subject: str) -> int:
     """A whole number that is not negative, also from its digits."""
     number = _whole(value, subject)

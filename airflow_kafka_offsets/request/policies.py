@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.request.offset_maps import mapping, natural, partition_named
+from airflow_kafka_offsets.request.offset_maps import mapping, record_named
 from airflow_kafka_offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.problems import Problems
 
@@ -49,7 +49,7 @@ class Policies:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class SituationRow:
     """A row of the table of situations, in Markdown.
 
     :ivar what: what has happened.
@@ -62,8 +62,8 @@ class Situation:
     recorded: str
 
 
-SITUATIONS: Mapping[str, Situation] = {
-    "data_loss": Situation(
+SITUATIONS: Mapping[str, SituationRow] = {
+    "data_loss": SituationRow(
         "records that the batch would read are gone, or an unclean election has cut the log",
         {
             "advance": "start at the log start; where the log was cut, at the first offset that differs",
@@ -71,12 +71,12 @@ SITUATIONS: Mapping[str, Situation] = {
         },
         "of each partition `lost` and `skipped`, and why",
     ),
-    "topic_recreated": Situation(
+    "topic_recreated": SituationRow(
         "a topic was deleted and created again",
         {"earliest": "read the new topic from its start"},
         "the new topic's id, and why each partition starts where it does",
     ),
-    "cluster_changed": Situation(
+    "cluster_changed": SituationRow(
         "another cluster answers at the same address",
         {
             "earliest": "read it from its log starts",
@@ -84,7 +84,7 @@ SITUATIONS: Mapping[str, Situation] = {
         },
         "the new cluster's id, and why each partition starts where it does",
     ),
-    "group_moved": Situation(
+    "group_moved": SituationRow(
         "somebody else wrote to the consumer group",
         {
             "adopt-group": "continue from the group's offset; if it was set back, records are in the output twice",
@@ -92,17 +92,17 @@ SITUATIONS: Mapping[str, Situation] = {
         },
         "why each partition starts where it does",
     ),
-    "topic_vanished": Situation(
+    "topic_vanished": SituationRow(
         "a pattern does not find a topic any more that was read",
         {"drop": "go on without it"},
         "the topic's offsets, as they were",
     ),
-    "another_airflow": Situation(
+    "another_airflow": SituationRow(
         "another Airflow wrote this pipeline's log or its group",
         {"take-over": "take its place"},
         "which Airflow each batch is of",
     ),
-    "output_changed": Situation(
+    "output_changed": SituationRow(
         "the unfinished batch would be written elsewhere than planned, or another task continues into another output",
         {"accept": "write to the new output; what the old one has under the batch's key is named"},
         "the output of each plan",
@@ -242,15 +242,11 @@ def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
     if value is None:
         return ()
     found: dict[TopicPartition, int] = {}
-    for item in value.split(",") if isinstance(value, str) else [None]:
-        where, _, offset = (item or "").strip().rpartition(":")
-        topic, _, number = where.rpartition("-")
-        if not topic or not (number.isascii() and number.isdecimal()):
-            raise ValueError(f"has past {value!r}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
-        tp = partition_named(topic, natural(number, f"has past {value!r}"))
+    for item in value.split(",") if isinstance(value, str) else [""]:
+        tp, offset = record_named(item, f"has past {value!r}")
         if tp in found:
             raise ValueError(f"names {tp} twice")
-        found[tp] = natural(offset, f"has offset {offset!r} for {tp}")
+        found[tp] = offset
     return tuple(sorted(found.items()))
 
 

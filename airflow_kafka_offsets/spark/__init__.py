@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.batch_job import for_each_batch as for_each_batch
+    from airflow_kafka_offsets.spark.decoded_records import DecodedRecords as DecodedRecords
+    from airflow_kafka_offsets.spark.decoded_records import decode as decode
     from airflow_kafka_offsets.spark.job_batch import Batch as Batch
     from airflow_kafka_offsets.spark.job_batch import NumberedBatch as NumberedBatch
     from airflow_kafka_offsets.spark.job_batch import WindowBatch as WindowBatch
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "Batch": "job_batch",
+    "DecodedRecords": "decoded_records",
     "NumberedBatch": "job_batch",
     "WindowBatch": "job_batch",
+    "decode": "decoded_records",
     "for_each_batch": "batch_job",
     "planned_batch": "job_batch",
     "read_batch": "kafka_source",

@@ -90,7 +90,7 @@ def refuse_unknown_output(spark: SparkSession, batch: Batch, write: Any) -> None
     look = _windows_of_nobody if name.number is None else _later_keys
     for sink in getattr(write, "sinks", [write]):
         if hasattr(sink, "keys") and (unknown := look(spark, batch, name, sink)):
-            raise UnknownOutput(str(sink.output), str(name), sorted(unknown))
+            raise UnknownOutput(str(getattr(sink, "output", batch.output)), str(name), sorted(unknown))
 
 
 def _later_keys(spark: SparkSession, batch: Batch, name: BatchName, write: Any) -> list[str]:

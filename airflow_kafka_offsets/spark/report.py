@@ -12,7 +12,7 @@ accumulator, the sink's metrics) is what was handed on, and the footers of files
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -111,6 +111,27 @@ def offsets_of(frame: DataFrame) -> DataFrame:
 
     kinds = {"topic": "string", "partition": "int", "offset": "bigint"}  # folders may read as others
     return frame.select(*(f.col(name).cast(kind).alias(name) for name, kind in kinds.items()))
+
+
+def with_fate(frame: DataFrame | None, fate: str, names: Mapping[str, str] | None = None) -> DataFrame | None:
+    """What reads an output back, as a part of :class:`Divided`.
+
+    :param names: of topic, partition and offset, what the output calls them; one that is not there yet has their own.
+    """
+    from pyspark.sql import functions as f
+
+    if frame is None:
+        return None
+    found = {name: (names or {}).get(name, name) for name in ("topic", "partition", "offset")}
+    columns = [f.col(alias if alias in frame.columns else name).alias(name) for name, alias in found.items()]
+    return offsets_of(frame.select(*columns)).withColumn(FATE, f.lit(fate))
+
+
+def union_of(frames: Sequence[DataFrame]) -> DataFrame:
+    first, *more = frames
+    for frame in more:
+        first = first.unionByName(frame)
+    return first
 
 
 def count_offsets(frame: DataFrame) -> Counts:

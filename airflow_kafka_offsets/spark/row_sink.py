@@ -24,14 +24,14 @@ from airflow_kafka_offsets.errors import BadRecords
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
 from airflow_kafka_offsets.spark.report import (
-    FATE,
     LEFT_OUT,
     ROW,
     SET_ASIDE,
     Divided,
     count_offsets,
     has_every_offset,
-    offsets_of,
+    union_of,
+    with_fate,
 )
 from airflow_kafka_offsets.spark.row_frames import (
     REASON,
@@ -106,10 +106,10 @@ class RowSink:
     def written(self, spark: SparkSession, batch: Batch) -> DataFrame | None:
         """What the outputs hold of the split. Records that were left out are in none of them."""
         names = row_frames(_no_records_of_kafka(spark), self.definition).source_names
-        found = [_fate(self.sink.written(spark, batch), ROW, names)]
+        found = [with_fate(self.sink.written(spark, batch), ROW, names)]
         if self.set_aside is not None:
-            found.append(_fate(self.set_aside.written(spark, batch), SET_ASIDE))
-        return _union([frame for frame in found if frame is not None])
+            found.append(with_fate(self.set_aside.written(spark, batch), SET_ASIDE))
+        return union_of([frame for frame in found if frame is not None])
 
     def __call__(self, records: DataFrame, batch: Batch) -> Divided:
         """
@@ -131,11 +131,11 @@ class _Write:
         written, counts = self._rows()
         if self.rest is None and counts is not None and not has_every_offset(self.batch, counts):
             self._look_again()
-        parts = [_fate(written, ROW, self.frames.source_names), self._set_aside()]
+        parts = [with_fate(written, ROW, self.frames.source_names), self._set_aside()]
         if self.rest is not None:
-            parts.append(_fate(self.rest.where(self.rest[REASON] == ""), LEFT_OUT))
+            parts.append(with_fate(self.rest.where(self.rest[REASON] == ""), LEFT_OUT))
         found = [part for part in parts if part is not None]
-        return Divided(_union(found), counts if len(found) == 1 else None)
+        return Divided(union_of(found), counts if len(found) == 1 else None)
 
     def _rows(self) -> tuple[DataFrame | None, Any]:
         """Write the rows; what reads them back, and its counts if they were made."""
@@ -143,7 +143,7 @@ class _Write:
         if isinstance(sink, FilesSink):
             return sink(rows, self.batch, self._judge_staged), None
         written = sink(rows, self.batch)
-        frame = _fate(written, ROW, self.frames.source_names)
+        frame = with_fate(written, ROW, self.frames.source_names)
         return written, None if frame is None else count_offsets(frame)
 
     def _judge_staged(self, staged: DataFrame) -> None:
@@ -177,25 +177,7 @@ class _Write:
                 return None
             rest = self.frames.rest.limit(0)
         bad = rest.where(rest[REASON] != "").withColumnRenamed(REASON, "reason").select(*BAD_COLUMNS)
-        return _fate(written_after(own, bad, self.batch), SET_ASIDE)
-
-
-def _fate(frame: DataFrame | None, fate: str, names: Mapping[str, str] | None = None) -> DataFrame | None:
-    """Topic, partition and offset of each row; an output that is not there yet has them under their own names."""
-    from pyspark.sql import functions as f
-
-    if frame is None:
-        return None
-    found = {name: (names or {}).get(name, name) for name in SOURCE_COLUMNS}
-    columns = [f.col(alias if alias in frame.columns else name).alias(name) for name, alias in found.items()]
-    return offsets_of(frame.select(*columns)).withColumn(FATE, f.lit(fate))
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    first, *more = frames
-    for frame in more:
-        first = first.unionByName(frame)
-    return first
+        return with_fate(written_after(own, bad, self.batch), SET_ASIDE)
 
 
 def _no_records_of_kafka(spark: SparkSession) -> DataFrame:

@@ -1,5 +1,6 @@
 """The DAGs of `dags/` as they stand, with a real Spark."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from testbed.airflow_home import spark_defaults
 from testbed.broker import KafkaBroker
-from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
+from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch, rows_of_delta
 from testbed.dag_runs import RunResult
+from testbed.jars import delta_jars
+from testbed.java import Java
+from testbed.spark import spark_conf
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 
@@ -25,6 +30,13 @@ def set_variables(monkeypatch: pytest.MonkeyPatch) -> SetVariables:
             monkeypatch.setenv(f"AIRFLOW_VAR_KAFKA_OFFSETS_{name}", value)
 
     return set_them
+
+
+@pytest.fixture
+def spark_with_delta(java: Java, spark_jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = spark_conf([*spark_jars, *delta_jars(java)])
+    for name, value in spark_defaults(tmp_path / "spark", settings).items():
+        monkeypatch.setenv(name, value)
 
 
 def test_the_hourly_batch_writes_every_record_once_and_commits_the_ends(
@@ -48,6 +60,37 @@ def test_the_hourly_batch_writes_every_record_once_and_commits_the_ends(
     assert list(rows_by_batch(output).values()) == [1_000, 300]
     assert duplicated_or_missing(output, 1_300) == (0, 0)
     assert committed_offsets(broker, group, name) == {0: 600, 1: 600, 2: 100}
+
+
+def test_the_typed_batch_makes_rows_of_good_orders_and_sets_bad_ones_aside(
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    tmp_path: Path,
+    set_variables: SetVariables,
+    xcom: Callable[..., Any],
+    spark_with_delta: None,
+) -> None:
+    name, table = topic(2), tmp_path / "typed"
+    set_variables(JSON_TOPIC=name, JSON_GROUP=group, TABLE=str(table))
+    broker.produce_many(name, 200, partitions=2, value=lambda n: b"no json" if n in (7, 100) else json_order(n))
+
+    result = run("kafka_typed_orders", file=DAGS / "typed_orders.py")
+
+    assert result.state == "success"
+    rows = rows_of_delta(table)
+    assert sorted(row["id"] for row in rows) == [n for n in range(200) if n not in (7, 100)]
+    assert {str(row["day"]) for row in rows} == {"2026-11-20", "2026-11-21"}
+    assert sum(rows_by_batch(Path(f"{table}_bad")).values()) == 2
+    assert "2 set aside as bad" in xcom("kafka_typed_orders", result, "orders.commit", "summary")
+    committed = xcom("kafka_typed_orders", result, "orders.commit")
+    assert (committed["set_aside"], committed["left_out"]) == (2, 0)
+    assert committed_offsets(broker, group, name) == {0: 100, 1: 100}
+
+
+def json_order(number: int) -> bytes:
+    return json.dumps({"id": number, "amount": 1 + number / 4, "at": f"2026-11-{20 + number % 2}T10:00:00Z"}).encode()
 
 
 def test_each_record_is_in_the_output_of_exactly_one_window(

@@ -25,7 +25,6 @@ from airflow_kafka_offsets.batch.decisions import (
     LookAgain,
     Nothing,
     Replace,
-    ReplaceByHand,
     SetPosition,
     Take,
     Wait,
@@ -59,6 +58,7 @@ from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.commit_metadata import Signature
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
+from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.position_moves import ToEarliest, ToLatest
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
@@ -179,8 +179,8 @@ def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
     match decision:
         case Create(draft, number, _, after, claim):
             return "create", number, after if claim is None else claim, ranges(draft)
-        case Replace(_, made, _, moves_output):
-            return "replace", made.reason, ranges(made), made.splits_to_start(), moves_output
+        case Replace(_, made):
+            return "replace", made.reason, ranges(made), made.splits_to_start()
         case Take(_, splits, append):
             return "take", splits, append
         case DoAgain(_, splits, attempts):
@@ -198,8 +198,6 @@ def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
             return "follow", batch and batch.name, proof
         case SetPosition(_, moves, stays, draft, number):
             return "set", number if draft else None, [one.after.offset for one in moves], [str(one) for one in stays]
-        case ReplaceByHand(_, made):
-            return "replace by hand", made.reason, ranges(made), made.splits_to_start()
         case LookAgain():
             return ("look again",)
         case Ask(question):
@@ -225,6 +223,7 @@ BY_A_COPY = stored(of=altered(PLAN, output=OUT, task=("copied", "resolve")))
 OF_STAGING = stored(of=altered(PLAN, instance=STAGING))
 KEEPS_0 = altered(PLAN, verified={0: VerifiedSplit("an-earlier-plan", 4)})
 LOST = "records are gone"
+SHORTENED = stored(Taken(ME, NOW), of=shortened(PLAN, ME, {}, {tp(0): 12}, LOST))
 
 TABLE = [
     # what is missing is asked for
@@ -306,56 +305,71 @@ TABLE = [
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(12, 7), Reports=read_by(1)),
         ("replace", f"{LOST}: orders[0]: start offset 10 is below log start offset 12 (2 offsets are gone)",
-         [(12, 20), (5, 9)], [0], False), id="advance shortens it, and the verified split stays",
+         [(12, 20), (5, 9)], [0]), id="advance shortens it, and the verified split stays",
     ),
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(ends=(18, 9)), Reports=read_by(0, 1),
                                          RangeLookUps=logs((0, 18))),
-        ("replace", f"{LOST}: orders[0]: end offset 20 is beyond the end of the log, 18", [(10, 18), (5, 9)], [0, 1],
-         False), id="the log was cut, and all is verified: what it wrote is not in the log any more",
+        ("replace", f"{LOST}: orders[0]: end offset 20 is beyond the end of the log, 18", [(10, 18), (5, 9)], [0, 1]),
+        id="the log was cut, and all is verified: what it wrote is not in the log any more",
     ),
     pytest.param(
         run(data_loss="advance"), known(MINE, RecordsOf=there(ends=(18, 9)), Reports=read_by(1),
                                          RangeLookUps=logs((0, 18))),
-        ("replace", f"{LOST}: orders[0]: end offset 20 is beyond the end of the log, 18", [(10, 18), (5, 9)], [0, 1],
-         False), id="the log was cut: it is planned anew, whatever is verified",
+        ("replace", f"{LOST}: orders[0]: end offset 20 is beyond the end of the log, 18", [(10, 18), (5, 9)], [0, 1]),
+        id="the log was cut: it is planned anew, whatever is verified",
     ),
     pytest.param(
         run(topic_recreated="earliest"), known(MINE, TopicsOf=MADE_ANEW, RangeLookUps=logs((0, 3), (0, 2)),
                                                RecordsOf=RecordsNow(("orders: its id is another",)), Reports={}),
-        ("replace", f"{LOST}: orders: its id is another", [(0, 3), (0, 2)], [0, 1], False),
+        ("replace", f"{LOST}: orders: its id is another", [(0, 3), (0, 2)], [0, 1]),
         id="the topic was made anew: so is the plan",
     ),
     pytest.param(
-        run(re_plan=True), known(MINE), ("replace", "re_plan", [(10, 25), (5, 9)], [0, 1], False), id="re_plan"
+        run(re_plan=True), known(MINE, RecordsOf=there()), ("replace", "re_plan", [(10, 25), (5, 9)], [0, 1]),
+        id="re_plan",
     ),
     pytest.param(
-        run(restart="x"), known(MINE), ("replace", "restart x", [(0, 25), (0, 9)], [0, 1], False), id="restart of it"
+        run(re_plan=True, data_loss="advance"),
+        known(MINE, RecordsOf=there(12), Reports=read_by(1), RangeLookUps=logs((12, 25))),
+        ("replace", "re_plan", [(12, 25), (5, 9)], [0, 1]), id="re_plan, and what is gone was not verified",
+    ),
+    pytest.param(
+        run(re_plan=True, data_loss="advance"),
+        known(MINE, RecordsOf=there(12, ends=(18, 9)), RangeLookUps=logs((12, 18))),
+        ("replace", "re_plan", [(12, 18), (5, 9)], [0, 1]), id="re_plan of a log that was cut: nothing of it stays",
+    ),
+    pytest.param(
+        run(skip=Skip(KEY, ((tp(0), 11),), "bad")), known(SHORTENED, RecordsOf=there(12), Reports={}),
+        ("take", (0, 1), False), id="a skip of what is lost meanwhile does nothing",
+    ),
+    pytest.param(
+        run(restart="x"), known(MINE), ("replace", "restart x", [(0, 25), (0, 9)], [0, 1]), id="restart of it"
     ),
     pytest.param(
         run(group_moved="adopt-group"), known(MINE, held=somebodys({0: 15})),
-        ("replace", "the group is adopted", [(15, 25), (5, 9)], [0, 1], False), id="the group is adopted for it",
+        ("replace", "the group is adopted", [(15, 25), (5, 9)], [0, 1]), id="the group is adopted for it",
     ),
     pytest.param(
-        run(skip=SKIP), known(MINE), ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1], False), id="skip: all of it"
+        run(skip=SKIP), known(MINE), ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="skip: all of it"
     ),
     pytest.param(
         run(skip=Skip(KEY, ((tp(0), 14),), "bad")), known(MINE, Reports=read_by(0, 1)),
-        ("replace", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0], False),
+        ("replace", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0]),
         id="skip past an offset: the verified split stays",
     ),
     pytest.param(
         run(group_id="h"), known(MINE, RecordsOf=there()),
-        ("replace", "its group is 'h'", [(10, 20), (5, 9)], [0, 1], False), id="another group follows it",
+        ("replace", "its group is 'h'", [(10, 20), (5, 9)], [0, 1]), id="another group follows it",
     ),
     pytest.param(
         run(output=OUT), known(MINE, HasBegun=False),
-        ("replace", f"its output is {OUT}", [(10, 20), (5, 9)], [0, 1], True), id="another output, and nobody began",
+        ("replace", f"its output is {OUT}", [(10, 20), (5, 9)], [0, 1]), id="another output, and nobody began",
     ),
     pytest.param(
         run(output="s3://new", output_changed="accept"), known(WITH_OUTPUT, IsRunning=False, HasBegun=True,
                                                                   RecordsOf=there()),
-        ("replace", "its output is s3://new", [(10, 20), (5, 9)], [0, 1], False), id="another output is accepted",
+        ("replace", "its output is s3://new", [(10, 20), (5, 9)], [0, 1]), id="another output is accepted",
     ),
     # a committed batch
     pytest.param(
@@ -403,6 +417,13 @@ REFUSED = [
     (run(skip=SKIP), known(DONE), errors.BatchClosed, "skip, and nothing is unfinished"),
     (run(skip=Skip(LATER_KEY)), known(MINE), errors.BatchClosed, "skip of another batch"),
     (run(skip=Skip(KEY, ((tp(0), 99),))), known(MINE, Reports={}), errors.InvalidRequest, "skip past its end"),
+    (run(skip=Skip(KEY, ((tp(0), 9),))), known(SHORTENED, Reports={}), errors.InvalidRequest, "skip before its begin"),
+    (
+        run(re_plan=True, data_loss="advance"),
+        known(MINE, RecordsOf=there(12), Reports=read_by(0)),
+        errors.DataLoss,
+        "re_plan of verified rows whose records are gone",
+    ),
     (run(run_type="backfill"), known(DONE), errors.InvalidRequest, "a backfill run without a window"),
     (run(), known(DONE, RangeLookUps=logs((22, 25))), errors.DataLoss, "what comes next is gone"),
     (run(), known(DONE, TopicsOf=MADE_ANEW), errors.TopicRecreated, "the topic was made anew"),
@@ -542,18 +563,18 @@ FULL = [(10, 20), (5, 9)]
             id="committed, and its records are gone: its rows stay",
         ),
         pytest.param(
-            window(re_plan=True), seen(HOUR_DONE, RecordsOf=there()), ("replace", "re_plan", FULL, [0, 1], False),
+            window(re_plan=True), seen(HOUR_DONE, RecordsOf=there()), ("replace", "re_plan", FULL, [0, 1]),
             id="re_plan, also after the commit",
         ),
         pytest.param(
             window(), seen(hour(of=WITHDRAWN), IsRunning=False, RecordsOf=there()),
-            ("replace", "it was withdrawn", FULL, [0], False), id="one that was withdrawn is planned anew",
+            ("replace", "it was withdrawn", FULL, [0]), id="one that was withdrawn is planned anew",
         ),
         pytest.param(
             window(data_loss="advance"),
             seen(hour(Taken(ME, NOW)), RecordsOf=there(12), Reports=read_by(1, of=HOUR_PLAN)),
             ("replace", f"{LOST}: orders[0]: start offset 10 is below log start offset 12 (2 offsets are gone)",
-             [(12, 20), (5, 9)], [0], False), id="advance shortens it in place",
+             [(12, 20), (5, 9)], [0]), id="advance shortens it in place",
         ),
     ],
 )  # fmt: skip
@@ -676,7 +697,7 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
         ),
         pytest.param(
             LeaveOut(SKIP, NOW), named(NewestBatch=LogNow(OPEN, None)),
-            ("replace by hand", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="all of a batch is left out",
+            ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="all of a batch is left out",
         ),
         pytest.param(
             LeaveOut(Skip(KEY, ((tp(0), 14),), "bad"), NOW), named(NewestBatch=LogNow(OPEN, None)),
@@ -685,15 +706,15 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
         pytest.param(
             LeaveOut(Skip(KEY, ((tp(0), 14),), "bad"), NOW),
             named(NewestBatch=LogNow(OPEN, None), Reports=read_by(1)),
-            ("replace by hand", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0]), id="the verified split stays",
+            ("replace", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0]), id="the verified split stays",
         ),
         pytest.param(
             LeaveOut(Skip(CLAIM.name, reason="bad"), NOW, window=True), named(WindowByKey=HOUR_DONE),
-            ("replace by hand", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="a window, also a committed one",
+            ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="a window, also a committed one",
         ),
         pytest.param(
-            Redo(DONE, PERSON, NOW), named(RecordsOf=there(), HighestAttempts={0: 3}), ("do again", (0, 1), {0: 3}),
-            id="redo by hand",
+            Redo(DONE, PERSON, NOW), named(BatchIn=DONE, RecordsOf=there(), HighestAttempts={0: 3}),
+            ("do again", (0, 1), {0: 3}), id="redo by hand",
         ),
     ],
 )  # fmt: skip
@@ -746,9 +767,15 @@ def test_what_a_persons_order_does(order: Order, facts: Facts, expected: tuple[A
         pytest.param(
             LeaveOut(SKIP, NOW, window=True), named(WindowByKey=None), errors.NoPosition, id="leave out: no such window"
         ),
-        pytest.param(Redo(OPEN, PERSON, NOW), {}, errors.BatchClosed, id="redo: not committed"),
-        pytest.param(Redo(DONE, PERSON, NOW), named(RecordsOf=there(12)), errors.DataLoss, id="redo: records are gone"),
-        pytest.param(Redo(DONE, Actor(None, STAGING), NOW), {}, errors.AnotherAirflow, id="redo: whose Airflow"),
+        pytest.param(Redo(OPEN, PERSON, NOW), named(BatchIn=OPEN), errors.BatchClosed, id="redo: not committed"),
+        pytest.param(Redo(DONE, PERSON, NOW), named(BatchIn=None), errors.BatchClosed, id="redo: cleaned away"),
+        pytest.param(
+            Redo(DONE, PERSON, NOW), named(BatchIn=DONE, RecordsOf=there(12)), errors.DataLoss,
+            id="redo: records are gone",
+        ),
+        pytest.param(
+            Redo(DONE, Actor(None, STAGING), NOW), named(BatchIn=DONE), errors.AnotherAirflow, id="redo: whose Airflow"
+        ),
     ],
 )  # fmt: skip
 def test_what_a_persons_order_is_refused(order: Order, facts: Facts, error: type[Exception]) -> None:
@@ -780,7 +807,7 @@ class Asked:
         pytest.param(Commit(PlanReference(None), ME, NOW), {}, [], id="a commit of nothing"),
         pytest.param(reset(), position_known(), ["NewestBatch"], id="a reset looks at the log first"),
         pytest.param(LeaveOut(SKIP, NOW), {}, [], id="who leaves out asks no cluster"),
-        pytest.param(Redo(DONE, PERSON, NOW), {}, [], id="redo has its batch"),
+        pytest.param(Redo(DONE, PERSON, NOW), {}, [], id="redo looks for its batch alone"),
     ],
 )
 def test_observe_asks_in_the_order_of_the_rules(order: Order, facts: Facts, looks: list[str]) -> None:

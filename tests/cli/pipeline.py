@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_kafka_offsets.batch.complete_request import request_for
@@ -28,6 +28,7 @@ class Pipeline:
     group: str
     name: str = "dag"
     parameters: dict[str, Any] = field(default_factory=lambda: {"startup_mode": "earliest-offset"})
+    rows: str | None = None  # the digest of its row definition
     at_ms: int | None = None  # the clock of its tasks, where it is not this machine's
 
     @property
@@ -72,7 +73,8 @@ class Pipeline:
                 p.topic_partition: PartitionRead(p.range.size, p.range.size, p.start_offset, p.end_offset - 1)
                 for p in batch.log.plan.splits[split]
             }
-            attempt.report(ReadReport(batch.log.plan.plan_id, split, attempt.number, "rows", reads, attempt.output))
+            found = ReadReport(batch.log.plan.plan_id, split, attempt.number, "rows", reads, attempt.output)
+            attempt.report(replace(found, rows=self.rows))
 
     def commit(self, run: str, assignment: Assignment) -> None:
         batch = assignment.batch

@@ -166,6 +166,7 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "plan": (*at, "--topics", pipeline.topic, "--startup-mode", "earliest-offset"),
         "partitions": (*at, "--topics", pipeline.topic),
         "lag": (*at, "--group-id", pipeline.group),
+        "record": (f"{pipeline.topic}-0:0", *at),
         "pipelines": store,
         "show": own,
         "verify": (*own, "--batch", "1"),
@@ -176,7 +177,7 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "release-output": (*store, "--output-name", "/lake/orders"),
         "explain": ("AKO-101",),
     }
-    assert {*calls, "reset"} == {command.name for command in COMMANDS}
+    assert {*calls, "reset", "sample"} == {command.name for command in COMMANDS}
     for name, words in calls.items():
         status, output, _ = says(name, *words, "--output", "json")
         assert (name, status, json.loads(output)["version"]) == (name, 0, 1)

@@ -258,3 +258,12 @@ def test_a_pipeline_that_has_only_windows_says_how_to_list_them(says: Say, store
     status, _, messages = says("show", *of(only))
     assert status == 1
     assert "It has 1 windows: kafka-offsets show --windows lists them" in messages
+
+
+def test_show_names_the_row_definition_that_a_batch_was_written_with(says: Say, stored: Pipeline) -> None:
+    """`record --rows` takes it."""
+    assert "row definition" not in says("show", *of(stored))[1]
+    stored.rows = "0123456789abcdef" * 2
+    stored.run("two")
+    assert f"\nrow definition: {stored.rows}\n" in says("show", *of(stored))[1]
+    assert [split["row_definition"] for split in shown(says, "show", *of(stored))["splits"]] == [stored.rows]

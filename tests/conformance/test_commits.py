@@ -42,6 +42,7 @@ from tests.conformance.situations import (
 )
 from tests.contract.pipeline import AIRFLOW, Run, entries
 from tests.engine import skip_window
+from tests.stores.builders import as_it_is_now
 
 
 def tp(topic: str, number: int = 0) -> TopicPartition:
@@ -371,7 +372,7 @@ def test_a_name_that_leads_out_of_the_windows_makes_no_batch_of_the_log_empty(
         with pytest.raises(NoPosition, match="has no window"):
             skip_window(pipeline.log, Skip(f"../{run.batch.name}"), now_ms=NOW, dry_run=dry_run)
     assert entries(run.batch) == (["plan", "commit"] if committed else ["plan"])
-    assert run.batch.again().log.plan == run.plan
+    assert as_it_is_now(run.batch).log.plan == run.plan
 
 
 # ── two clusters ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,7 @@ from tests.engine import (
     reset_position,
     skip_batch,
 )
+from tests.stores.builders import as_it_is_now
 
 CHECKPOINT = "pipeline"
 AIRFLOW = "https://airflow.example"
@@ -319,7 +320,7 @@ def ranges(plan: Plan) -> list[tuple[int, int]]:
 
 def entries(batch: StoredBatch) -> list[str]:
     """The kinds of the entries of a batch's log from its current plan on: ``["plan", "taken", "commit"]``."""
-    now = batch.again()
+    now = as_it_is_now(batch)
     return ["plan", *({"Taken": "taken", "Committed": "commit"}[type(entry).__name__] for entry in now.log.later)]
 
 

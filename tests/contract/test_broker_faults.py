@@ -319,6 +319,10 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
         assert describe().partitions() == [tp]
         assert alice.end_offsets([tp], "read_committed")[tp].offset == 0
 
+        def look() -> Any:
+            return dict(alice.records_from({tp: 0}, 1))
+
+        denied(look, f"Read on topic {topic}")
         denied(read, f"Describe on group {group}")
         denied(lambda: alice.describe_group(group), f"Describe on group {group}")
         allow(guarded, ResourceType.GROUP, group, AclOperation.DESCRIBE)
@@ -329,6 +333,7 @@ def test_a_missing_right_is_named_until_it_is_given(guarded: KafkaBroker, group:
         denied(write, f"Read on topic {topic}")
         assert read() == {}
         allow(guarded, ResourceType.TOPIC, topic, AclOperation.READ)
+        assert look() == {tp: []}
         write()
         assert read() == {tp: CommittedOffset(1)}
 

@@ -19,6 +19,7 @@ from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline, Row, Run, entries
 from tests.contract.troubles import EventfulStore, Killed, die, produce
 from tests.engine import PlanReference, commit_batch
+from tests.stores.builders import as_it_is_now
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 
@@ -141,7 +142,7 @@ def test_a_commit_holds_the_whole_position(cluster: AnyCluster, pipeline: Pipeli
     first = pipeline.run("one")
     cluster.produce(pipeline.topic, 2, partition=1)
     second = pipeline.run("two", topics=None, partitions={pipeline.topic: [1]})
-    committed = second.batch.again().log.committed
+    committed = as_it_is_now(second.batch).log.committed
     assert committed == Committed(Actor(second.key, pipeline.airflow.instance), pipeline.now_ms, second.plan.plan_id,
                                   committed.position if committed else None)  # fmt: skip
     position = pipeline.position

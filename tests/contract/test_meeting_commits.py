@@ -26,6 +26,7 @@ from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Lake, Pipeline, Run, entries
 from tests.contract.troubles import Killed, die, produce
 from tests.engine import CommitOutcome
+from tests.stores.builders import as_it_is_now
 
 pytestmark = pytest.mark.also_on_a_broker
 
@@ -226,7 +227,7 @@ def test_a_commit_that_is_killed_between_any_two_steps_loses_nothing_and_repeats
             break
         except Killed:
             died_before = f"step {steps + 1}, after {life.taken[-1] if life.taken else 'nothing'}"
-        committed = run.batch.again().log.committed
+        committed = as_it_is_now(run.batch).log.committed
         if committed is None:
             assert pipeline.held() == {}, f"the group is ahead of the log: {died_before}"
         if then == "the retry":

@@ -17,6 +17,7 @@ from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce
 from tests.engine import Assignment, committed_sentence, first_sentence, last_sentence, left_in_kafka, preview
+from tests.stores.builders import as_it_is_now
 
 
 def first_of(assignment: Assignment) -> str:
@@ -120,7 +121,7 @@ def test_a_read_back_can_be_demanded(in_memory: Pipeline) -> None:
     with pytest.raises(ReadNotVerified, match="split 1: scanned, not read back") as refused:
         run.commit(require_report="read-back")
     assert len(refused.value.partitions) == 1
-    assert run.batch.again().log.committed is None
+    assert as_it_is_now(run.batch).log.committed is None
     run.job(1).begin().write().report("rows")
     assert run.commit(require_report="read-back").proof == "compared"
 

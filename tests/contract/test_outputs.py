@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, OutputTaken
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, OutputTaken
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.output_claims import claim_output, owner_of, release_output
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, entries
-from tests.contract.troubles import EventfulStore, produce
+from tests.contract.troubles import EventfulStore, Killed, die, produce
 
 LAKE = "lake/orders"
 WINDOW: dict[str, Any] = {
@@ -124,17 +124,16 @@ def test_who_accepts_another_output_has_the_whole_batch_there_and_is_told_what_s
     run.done()
 
 
-@pytest.mark.parametrize("more", [{}, {"re_plan": True, "data_loss": "advance"}], ids=str)
-def test_nobody_leaves_an_output_whose_records_are_gone(
-    in_memory: Pipeline, memory: AnyCluster, more: dict[str, Any]
-) -> None:
+def test_nobody_leaves_an_output_whose_records_are_gone(in_memory: Pipeline, memory: AnyCluster) -> None:
     in_memory.resolve("one", output_name=LAKE).spark()
     memory.delete_records("orders", 4)
     with pytest.raises(DataLoss, match="cannot leave 'lake/orders'"):
-        in_memory.resolve("two", **ACCEPT, **more)
+        in_memory.resolve("two", **ACCEPT)
+    with pytest.raises(DataLoss, match="Leave out re_plan"):
+        in_memory.resolve("two", **ACCEPT, re_plan=True, data_loss="advance")
 
 
-def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_put_back(in_memory: Pipeline) -> None:
+def test_a_driver_that_begins_while_the_output_is_changed_keeps_the_batch_there(in_memory: Pipeline) -> None:
     first = in_memory.resolve("one", output_name=LAKE)
     moving = replace(in_memory, store=EventfulStore(in_memory.store, "/2.json", lambda: first.job().begin()))
     with pytest.raises(InvalidRequest, match="put it back"):
@@ -143,7 +142,20 @@ def test_a_driver_that_begins_while_the_output_is_changed_has_the_plan_before_pu
     in_memory.run("two", output_name=LAKE)
 
 
-def test_so_it_has_where_the_batch_is_planned_anew_into_the_other_output(in_memory: Pipeline) -> None:
+def test_so_it_does_if_the_run_that_changes_it_dies(in_memory: Pipeline) -> None:
+    """Else its rows would be where no plan names them, beside those of the same key in the new output."""
+    job = in_memory.resolve("one", output_name=LAKE).job()
+    store = EventfulStore(EventfulStore(in_memory.store, "/2.json", job.begin), "/2.json", die, after=True)
+    with pytest.raises(Killed):
+        replace(in_memory, store=store).resolve("two", output_name=NEW)
+    with pytest.raises(LateAttempt):
+        job.write().report()
+    with pytest.raises(InvalidRequest, match="put it back"):
+        in_memory.resolve("two", output_name=NEW)
+    in_memory.run("two", output_name=LAKE)
+
+
+def test_so_it_does_where_the_batch_is_planned_anew_into_the_other_output(in_memory: Pipeline) -> None:
     first = in_memory.resolve("one", output_name=LAKE)
     moving = replace(in_memory, store=EventfulStore(in_memory.store, "/2.json", lambda: first.job().begin().write()))
     with pytest.raises(InvalidRequest, match="put it back"):

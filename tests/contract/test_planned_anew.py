@@ -28,6 +28,7 @@ from tests.contract.pipeline import Pipeline, Run, entries
 from tests.contract.troubles import EventfulStore, produce
 from tests.engine import committed_sentence, skip_batch
 from tests.failing.timed import Timed
+from tests.stores.builders import as_it_is_now
 
 ALL_FOUR = {number: [0, 1, 2, 3] for number in range(3)}
 ALL_SIX = {number: list(range(6)) for number in range(3)}
@@ -183,6 +184,20 @@ def _splits_of_three(pipeline: Pipeline, cluster: AnyCluster) -> Run:
     return first
 
 
+def test_what_is_verified_of_a_topic_that_was_made_anew_since_is_finished(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """Its records are in the output alone; those of the new topic are the next batch's."""
+    one = pipeline.resolve("one").spark()
+    cluster.recreate_topic(pipeline.topic)
+    run = pipeline.resolve("two", topic_recreated="earliest")
+    assert (run.plan, run.splits) == (one.plan, ())
+    run.done()
+    assert pipeline.lake.offsets() == ALL_FOUR
+    produce(cluster, pipeline)
+    assert pipeline.run("three", topic_recreated="earliest").ranges == [(0, 2)] * 3
+
+
 def test_only_splits_that_are_not_verified_need_their_records(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = _splits_of_three(pipeline, cluster)
     for policy in ("fail", "advance"):
@@ -277,7 +292,7 @@ def test_a_partition_of_which_one_split_is_kept_has_a_gap(in_memory: Pipeline, m
     assert (run.ranges, p.gap, p.lost, p.size) == (first.ranges, 10, 10, 40_004 - 10)
     run.done()
     assert len(in_memory.lake.offsets()[0]) == 40_004 - 10
-    assert in_memory.newest.again().log.plan == run.plan
+    assert as_it_is_now(in_memory.newest).log.plan == run.plan
 
 
 def test_skip_past_an_offset_leaves_verified_splits_as_they_are(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -288,6 +303,56 @@ def test_skip_past_an_offset_leaves_verified_splits_as_they_are(cluster: AnyClus
     assert (run.splits, list(run.plan.verified)) == ((1, 2), [0])
     run.done()
     assert pipeline.lake.offsets() == ALL_FOUR | {bad.topic_partition.partition: [2, 3]}
+
+
+def test_advance_keeps_what_is_verified_between_its_look_and_its_plan(in_memory: Pipeline, memory: AnyCluster) -> None:
+    """Its records are gone: the plan anew would write over rows that nobody can read again."""
+    slow, moving, (bad, lost) = _while_planned_anew(in_memory)
+    memory.delete_records("orders", 3, bad)
+    memory.delete_records("orders", 3, lost)
+    run = moving.resolve("two", splits=3, data_loss="advance")
+    assert (list(run.plan.verified), run.splits) == ([0], (1, 2))
+    run.done()
+    assert in_memory.lake.offsets() == ALL_FOUR | {bad: [3]}
+    assert slow.plan.plan_id == run.plan.verified[0].plan_id
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["in a run's conf", "at the terminal"])
+def test_so_does_skip_past_an_offset(in_memory: Pipeline, memory: AnyCluster, by_hand: bool) -> None:
+    slow, moving, (bad, lost) = _while_planned_anew(in_memory)
+    memory.delete_records("orders", 3, lost)
+    past = {"batch": slow.batch_key, "past": f"orders-{bad}:1"}
+    skip = parse_skip(past)
+    assert skip is not None
+    if by_hand:
+        moving.skip(skip)
+    run = moving.resolve("two", splits=3, **({} if by_hand else {"skip": past}))
+    assert (list(run.plan.verified), run.splits) == ([0], (1, 2))
+    run.done()
+    assert in_memory.lake.offsets() == ALL_FOUR | {bad: [2, 3]}
+
+
+def _while_planned_anew(pipeline: Pipeline) -> tuple[Run, Pipeline, tuple[int, int]]:
+    """A run whose job of split 0 reports when the pipeline plans anew; the partitions of split 1 and of split 0."""
+    slow = pipeline.resolve("one", splits=3)
+    job = slow.job(0).begin().write()
+    moving = replace(pipeline, store=EventfulStore(pipeline.store, "/2.json", job.report))
+    (lost,), (bad,), _ = slow.plan.splits
+    return slow, moving, (bad.topic_partition.partition, lost.topic_partition.partition)
+
+
+def test_a_plan_anew_has_the_time_when_it_was_made(in_memory: Pipeline, memory: AnyCluster) -> None:
+    """People are shown it, and the next plan's backlog is estimated by it."""
+    first = in_memory.resolve("one", splits=3)
+    skip = {"batch": first.batch_key, "past": "orders-0:1"}
+    later = [replace(in_memory, now_ms=in_memory.now_ms + 60_000 * minutes) for minutes in range(5)]
+    assert first.plan.resolved_at_ms == later[0].now_ms
+    assert later[1].resolve("two", skip=skip).plan.resolved_at_ms == later[1].now_ms
+    assert later[2].resolve("two", output_name="lake/orders").plan.resolved_at_ms == later[2].now_ms
+    memory.delete_records("orders", 3)
+    assert later[3].resolve("two", data_loss="advance").plan.resolved_at_ms == later[3].now_ms
+    later[4].skip(Skip(first.batch_key))
+    assert in_memory.newest.log.plan.resolved_at_ms == in_memory.now_ms + 4 * 60_000
 
 
 def test_a_batch_with_a_kept_split_that_is_cleared_after_its_commit_stays_as_it_is(
@@ -400,6 +465,31 @@ def test_a_re_plan_back_to_what_was_read_first_is_read_again(cluster: AnyCluster
     assert again.plan.plan_id == first.plan.plan_id
     with pytest.raises(ReadNotVerified, match="attempt 2 began and has not reported"):
         again.commit()
+
+
+@pytest.mark.parametrize("policy", ["fail", "advance"])
+def test_re_plan_does_not_write_over_rows_whose_records_are_gone(
+    cluster: AnyCluster, pipeline: Pipeline, policy: str
+) -> None:
+    first = _splits_of_three(pipeline, cluster)
+    with pytest.raises(DataLoss, match="Leave out re_plan") as refused:
+        pipeline.resolve("two", splits=3, re_plan=True, data_loss=policy)
+    assert [line.partition(":")[0] for line in refused.value.partitions] == [
+        str(p.topic_partition) for p in first.plan.splits[0]
+    ]
+    assert entries(first.batch) == ["plan"]
+    pipeline.run("two", splits=3, data_loss=policy)
+    assert pipeline.lake.offsets() == ALL_FOUR
+
+
+def test_re_plan_keeps_to_that_where_a_split_is_verified_meanwhile(in_memory: Pipeline, memory: AnyCluster) -> None:
+    _, moving, (bad, lost) = _while_planned_anew(in_memory)
+    memory.delete_records("orders", 3, lost)
+    with pytest.raises(DataLoss, match="Leave out re_plan"):
+        moving.resolve("two", splits=3, re_plan=True, data_loss="advance")
+    memory.delete_records("orders", 3, bad)
+    in_memory.run("two", splits=3, data_loss="advance")
+    assert in_memory.lake.offsets() == ALL_FOUR | {bad: [3]}
 
 
 def test_re_plan_does_not_apply_the_startup_mode_once_more(cluster: AnyCluster, pipeline: Pipeline) -> None:
@@ -559,6 +649,20 @@ def test_a_skip_is_done_once_however_often_it_is_tried(in_memory: Pipeline) -> N
     assert counted(again) == [(0, 2), (0, 0), (0, 0)]
     more = ordered_by_conf(in_memory, failed, {"past": "orders-0:2"})
     assert (more.ranges[0], counted(more)[0]) == ((3, 4), (0, 3))
+
+
+def test_so_it_is_where_other_records_are_lost_after_it(in_memory: Pipeline, memory: AnyCluster) -> None:
+    """The plan's reason is another one then, and what was skipped is still left out."""
+    failed = in_memory.resolve("failed")
+    skip = {"batch": failed.batch_key, "past": "orders-0:1,orders-2:3"}
+    for before, left in ((0, [(2, 4), (0, 4), (4, 4)]), (3, [(3, 4), (3, 4), (4, 4)])):
+        for partition in (0, 1):
+            memory.delete_records("orders", before, partition)
+        runs = [in_memory.resolve("next", skip=skip, data_loss="advance") for _ in range(2)]
+        assert [run.ranges for run in runs] == [left, left]
+    assert counted(runs[1]) == [(1, 2), (3, 0), (0, 4)]
+    runs[1].done()
+    assert in_memory.at() == {0: 4, 1: 4, 2: 4}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Airflow, Lake, Pipeline, entries
 from tests.contract.troubles import EventfulStore, Killed, die, names
 from tests.engine import skip_window
+from tests.stores.builders import as_it_is_now
 
 HOUR = 3_600_000
 T = 1_793_484_000_000  # 2026-10-31T22:00Z, so that four hours lie on both sides of a month's end
@@ -343,7 +344,7 @@ def test_a_window_that_a_job_has_begun_is_not_withdrawn(in_memory: Pipeline) -> 
         in_memory.resolve("second", **hours(1, 3))
     assert not refused.value.withdrawn
     assert "kafka-offsets skip --window empties it" in str(refused.value)
-    assert second.batch.again().log.plan == second.plan
+    assert as_it_is_now(second.batch).log.plan == second.plan
     with pytest.raises(WindowOverlaps, match="by run dag/second/resolve"):
         in_memory.resolve("first", **hours(0, 2))
 

@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
+from airflow_kafka_offsets.stores.objects import encode
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.builders import draft, planned
 from tests.golden.worked import HERE, work
 
@@ -88,6 +90,20 @@ def test_what_a_version_has_kept_fits_the_schema(version: str) -> None:
 def test_what_is_written_now_fits_the_schema(tmp_path: Path) -> None:
     work(tmp_path)
     check(tmp_path)
+
+
+def test_a_row_definition_fits_the_schema() -> None:
+    definition = RowDefinition(
+        FieldFormat("avro", "{}", {7: "{}"}),
+        FieldFormat("string"),
+        "leave-out",
+        ("value.*",),
+        "value.a > 0",
+        {"b": "c"},
+    )
+    strict = validator("row_definition", closed(SCHEMA))
+    for one in (definition, RowDefinition()):
+        strict.validate(json.loads(encode(one.to_dict())))
 
 
 def test_a_draft_fits_the_schema_and_is_no_plan() -> None:

@@ -1,5 +1,5 @@
 """`pip install 'airflow-kafka-offsets[s3]'`, `[gcs]` and `[azure]`: from the built wheel, each in an environment of its
-own, a work store opens with Airflow's connection and keeps its promise.
+own, a work store opens with Airflow's connection and keeps its promise. With `[schemaregistry]`, a registry is asked.
 
 The file systems there are those of Airflow's own providers, which the tests' own environment has for S3 alone.
 """
@@ -21,6 +21,7 @@ import pytest
 from testbed.airflow_home import s3_connection, settings_for
 from testbed.azure_server import ACCOUNT, connection_string
 from testbed.http_server import HttpServer
+from testbed.ports import free_ports
 from tests.stores.kinds import BUCKET, azure_server, gcs_server, s3_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,6 +102,19 @@ def test_an_extra_of_the_wheel_brings_all_that_its_store_needs(extra: Extra, whe
     for other in EXTRAS:
         if other is not extra:
             assert f"pip install 'airflow-kafka-offsets[{other.name}]'" in missing[f"{other.scheme}://bucket/x"]
+
+
+def test_the_extra_schemaregistry_brings_what_asks_a_registry(wheel: Path, folder: Path) -> None:
+    python = _environment_with(f"{wheel}[schemaregistry]", folder)
+    (folder / "ask.py").write_text(
+        "from airflow_kafka_offsets.broker.schema_registry import subject_schemas\n"
+        "from airflow_kafka_offsets.errors import RegistryUnavailable\n"
+        "try:\n"
+        f"    subject_schemas({{'url': 'http://127.0.0.1:{free_ports(1)[0]}'}}, ['orders-value'])\n"
+        "except RegistryUnavailable as nobody_listens:\n"
+        "    print(nobody_listens)\n"
+    )
+    assert "Connection refused" in _run([str(python), "-I", str(folder / "ask.py")], cwd=folder)
 
 
 def _environment_with(requirement: str, folder: Path) -> Path:

@@ -10,7 +10,7 @@ import io
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.broker.config import refuse_name
-from airflow_kafka_offsets.cli import cluster_commands, commit_commands, plan_command, redo_command, reset_command
+from airflow_kafka_offsets.broker.records import Record
+from airflow_kafka_offsets.cli import (
+    cluster_commands,
+    commit_commands,
+    plan_command,
+    record_command,
+    redo_command,
+    reset_command,
+    sample_command,
+)
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
@@ -47,7 +56,7 @@ COMMANDS_OF_A_STORE = (
 )
 NAMES = ("--pipeline-id", "g/dag/resolve")
 WORDS = ("1", "now-2h", '{"orders": {"0": 1}}', "orders", "0000000001", "P1D")
-FILES = ("--client-config", "--from-file")
+FILES = ("--client-config", "--from-file", "--value-schema-file")
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +101,11 @@ class OfCommands:
         refuse_name(group_id)
         return dict(self._cluster.groups.get(group_id, {}))
 
+    def records_from(
+        self, starts: Mapping[TopicPartition, int], count: int
+    ) -> Iterator[tuple[TopicPartition, list[Record]]]:
+        yield from ((tp, []) for tp in starts)
+
 
 @pytest.fixture(autouse=True)
 def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +113,8 @@ def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_config(config: Any) -> Iterator[OfCommands]:
         yield OfCommands(cluster)
 
-    for module in (cluster_commands, commit_commands, plan_command, redo_command, reset_command):
+    asking = (cluster_commands, commit_commands, plan_command, record_command, redo_command, reset_command)
+    for module in (*asking, sample_command):
         monkeypatch.setattr(module, "KafkaCluster", of_config)
 
 

@@ -55,28 +55,24 @@ def step(me, found, running, own=False, again=False):
 @pytest.mark.parametrize(
     ("me", "found", "running", "expected"),
     [
-        pytest.param(ME, log(ME), "no run", Do(take=False), id="planned by me: a retry"),
-        pytest.param(ME, log(ME), "every run", Do(take=False), id="planned by me, who am running"),
-        pytest.param(
-            ME, log(OTHER, taken(ME)), "other runs", Do(take=False), id="taken by me from one that runs again"
-        ),
+        pytest.param(ME, log(ME), "no run", Do(), id="planned by me: a retry"),
+        pytest.param(ME, log(ME), "every run", Do(), id="planned by me, who am running"),
+        pytest.param(ME, log(OTHER, taken(ME)), "other runs", Do(), id="taken by me from one that runs again"),
         pytest.param(ME, log(OTHER), "other runs", Wait(OTHER), id="planned by a run that is running"),
-        pytest.param(
-            ME, log(OTHER), "no run", Do(take=True), id="planned by a run that is not running: failed, queued"
-        ),
+        pytest.param(ME, log(OTHER), "no run", Do(), id="planned by a run that is not running: failed, queued"),
         pytest.param(ME, log(ME, taken(OTHER)), "other runs", Wait(OTHER), id="taken from me by a run that is running"),
-        pytest.param(ME, log(ME, taken(OTHER)), "no run", Do(take=True), id="taken from me by a run that has failed"),
+        pytest.param(ME, log(ME, taken(OTHER)), "no run", Do(), id="taken from me by a run that has failed"),
         pytest.param(ME, log(PERSON, taken(OTHER)), "other runs", Wait(OTHER), id="the holder is who took it last"),
         pytest.param(
-            ME, log(OTHER, taken(ANOTHER_DAG), taken(MAPPED)), "other runs", Do(take=True), id="of three it is the last"
+            ME, log(OTHER, taken(ANOTHER_DAG), taken(MAPPED)), "other runs", Do(), id="of three it is the last"
         ),
-        pytest.param(ME, log(MAPPED), "every run", Do(take=True), id="a task of my DAG run: those never wait"),
-        pytest.param(MAPPED, log(ME), "every run", Do(take=True), id="nor the other way round"),
+        pytest.param(ME, log(MAPPED), "every run", Do(), id="a task of my DAG run: those never wait"),
+        pytest.param(MAPPED, log(ME), "every run", Do(), id="nor the other way round"),
         pytest.param(ME, log(ANOTHER_DAG), "other runs", Wait(ANOTHER_DAG), id="the same run id of another DAG"),
-        pytest.param(ME, log(PERSON), "other runs", Do(take=True), id="planned by a person: nobody waits for one"),
+        pytest.param(ME, log(PERSON), "other runs", Do(), id="planned by a person: nobody waits for one"),
         pytest.param(PERSON, log(OTHER), "other runs", Wait(OTHER), id="a person waits for a run that is running"),
-        pytest.param(PERSON, log(OTHER), "no run", Do(take=True), id="a person, and nobody is at it"),
-        pytest.param(PERSON, log(PERSON), "no run", Do(take=False), id="a person's own"),
+        pytest.param(PERSON, log(OTHER), "no run", Do(), id="a person, and nobody is at it"),
+        pytest.param(PERSON, log(PERSON), "no run", Do(), id="a person's own"),
     ],
 )
 def test_an_unfinished_batch_is_done_unless_a_run_that_is_running_has_it(me, found, running, expected, own, again):
@@ -130,7 +126,7 @@ def test_whose_commit_it_is_does_not_depend_on_the_airflow_that_made_it():
     """A base URL that was changed makes no other run of this one."""
     moved = replace(ME, instance="new.example.com")
     assert step(moved, log(ME, commit(ME)), set(), own=True) == DoAgain()
-    assert step(moved, log(ME), {ME.run}) == Do(take=True), "and it takes its own batch without waiting for itself"
+    assert step(moved, log(ME), {ME.run}) == Do(), "and it takes its own batch without waiting for itself"
 
 
 ACTORS = st.sampled_from([ME, OTHER, MAPPED, ANOTHER_DAG, PERSON])

@@ -30,7 +30,7 @@ from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.stores.store import Store
 from tests.builders import PIPELINE, planned
 from tests.model.store import MemoryStore
-from tests.stores.builders import OUTPUT, actor, plan_of, run, take
+from tests.stores.builders import OUTPUT, actor, as_it_is_now, plan_of, run, take
 from tests.stores.builders import begin as begin_batch
 from tests.stores.builders import report_of as full_report
 from tests.stores.watched import Process, interleavings
@@ -60,7 +60,7 @@ def do(batch: StoredBatch, *splits: int) -> None:
 
 
 def plan_anew(batch: StoredBatch) -> StoredBatch:
-    anew = batch.again().append(Planned(plan_of(1, [planned(0, 4, 10)], splits=2, overwrites=(1,), run=run("b"))))
+    anew = as_it_is_now(batch).append(Planned(plan_of(1, [planned(0, 4, 10)], splits=2, overwrites=(1,), run=run("b"))))
     assert anew is not None
     return anew
 
@@ -380,7 +380,7 @@ def test_what_is_verified_once_all_drivers_are_over_is_whole_and_of_the_current_
 
     def person(mine: Store) -> None:
         mine.list("")
-        anew = first.again().append(Planned(plan_of(1, [planned(0, 4, 10)], output=None)))
+        anew = as_it_is_now(first).append(Planned(plan_of(1, [planned(0, 4, 10)], output=None)))
         assert anew is not None
 
     processes = [*(Process(log.store, driver(number)) for number in range(4)), Process(log.store, person)]

@@ -170,6 +170,8 @@ class Books:
         for name, data in self.world.memory.objects.items():
             if match := _ENTRY.fullmatch(name):
                 self.logs.setdefault(match[1], {})[int(match[5])] = entry_from_dict(decode(data))
+        for folder in {folder for step in self.world.open_steps() for folder in step.verified}:
+            self._notice_verified(folder)
         for pipeline, position in self.position.items():
             newest = self.newest_commit(pipeline)
             if newest is None or newest.position != position:
@@ -221,6 +223,10 @@ class Books:
             assert not any(isinstance(entry, Committed) for entry in self.logs.get(folder, {}).values()), (
                 f"{name} is committed, and gets another plan"
             )
+        if planned == earlier:  # once more, before it is looked at what its drivers did: what is seen now counts
+            step.verified_splits |= {(folder, split) for split in self.verified_splits(folder)}
+            step.stopped = (folder, k)
+            return
         if earlier is not None:
             self._require_splits(step, folder, earlier.plan, plan)
         if plan.asked.window:
@@ -234,7 +240,7 @@ class Books:
             self.forgotten[name.key] |= self.hurt.pop(pipeline, set())
         else:
             assert earlier is not None
-            self._require_same_batch(step, folder, earlier, planned)
+            self._require_same_batch(step, folder, k, earlier, planned)
         for p in plan.partitions:
             self._require_join(plan, p, planned.position, self.orders[name.key] | {f"reason {plan.reason}"})
 
@@ -249,7 +255,7 @@ class Books:
         unfinished = [n for n, folder in self.batches(pipeline) if not self.committed(folder)]
         assert all(n <= number_of(name.after) for n in unfinished), f"{unfinished} are not finished: {name.key}"
 
-    def _require_same_batch(self, step: Step, folder: str, earlier: Planned, planned: Planned) -> None:
+    def _require_same_batch(self, step: Step, folder: str, k: int, earlier: Planned, planned: Planned) -> None:
         """A batch that is planned anew stays the same batch, from the same place; verified output is not given up."""
         plan, orders = planned.plan, step.ask
         assert plan.batch == earlier.plan.batch
@@ -261,14 +267,35 @@ class Books:
             assert before in (None, p.position) or ordered, (
                 f"{plan.batch}: {p.topic_partition} began at {before}, and begins at {p.position} now"
             )
-        if not ordered and not orders.get("re_plan") and not self._is_of_another_log(earlier.plan):
-            self._require_nothing_given_up(step, folder, earlier.plan, plan)
+        verified = self._verified_before(step, folder, k)
+        logs = {log for rows in planned_rows(earlier.plan).values() for log, _ in rows}
+        if (
+            folder in step.verified
+            and not ordered
+            and not orders.get("re_plan")
+            and not any(map(self.world.was_cut, logs))
+        ):
+            assert plan.plan_id == earlier.plan.plan_id, f"{plan.batch} is planned anew, and all of it was verified"
+        if not ordered and not self._is_of_another_log(earlier.plan):
+            if orders.get("re_plan"):
+                self._require_gone_rows_kept(step, verified, earlier.plan, plan)
+            else:
+                self._require_nothing_given_up(verified, earlier.plan, plan)
         if (plan.reason or "").startswith("skip past"):
             before, after = planned_rows(earlier.plan), planned_rows(plan)
-            for split in (n for n, rows in before.items() if (folder, n) in step.verified_splits and after[n] == rows):
+            for split in (n for n in verified if after[n] == before[n]):
                 assert split in plan.verified, (
                     f"{plan.batch}: split {split} is verified, loses nothing, and is done again"
                 )
+
+    def _verified_before(self, step: Step, folder: str, k: int) -> set[int]:
+        """The splits that a plan, entry ``k``, has to know as verified.
+
+        Where the same step has put the current plan on record just before, those of that moment: a report that comes
+        after it is late.
+        """
+        seen = {split for f, split in step.verified_splits if f == folder}
+        return seen if step.stopped == (folder, k - 1) else seen | self.verified_splits(folder)
 
     def _require_splits(self, step: Step, folder: str, earlier: Plan, plan: Plan) -> None:
         """Each split that may hold rows is written over, or stays as it was read; then nobody writes it."""
@@ -285,16 +312,23 @@ class Books:
             read_by = [t for t in self.tries[folder, split] if (t.number, t.plan_id) == (kept.attempt, kept.plan_id)]
             assert any(t.wrote and t.whole for t in read_by), f"{plan.batch} keeps split {split}, which nobody read"
 
-    def _require_nothing_given_up(self, step: Step, folder: str, earlier: Plan, plan: Plan) -> None:
+    def _require_gone_rows_kept(self, step: Step, verified: set[int], earlier: Plan, plan: Plan) -> None:
+        """``re_plan`` gives up no verified row whose record was gone when the run began."""
+        before, after = planned_rows(earlier), set().union(*planned_rows(plan).values())
+        for split in verified:
+            gone = {(log, offset) for log, offset in before[split] if offset < step.log_starts.get(log, 0)}
+            assert gone <= after, f"{plan.batch} gives up what split {split} has verified: {sorted(gone - after)}"
+
+    def _require_nothing_given_up(self, verified: set[int], earlier: Plan, plan: Plan) -> None:
         """What is gone shortens the batch in place: no record changes its split, and nothing newer is added.
 
-        What was verified since the step began is kept, also where its records are gone.
+        What is verified stays, also where its records are gone.
         """
         before, after = planned_rows(earlier), planned_rows(plan)
         for split, rows in after.items():
             assert rows <= before.get(split, set()), f"{plan.batch}: split {split} has other records than before"
         for split, rows in before.items():
-            if (folder, split) in step.verified_splits:
+            if split in verified:
                 assert after[split] == rows, f"{plan.batch} gives up what split {split} has verified"
                 assert split in plan.verified or after == before, (
                     f"{plan.batch} writes split {split} again: {plan.reason}"
@@ -714,6 +748,10 @@ class Books:
             return
         kept = kept_offset(batch.position, batch.plan, tp)
         if step.kind == "commit":
+            seen = step.seen_group.get(tp)
+            before = CommitMetadata.of(seen) if seen else None
+            if before is not None and before.pipeline == pipeline and not self.store_changed_at:
+                assert before.number <= mark.number, f"{step} has seen {before.batch} at {tp}, and writes {mark.batch}"
             assert kept == commit.offset, f"the group is set to {commit.offset} of {tp}; {mark.batch} ends at {kept}"
         elif step.ask.get("group_moved") != "adopt-group" and "cluster_changed" not in step.ask:
             assert kept is not None, f"{tp} is signed with {mark.batch}, which does not know it"

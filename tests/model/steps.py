@@ -81,6 +81,8 @@ class Step:
         self.wrote_group_at: int | None = None
         self.verified: set[str] = set()
         self.verified_splits: set[tuple[str, int]] = set()
+        self.log_starts: Mapping[Any, int] = {}
+        self.stopped: tuple[str, int] | None = None  # whose drivers it has stopped: folder, entry
 
     @property
     def succeeded(self) -> bool:

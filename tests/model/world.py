@@ -205,6 +205,11 @@ class World:
         folders = [folder for _, folder in self.books.batches(run.pipeline)]
         step.verified = {folder for folder in folders if self.books.verified(folder)}
         step.verified_splits = {(folder, n) for folder in folders for n in self.books.verified_splits(folder)}
+        step.log_starts = {
+            (self.cluster.cluster_id, topic.topic_id, partition): log.log_start_offset
+            for topic in self.cluster.topics.values()
+            for partition, log in topic.logs.items()
+        }
         self.steps = [old for old in self.steps if not old.done] + [step]
         return step
 

@@ -102,7 +102,7 @@ RULES = (
     Mutation("F8", "_resolve_partition", Instead("known.offset if known else start.offset", "known.offset if known else 0")),
     Mutation("F9", "_known", Rather("{**known, **adopted}", "positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated} or None")),
     Mutation("F10", "split_ranges", In("'flink'", Rather("for partition in to_read:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)", "for partition in to_read[1:]:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)"))),
-    Mutation("F11", "next_step", Instead("Do(take=log.holder != me)", "PlanNext()")),
+    Mutation("F11", "next_step", Instead("Do()", "PlanNext()")),
     # G: discovery
     Mutation("G1", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G2", "TopicPattern.matches", Instead("re.fullmatch", "re.match")),

@@ -88,7 +88,7 @@ def test_the_quickstart_leads_to_rows_on_disk(
 ) -> None:
     broker, lake = users_broker, home / "lake"
     broker.create_topic("orders", 3)
-    broker.produce("orders", [(n % 3, None, b"%d" % n, None) for n in range(300)])
+    broker.produce("orders", [(n % 3, None, b'{"id": %d, "amount": 1.5}' % n, None) for n in range(300)])
     instead = {
         "localhost:9092": broker.bootstrap_servers,
         "/tmp/lake": str(lake),

@@ -28,6 +28,7 @@ from testbed.java import Java
 from testbed.spark_cluster import QUICK
 from testbed.topics import wait_for
 from tests.builders import plan as plan_of
+from tests.stores.builders import as_it_is_now
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
 HOUR = 3_600_000
@@ -134,7 +135,7 @@ def offset_numbers(frame: DataFrame) -> list[int]:
 
 def require_read(batch: StoredBatch) -> None:
     """What the commit asks; it raises ReadNotVerified."""
-    reads.require_read(batch.again())
+    reads.require_read(as_it_is_now(batch))
 
 
 def attempts(batch: StoredBatch, split: int = 0) -> list[int]:
@@ -151,7 +152,7 @@ def proofs(batch: StoredBatch, split: int = 0) -> list[str]:
 
 def planned_anew(batch: StoredBatch, plan: Plan) -> StoredBatch:
     """The batch with another plan in the place of its own."""
-    anew = batch.again().append(Planned(replace(plan, batch=batch.log.plan.batch, reason="a test")))
+    anew = as_it_is_now(batch).append(Planned(replace(plan, batch=batch.log.plan.batch, reason="a test")))
     assert anew is not None
     return anew
 
@@ -159,7 +160,7 @@ def planned_anew(batch: StoredBatch, plan: Plan) -> StoredBatch:
 def committed(batch: StoredBatch) -> StoredBatch:
     """The batch, committed and taken once more by the same run, which is to do it again."""
     actor = Actor(RUN)
-    done = batch.again().append(Committed(actor, NOW, batch.log.plan.plan_id))
+    done = as_it_is_now(batch).append(Committed(actor, NOW, batch.log.plan.plan_id))
     assert done is not None
     again = done.append(Taken(actor, NOW, reads.highest_attempts(done, range(done.log.plan.split_count))))
     assert again is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, read_batch
 from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.batch_key import new_key
@@ -53,6 +53,13 @@ def commit(batch: StoredBatch, at_ms: int = NOW, by: Actor | None = None) -> Sto
     done = batch.append(Committed(by or made.by, at_ms, made.plan_id, after))
     assert done is not None
     return done
+
+
+def as_it_is_now(batch: StoredBatch) -> StoredBatch:
+    """The same batch, whatever was written to its log since."""
+    found = read_batch(batch.store, batch.folder)
+    assert found is not None
+    return found
 
 
 def take(batch: StoredBatch, by: Actor, at_ms: int = NOW, **attempts: int) -> StoredBatch:

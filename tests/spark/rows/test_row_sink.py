@@ -10,9 +10,13 @@ import pytest
 from airflow_kafka_offsets.errors import BadRecords, InvalidRequest, ReadNotVerified
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import fates_of
+from airflow_kafka_offsets.spark import Batch, decode, for_each_batch
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.spark.conftest import Plans, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
+from tests.stores.builders import as_it_is_now
 
 GOOD_AND_BAD = [order(0), b"no json", order(2, "12.50"), b'{"id": "x"}', None, order(5, 7)]
 
@@ -111,7 +115,7 @@ def test_where_leaves_records_out_and_counts_them(rows: Rows, plans: Plans, prod
     assert (rows.offsets(rows.good), rows.offsets(rows.bad)) == ([0], [2])
     [read] = rows.report(batch).partitions.values()
     assert (read.set_aside, read.left_out) == (1, 2)  # of a tombstone the condition is null
-    fates = fates_of(deciding_attempts(batch.again()))
+    fates = fates_of(deciding_attempts(as_it_is_now(batch)))
     assert (fates.set_aside, fates.left_out) == (1, 2)
 
 
@@ -199,3 +203,40 @@ def test_gaps_of_transactions_are_no_missing_records(rows: Rows, plans: Plans, w
     require_read(batch)
     assert rows.offsets(rows.bad) == [0, 1, 2, 3, 4, 10, 11]
     assert rows.report(batch).proof == "compared"
+
+
+# ── in a job of one's own ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_of_ones_own_decodes_by_the_same_definition_and_has_the_same_proof(
+    rows: Rows, plans: Plans, produced: Any
+) -> None:
+    values = [order(0), b"no json", order(2, kind="refund"), order(3)]
+    batch = plans.batch({(produced(values), 0): (0, 4)})
+    definition = json_rows(where="value.kind = 'order'")
+    create_object(plans.store, definition.object_name, definition.to_dict())
+    good, bad = sink_of(rows.good), sink_of(rows.bad)
+
+    def write(records: Any, batch: Batch) -> Any:
+        decoded = decode(records, batch)
+        return decoded.divided(good(decoded.rows, batch), bad(decoded.bad, batch))
+
+    for_each_batch(rows.spark, write, [*plans.arguments(batch), "--rows", definition.digest])
+    require_read(batch)
+    assert (rows.offsets(rows.good), rows.offsets(rows.bad)) == ([0, 3], [1])
+    [read] = rows.report(batch).partitions.values()
+    assert (read.row_count, read.set_aside, read.left_out) == (4, 1, 1)
+
+
+def test_a_job_that_drops_its_bad_records_is_not_committed(rows: Rows, plans: Plans, produced: Any) -> None:
+    batch = plans.batch({(produced([order(0), b"no json"]), 0): (0, 2)})
+    definition = json_rows()
+    create_object(plans.store, definition.object_name, definition.to_dict())
+
+    def write(records: Any, batch: Batch) -> Any:
+        decoded = decode(records, batch)
+        return decoded.divided(sink_of(rows.good)(decoded.rows, batch))
+
+    for_each_batch(rows.spark, write, [*plans.arguments(batch), "--rows", definition.digest])
+    with pytest.raises(ReadNotVerified, match="short: 1 of 2 offsets"):
+        require_read(batch)

@@ -1,0 +1,183 @@
+"""``record``: look at one record. It only reads, joins no group and commits nothing.
+
+The bytes are what Kafka has. What a pipeline makes of them is said by Spark alone, where it can be started.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.records import Record
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.decode_record import decoded_record
+from airflow_kafka_offsets.cli.option_values import client_config, parsed, text_of, work_store
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, harmless
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NothingToDiscover
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.offset_maps import record_named
+from airflow_kafka_offsets.request.subscription import PartitionSet
+from airflow_kafka_offsets.request.times import iso
+from airflow_kafka_offsets.stores.objects import read_object
+from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinition, format_of, object_name
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def record(options: Options) -> Answer:
+    """One record as Kafka has it, and what a row definition makes of it."""
+    asked = options["record"]
+    tp, offset = parsed("record", lambda: record_named(asked, f"is {asked!r}"))
+    definition = _definition(options)
+    with KafkaCluster(client_config(options)) as cluster:
+        found = _record_at(cluster, tp, offset)
+    row = _row(found)
+    names = ["topic", "partition", "offset", "timestamp", "timestamp_type"]
+    shown = [*columns(*names), *(Column(name, words=_cell(name)) for name in ("headers", "key", "value"))]
+    if definition is not None:
+        row |= decoded_record(found, definition)
+        shown += [*columns("fate", "reason"), Column("row", words=_cell("row"))]
+    text = harmless(_in_words(found, row)) if (options.get("output") or "table") == "table" else None
+    return Answer([Table(shown, [row], "records")], text=text)
+
+
+def _record_at(cluster: KafkaCluster, tp: TopicPartition, offset: int) -> Record:
+    """:raises NothingToDiscover: the topic, the partition or the record does not exist.
+    :raises DataLoss: it is gone.
+    """
+    cluster.describe(PartitionSet((tp,)))
+    end = cluster.end_offsets([tp], "read_uncommitted")[tp].offset
+    if offset >= end:
+        raise NothingToDiscover(
+            [f"{tp}: offset {offset} is not written yet: the log ends at {end}"],
+            "Name an offset below that. kafka-offsets partitions shows both ends of each partition.",
+        )
+    found = dict(cluster.records_from({tp: offset}, 1))[tp]
+    if found and found[0].offset == offset:
+        return found[0]
+    start = cluster.log_start_offsets([tp])[tp]
+    if offset < start:
+        raise DataLoss(
+            [f"{tp}: offset {offset} is below log start offset {start}"],
+            "Retention or DeleteRecords removed it from Kafka. Name an offset from there on.",
+        )
+    following = f"the next record has offset {found[0].offset}" if found else f"none follows up to the end {end}"
+    raise NothingToDiscover(
+        [f"{tp}: offset {offset} has no record; {following}"],
+        "Compaction removed it, or a transaction's end stands there. Name another offset.",
+    )
+
+
+def _definition(options: Options) -> RowDefinition | None:
+    """How the record is to be decoded; ``None``: not at all.
+
+    :raises InvalidRequest: it is not clear how, or the work store does not have it.
+    """
+    digest, value_format = options.get("rows"), options.get("value_format")
+    schemas = {name: given for name in ("value_schema", "value_schema_file") if (given := options.get(name))}
+    if digest is not None and (value_format or schemas):
+        raise InvalidRequest(("Give --rows, or --value-format with its schema, not both.",))
+    if digest is not None:
+        store = work_store(options)
+        is_digest = re.fullmatch("[0-9a-f]{32}", digest)
+        found = read_object(store, object_name(digest), RowDefinition.from_dict) if is_digest else None
+        if found is None:
+            raise InvalidRequest(
+                (
+                    f"The work store {store.uri} has no row definition {digest!r}. Give the digest behind --rows in "
+                    "the Spark task's log, or the one that kafka-offsets show prints.",
+                )
+            )
+        return found
+    if value_format is None and not schemas:
+        return None
+    if len(schemas) != (value_format in ("json", "avro")):
+        raise InvalidRequest(
+            (
+                "How is the value decoded? Give --value-format string alone, or --value-format json or avro with "
+                "--value-schema or --value-schema-file.",
+            )
+        )
+    assert value_format is not None  # there would be a schema, and it needs one of two formats
+    words: FieldWords = {"format": value_format, "schema": schemas.get("value_schema", "")}
+    file = schemas.get("value_schema_file")
+    return RowDefinition(format_of("value", words, text_of(Path(file), flag="--value-schema-file") if file else None))
+
+
+def _row(found: Record) -> dict[str, Any]:
+    return {
+        "topic": found.topic_partition.topic,
+        "partition": found.topic_partition.partition,
+        "offset": found.offset,
+        "timestamp": None if found.timestamp_ms is None else iso(found.timestamp_ms),
+        "timestamp_type": found.timestamp_type,
+        "headers": [{"name": name, "value": _field(value)} for name, value in found.headers],
+        "key": _field(found.key),
+        "value": _field(found.value),
+    }
+
+
+def _field(data: bytes | None) -> dict[str, str] | None:
+    """Text where it is UTF-8, else hexadecimal digits."""
+    if data is None:
+        return None
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"hex": data.hex()}
+
+
+def _cell(name: str) -> Any:
+    def words(row: Mapping[str, Any]) -> str | None:
+        value = row[name]
+        is_field = name in ("key", "value")
+        return None if value is None else "".join(value.values()) if is_field else json.dumps(value)
+
+    return words
+
+
+def _in_words(found: Record, row: Mapping[str, Any]) -> str:
+    at = f"{row['timestamp']} ({row['timestamp_type']})" if row["timestamp"] else "no timestamp"
+    lines = [f"{found.topic_partition} offset {found.offset}, {at}"]
+    lines += [f"header {name}: {_shown(value)}" for name, value in found.headers]
+    lines += [f"key: {_shown(found.key)}", f"value: {_shown(found.value, tombstone=True)}"]
+    if "fate" in row:
+        what = row["reason"] or (json.dumps(row["row"], indent=2, ensure_ascii=False) if row["row"] else "")
+        lines.append(f"decoded: {row['fate']}{': ' * bool(what)}{what}")
+    return "\n".join(lines)
+
+
+def _shown(data: bytes | None, *, tombstone: bool = False) -> str:
+    field = _field(data)
+    if data is None or field is None:
+        return "null, a tombstone" if tombstone else "null"
+    if "hex" in field:
+        return f"{len(data)} bytes that are no UTF-8, in hexadecimal digits: {field['hex']}"
+    return _indented(field["text"])
+
+
+def _indented(text: str) -> str:
+    """JSON with a member a line, and each name and number as it is written; other text stays as it is."""
+    try:
+        is_nested = isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return text
+    if not is_nested:
+        return text
+    parts: list[str] = []
+    depth, before = 0, ""
+    for token in _TOKEN.findall(text):
+        depth -= token in ("}", "]")
+        is_closed_at_once = before in ("{", "[") and token in ("}", "]")
+        if before in ("{", "[", ",") or token in ("}", "]"):
+            parts.append("" if is_closed_at_once else "\n" + "  " * depth)
+        elif before == ":":
+            parts.append(" ")
+        parts.append(token)
+        depth += token in ("{", "[")
+        before = token
+    return "".join(parts)

@@ -1,0 +1,47 @@
+"""Every hour: JSON orders from Kafka → a table with types, a partition a day; records that are bad are set aside.
+
+Each record is a row of the table, or lies beside it with the reason why it is bad. The commit counts both. If more
+than 5 % are bad, the run fails and commits nothing. Correct the schema and clear a run: its batch is done again, and
+each record moves to where it belongs.
+
+Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
+variables (or their defaults):
+
+- ``kafka_offsets_json_topic``: the topic (``json-orders``)
+- ``kafka_offsets_json_group``: the consumer group (``typed-orders``)
+- ``kafka_offsets_table``: where the Delta table goes (``kafka-offsets/typed_orders`` at home); the bad records go into
+  a folder beside it
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets import kafka_spark_batch
+
+TABLE = "{{ var.value.get('kafka_offsets_table', '" + str(Path.home() / "kafka-offsets" / "typed_orders") + "') }}"
+
+with DAG(
+    "kafka_typed_orders",
+    description=__doc__.splitlines()[0],
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 2},
+    params={"schema": "id BIGINT NOT NULL, amount DECIMAL(10,2), at TIMESTAMP"},
+    tags=["kafka", "spark"],
+    doc_md=__doc__,
+):
+    kafka_spark_batch(
+        "orders",
+        topics="{{ var.value.get('kafka_offsets_json_topic', 'json-orders') }}",
+        group_id="{{ var.value.get('kafka_offsets_json_group', 'typed-orders') }}",
+        startup_mode="earliest-offset",
+        value={"format": "json", "schema": "{{ params.schema }}"},
+        select=["value.*", "CAST(value.at AS DATE) AS day"],
+        expect={"amount is positive": "value.amount > 0"},
+        sink={"format": "delta", "path": TABLE, "partition_by": ["day"]},
+        bad_records={"format": "parquet", "path": TABLE + "_bad", "limit": "5%"},
+    )

@@ -1,0 +1,191 @@
+"""The resolve task's parameters for rows: what is refused when the DAG is parsed, and what the run puts on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from airflow_kafka_offsets import kafka_spark_batch
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.operators.row_parameters import limit_of, put_definition, row_arguments
+from airflow_kafka_offsets.request.parameters import ResolveParameters
+from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_arguments
+from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.objects import read_object
+from airflow_kafka_offsets.values.row_definition import RowDefinition, object_name
+from testbed.registry_server import RegistryServer
+from tests.conftest import unique_name
+
+JSON = {"format": "json", "schema": "id BIGINT"}
+GOOD = {"format": "parquet", "path": "/lake/good"}
+BAD = {"format": "parquet", "path": "/lake/bad", "limit": 5}
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"value": "json"}, "value is 'json'; expected words"),
+    ({"value": {"format": "protobuf"}}, "docs/typed-rows.md shows"),
+    ({"value": {"format": "xml"}}, "use one of string, json, avro"),
+    ({"value": {"format": "json"}}, "give one of schema"),
+    ({"value": {**JSON, "schema_file": "/s"}}, "give one of schema"),
+    ({"value": {**JSON, "version": 3}}, "value has version, and no registry"),
+    ({"value": {**JSON, "fields": 3}}, "value has 'fields'; it takes format"),
+    ({"value": {"format": "string", "schema": "id INT"}}, "value is a string, which has no schema"),
+    ({"value": {"format": "avro", "schema": "{}"}}, "is not the JSON text of an Avro record"),
+    ({"key": {"format": "json"}}, "key has the format 'json': give one of schema"),
+    ({"value": JSON, "tombstones": "drop"}, "use 'row' \\(a row of nulls\\) or 'leave-out'"),
+    ({"value": JSON, "select": "value.*"}, 'give a list: \\["value'),
+    ({"value": JSON, "select": ["explode(value.list)"]}, "uses explode, which makes several rows of one record"),
+    ({"value": JSON, "select": ["current_timestamp() AS now"]}, "uses current_timestamp, which is another value each"),
+    ({"value": JSON, "where": "value.id > (SELECT 1)"}, "where uses SELECT"),
+    ({"value": JSON, "where": "value.id > (1"}, "where has a bracket or a quotation mark too many or too few"),
+    ({"value": JSON, "expect": {"positive": "value.id > 0;"}}, "expect 'positive' has a comment or a semicolon"),
+    ({"value": JSON, "expect": ["value.id > 0"]}, "give names and conditions"),
+    ({"value": JSON, "bad_records": "/lake/bad"}, "give the words of a sink"),
+    ({"value": JSON, "bad_records": {**BAD, "limit": "many"}}, "has the limit 'many'"),
+    ({"value": JSON, "bad_records": {**BAD, "limit": True}}, "has the limit True"),
+    ({"value": JSON, "bad_records": {**BAD, "format": "csv"}}, "cannot hold bytes"),
+    ({"value": JSON, "bad_records": {**BAD, "tabel": "x"}}, "bad_records: sink has 'tabel'"),
+    ({"value": JSON, "bad_records": {**GOOD, "limit": 5}}, "name the same output"),
+    ({"bad_records": BAD}, "nothing decides which records are bad"),
+    ({"value": JSON, "sink": {"format": "delta", "path": "/lake/d", "mode": "append"}}, "replaces its rows"),
+]
+
+
+@pytest.mark.parametrize(("words", "problem"), WRONG, ids=str)
+def test_wrong_words_are_refused_when_the_dag_is_parsed(words: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidRequest, match=problem), DAG("typed", schedule=None):
+        kafka_spark_batch("orders", topics="orders", group_id="g", **{"sink": GOOD, **words})
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(InvalidRequest) as refused, DAG("typed", schedule=None):
+        kafka_spark_batch(
+            "orders", topics="orders", group_id="g", sink=GOOD, value={"format": "json"}, where="", select=["rand()"]
+        )
+    assert len(refused.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"value": {"format": "json", "schema": "{{ params.schema }}"}},
+        {"value": "{{ params.value }}"},
+        {"value": JSON, "bad_records": {**BAD, "path": "{{ params.path }}"}},
+        {"value": JSON, "where": "value.text = 'rand() AND (' AND value.`select` > 0"},
+    ],
+    ids=str,
+)
+def test_what_a_template_decides_is_left_to_the_run(words: dict[str, Any]) -> None:
+    with DAG("typed", schedule=None):
+        kafka_spark_batch("orders", topics="orders", group_id="g", sink=GOOD, **words)
+
+
+def test_the_definition_is_put_into_the_work_store_under_its_digest(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    file = tmp_path / "orders.ddl"
+    file.write_text("id BIGINT,\n  note STRING\n")
+    asked = ResolveParameters(value={"format": "json", "schema_file": str(file)}, where="value.id > 0")
+    digest = put_definition(asked, store, ["orders"])
+    assert digest is not None
+    found = read_object(store, object_name(digest), RowDefinition.from_dict)
+    assert found is not None
+    assert found.value is not None
+    assert (found.value.schema, found.where) == ("id BIGINT,\n  note STRING", "value.id > 0")
+    assert put_definition(asked, store, ["orders"]) == digest, "the same words are the same object"
+    assert put_definition(ResolveParameters(), store, ["orders"]) is None
+
+
+def test_a_schema_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path, problem in ((str(tmp_path / "none.ddl"), "cannot read"), ("none.ddl", "give the whole path")):
+        asked = ResolveParameters(value={"format": "json", "schema_file": path})
+        with pytest.raises(InvalidRequest, match=problem):
+            put_definition(asked, LocalStore(tmp_path / "store"), ["orders"])
+
+
+def test_the_job_s_arguments_name_the_formats_that_it_needs_packages_for() -> None:
+    asked = ResolveParameters(
+        value={"format": "avro", "schema": "…"}, key=JSON, bad_records={"format": "delta", "table": "lake.bad"}
+    )
+    arguments = row_arguments(asked)
+    assert formats_of_arguments(arguments) == {"avro", "json", "delta"}
+    assert "--bad-records-table" in arguments
+
+
+def test_without_a_limit_no_record_may_be_bad() -> None:
+    assert str(limit_of(ResolveParameters(value=JSON))) == "0"
+    assert str(limit_of(ResolveParameters(value=JSON, bad_records=BAD))) == "5"
+    assert limit_of(ResolveParameters()) is None
+
+
+# ── a registry ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def registered(schema_registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, object], int]:
+    """`registered(subject, kind, schema)`: its id; the connection `registry` leads there."""
+    monkeypatch.setenv("AIRFLOW_CONN_REGISTRY", json.dumps({"conn_type": "http", "host": schema_registry.url}))
+
+    def register(subject: str, kind: str, schema: object) -> int:
+        return SchemaRegistryClient({"url": schema_registry.url}).register_schema(
+            subject, Schema(json.dumps(schema), kind)
+        )
+
+    return register
+
+
+def avro(*fields: str) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": name, "type": ["null", "long"], "default": None} for name in fields],
+    }
+
+
+def test_all_versions_of_a_topic_s_subject_are_put_on_record(registered: Callable[..., int], tmp_path: Path) -> None:
+    topic, store = unique_name("orders"), LocalStore(tmp_path / "store")
+    first, second = (
+        registered(f"{topic}-value", "AVRO", avro("id")),
+        registered(f"{topic}-value", "AVRO", avro("id", "amount")),
+    )
+    asked = ResolveParameters(value={"format": "avro", "registry": "registry"})
+    digest = put_definition(asked, store, [topic])
+    assert digest is not None
+    found = read_object(store, object_name(digest), RowDefinition.from_dict)
+    assert found is not None
+    assert found.value is not None
+    assert sorted(found.value.writers) == sorted([first, second])
+    assert "amount" in (found.value.schema or "")
+
+
+def test_a_json_schema_becomes_columns_or_the_dag_says_them(registered: Callable[..., int], tmp_path: Path) -> None:
+    topic, store = unique_name("orders"), LocalStore(tmp_path / "store")
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    number = registered(f"{topic}-value", "JSON", schema)
+    for more, ddl in (({}, "`id` BIGINT NOT NULL"), ({"schema": "id INT"}, "id INT")):
+        digest = put_definition(
+            ResolveParameters(value={"format": "json", "registry": "registry", **more}), store, [topic]
+        )
+        assert digest is not None
+        found = read_object(store, object_name(digest), RowDefinition.from_dict)
+        assert found is not None
+        assert found.value is not None
+        assert (found.value.schema, list(found.value.writers)) == (ddl, [number])
+
+
+def test_topics_of_several_schemas_in_one_table_are_refused(tmp_path: Path) -> None:
+    asked = ResolveParameters(value={"format": "avro", "registry": "registry"})
+    with pytest.raises(InvalidRequest, match="Name the subjects of one table"):
+        put_definition(asked, LocalStore(tmp_path / "store"), ["orders", "payments"])
+
+
+def test_the_registry_s_schema_has_to_be_of_the_format(registered: Callable[..., int], tmp_path: Path) -> None:
+    topic = unique_name("orders")
+    registered(f"{topic}-value", "AVRO", avro("id"))
+    asked = ResolveParameters(value={"format": "json", "registry": "registry"})
+    with pytest.raises(InvalidRequest, match="is of the kind AVRO"):
+        put_definition(asked, LocalStore(tmp_path / "store"), [topic])
