@@ -179,7 +179,7 @@ NAMES = st.text(max_size=300) | st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(NAMES, min_size=1, max_size=4))
 @example(names=["x.draft", ".draft"])
 @example(names=["e\u0301", "\u00e9"])
