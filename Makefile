@@ -68,13 +68,15 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 
 # What took longest in `make test`, which is the reason why it is no part of it any more. CI still runs it (.ci/run).
 # The share of the seconds of all tests, before: sinks for tables on S3 9 %, the table kinds of the sinks' contract 7 %,
-# `airflow kafka-offsets` as a process 7 %, runs that wait for another run 7 %, words in a run's conf 6 %, JDBC 2 %,
-# brokers that are started again while somebody waits 3 %.
-SLOW := tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py tests/cli/test_under_airflow.py \
-  tests/airflow/test_waiting.py tests/airflow/test_conf_words.py
+# `airflow kafka-offsets` as a process 7 %, runs that wait for another run 7 %, words in a run's conf 6 %, JDBC 2 % and
+# its kind of the sinks' contract 2 %, brokers that are started again while somebody waits 3 %, the tests' own brokers,
+# jars and processes 5 %, a second Spark that reads while a sink stages files 2 %.
+SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py \
+  tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
-MARKED := tests/spark/sinks/test_contract.py tests/airflow/test_window_complete.py tests/airflow/test_lag.py
+MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_files.py tests/airflow/test_window_complete.py \
+  tests/airflow/test_lag.py
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \

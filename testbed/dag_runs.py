@@ -54,7 +54,8 @@ def load_dag(path: Path, dag_id: str) -> Any:
 def run_dag(dag: Any, *, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None) -> RunResult:
     """`dag.test()`: one run to its end, retries included. With a logical date, its timetable gives the interval."""
     dates = {} if logical_date is None else {"logical_date": logical_date, "run_after": logical_date}
-    return _result(dag.test(run_conf=dict(conf or {}), **dates))
+    with _folder_written_once(dag.dag_id):
+        return _result(dag.test(run_conf=dict(conf or {}), **dates))
 
 
 def run_partition(dag: Any, partition_key: str, *, conf: Mapping[str, Any] | None = None) -> RunResult:
@@ -70,7 +71,7 @@ def run_partition(dag: Any, partition_key: str, *, conf: Mapping[str, Any] | Non
         session.commit()
         return run
 
-    with patch.object(dagrun, "get_or_create_dagrun", for_the_partition):
+    with _folder_written_once(dag.dag_id), patch.object(dagrun, "get_or_create_dagrun", for_the_partition):
         return _result(dag.test(run_conf=dict(conf or {}), logical_date=None))
 
 
@@ -142,8 +143,33 @@ def continue_run(dag: Any, run_id: str) -> RunResult:
         return run
 
     # dag.test() deletes the run of its logical date, if there is one, and makes it anew: it is given one without.
-    with patch.object(dagrun, "get_or_create_dagrun", existing):
+    with _folder_written_once(dag.dag_id), patch.object(dagrun, "get_or_create_dagrun", existing):
         return _result(dag.test(logical_date=datetime(1970, 1, 1, tzinfo=UTC)))
+
+
+@contextmanager
+def _folder_written_once(dag_id: str) -> Iterator[None]:
+    """`dag.test()` writes all DAGs of the folder to the database before each run, which takes longer than most runs.
+
+    Here it does so only where a file has changed since, or the run's DAG is not there yet.
+    """
+    from airflow.configuration import conf
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.models.dag_version import DagVersion
+
+    folder = conf.get("core", "dags_folder")
+    files = {os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names}
+    now = {file: os.stat(file).st_mtime_ns for file in files if file.endswith(".py")}
+    if _written.get(folder) == now and DagVersion.get_version(dag_id) is not None:
+        with patch.object(DagBundlesManager, "get_all_dag_bundles", lambda _: ()):
+            yield
+    else:
+        yield
+        _written[folder] = now
+
+
+# By folder: when each file was changed last before the folder's DAGs were written to the database.
+_written: dict[str, dict[str, int]] = {}
 
 
 def _find_run(dag_id: str, run_id: str, session: Any) -> Any:

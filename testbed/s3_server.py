@@ -13,6 +13,23 @@ from testbed.cache import Say, silent, whole_folder
 from testbed.http_server import HttpServer
 
 MOTO = "moto[server]==5.2.5"
+# moto answers each request in a thread of its own. It looks whether an object is there and writes it some lines later,
+# so of two writers with `If-None-Match: *` both won now and then. In S3 this is one step, and here, too.
+_PROGRAM = """
+import sys
+import threading
+from moto.s3.responses import S3Response
+from moto.server import main
+
+plain, one_at_a_time = S3Response.put_object, threading.Lock()
+
+def put_object(response):
+    with one_at_a_time:
+        return plain(response)
+
+S3Response.put_object = put_object
+main(sys.argv[1:])
+"""
 KEY, SECRET = "testbed", "the-testbeds-secret"  # of the testbed's own server: tests look that they are not shown
 
 
@@ -36,7 +53,7 @@ class S3Server(HttpServer):
         }
 
     def command(self, port: int) -> list[str]:
-        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        return [sys.executable, "-c", _PROGRAM, "-H", "127.0.0.1", "-p", str(port)]
 
     def create_bucket(self, name: str) -> None:
         with urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT"), timeout=30):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from testbed import airflow_home, jars
 from testbed.broker import KafkaBroker
@@ -39,6 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rows", help="rows of the compatibility matrix, or an empty word for all; renews its table")
     parser.addoption("--record", action="store_true", help="writes the calls of tests/contract/test_calls.py anew")
 
+
+# How long an example takes says how busy the machine is, and nothing of the example.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 LONGEST = {"test_demo.py", "test_dags.py", "test_model.py"}
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.stores.open import open_store
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
+from testbed.cache import whole_folder
 from testbed.dag_runs import RunResult, load_dag, run_dag
 
 AIRFLOW_HOME = Path(os.environ["AIRFLOW_HOME"])  # set by tests/conftest.py
@@ -40,8 +43,19 @@ def airflow(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        airflow_home.migrate(os.environ)
+        shutil.copy(_new_database(), AIRFLOW_HOME)
         yield AIRFLOW_HOME
+
+
+def _new_database() -> Path:
+    """An Airflow's database with nothing in it. It takes several seconds, so it is made once for each version."""
+
+    def make(folder: Path) -> None:
+        own = {"AIRFLOW_HOME": str(folder), "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
+        airflow_home.migrate({**os.environ, **own})
+
+    name = f"airflow-{version('apache-airflow')}-database"
+    return whole_folder(name, make, is_whole=lambda folder: (folder / "airflow.db").is_file()) / "airflow.db"
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
 from airflow_kafka_offsets.triggers import shared_client, wait_for_lag
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
@@ -22,6 +21,7 @@ from airflow_kafka_offsets.triggers.threads import pool_of
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
+from tests.cluster.real import RealHands
 
 
 class Clients:
@@ -119,16 +119,22 @@ def test_triggers_of_a_connection_share_one_client_and_each_has_its_own_answer(
         kafka_config_id="kafka_default", scope={"topics": names[0]}, min_partitions=2, **pace
     )
     too_few = PartitionDiscoveryTrigger(
-        kafka_config_id="kafka_default",
-        scope={"topics": names[0]},
-        min_partitions=3,
-        until_ms=now_ms() + 8_000,
-        **pace,
+        kafka_config_id="kafka_default", scope={"topics": names[0]}, min_partitions=3, **pace
     )
-    *of_lag, found, nothing = fire(*lags, there, too_few)
+
+    async def run() -> list[Any]:
+        """What they fire; the last one has its third partition only once all others have fired."""
+        last = asyncio.ensure_future(anext(too_few.run()))
+        events = await asyncio.gather(*(anext(trigger.run()) for trigger in (*lags, there)))
+        await until(lambda: too_few._missing.endswith("2 of 3 partitions"))
+        assert not last.done()
+        RealHands(broker).add_partitions(names[0], 1)
+        return [event.payload for event in (*events, await last)]
+
+    *of_lag, found, grown = asyncio.run(run())
     assert [event["topics"] for event in of_lag] == [{name: number + 1} for number, name in enumerate(names)]
     assert found["topics"] == {names[0]: [0, 1]}
-    assert "2 of 3 partitions" in nothing["timeout"]
+    assert grown["topics"] == {names[0]: [0, 1, 2]}
     assert clients.opened == 1
 
 

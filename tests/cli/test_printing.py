@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.cli.printing import WIDTH, Answer, Column, Table, columns, drawn, plain, show
@@ -32,7 +32,6 @@ def tables(draw: st.DrawFn) -> Table:
     return Table(columns(*names), rows)
 
 
-@settings(deadline=None)  # the first one loads rich
 @given(tables())
 def test_no_line_that_is_drawn_is_wider_than_120_columns_and_no_number_is_cut(table: Table) -> None:
     lines = drawn(table, 300).splitlines()
@@ -42,7 +41,6 @@ def test_no_line_that_is_drawn_is_wider_than_120_columns_and_no_number_is_cut(ta
     assert [cell for cell in everything if isinstance(cell, int) and str(cell) not in found] == []
 
 
-@settings(deadline=None)  # the first one loads rich
 @given(tables())
 def test_no_letter_is_lost(table: Table) -> None:
     everything = drawn(table, 120)

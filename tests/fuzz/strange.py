@@ -17,7 +17,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "25"))
 _COMMON = {
-    "deadline": None,  # by the clock, a busy machine fails them: conftest.py counts the time of the processor
     "suppress_health_check": list(HealthCheck),
     # To shrink a failure takes minutes: worth it where somebody looks for them.
     "phases": tuple(Phase) if EXAMPLES > 25 else (Phase.explicit, Phase.reuse, Phase.generate),

@@ -11,4 +11,4 @@ SHARE = float(os.environ.get("LAW_SHARE", "1"))
 
 def of_examples(examples: int) -> settings:
     """A slow machine breaks no law: there is no deadline."""
-    return settings(deadline=None, max_examples=max(10, int(examples * SHARE)))
+    return settings(max_examples=max(10, int(examples * SHARE)))

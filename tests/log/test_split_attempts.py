@@ -345,7 +345,7 @@ class Lake:
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 6)), max_size=40)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(STEPS, st.integers(0, 3))
 def test_what_is_verified_once_all_drivers_are_over_is_whole_and_of_the_current_plan(
     steps: list[tuple[int, int]], dies: int

@@ -205,7 +205,7 @@ def test_all_that_is_wrong_is_said_at_once():
 OFFSETS = st.lists(st.integers(0, 12), max_size=16)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.integers(0, 5), st.integers(1, 8), OFFSETS)
 def test_only_each_offset_of_the_range_exactly_once_is_verified_by_rows(start, size, written):
     """Whatever a job makes of the records: the four numbers that a report has tell it."""

@@ -806,7 +806,6 @@ TestModel = Model.TestCase
 TestModel.settings = settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", "200")),
     stateful_step_count=int(os.environ.get("MODEL_STEPS", "40")),
-    deadline=None,
     print_blob=True,
     phases=[phase for phase in Phase if phase is not Phase.explain and (SHRINKS or phase is not Phase.shrink)],
     suppress_health_check=list(HealthCheck),

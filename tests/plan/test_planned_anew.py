@@ -240,7 +240,7 @@ def plans(draw: st.DrawFn) -> Plan:
 HOW = st.sampled_from(["anew", "emptied", "skipped", "past", "shortened"])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(plans(), st.lists(st.tuples(HOW, plans()), max_size=5), st.data())
 def test_however_often_a_batch_is_planned_anew_every_split_that_was_ever_started_is_started(first, steps, data):
     """Whoever began which split of which plan: the current plan writes over it, or reads into it."""

@@ -23,7 +23,7 @@ passwords = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("
 
 
 @given(passwords)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_java_reads_any_password(spark: SparkSession, password: str) -> None:
     """As Kafka's own client does: the properties file, then the JAAS line in it."""
     jvm: Any = spark._jvm

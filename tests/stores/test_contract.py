@@ -179,7 +179,7 @@ NAMES = st.text(max_size=300) | st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(NAMES, min_size=1, max_size=4))
 @example(names=["x.draft", ".draft"])
 @example(names=["e\u0301", "\u00e9"])
@@ -240,9 +240,10 @@ def test_an_object_that_is_being_written_is_absent_or_whole(shared: Open) -> Non
 def test_a_folder_that_others_empty_meanwhile_is_still_written_to(shared: Open) -> None:
     """``clean`` removes folders that are empty; a run that writes its first object there must not fail."""
     barrier, answers = processes.CONTEXT.Barrier(2), processes.CONTEXT.SimpleQueue()
-    uri = shared().uri
-    both = [processes.start(processes.come_and_go, uri, barrier, answers, who, 300) for who in (1, 2)]
+    store = shared()
+    rounds = 30 if store.is_remote else 300  # an object store has no folder that could be missing
+    both = [processes.start(processes.come_and_go, store.uri, barrier, answers, who, rounds) for who in (1, 2)]
     assert [answers.get() for _ in both] == [None, None]
     for process in both:
         process.join(processes.TIMEOUT_S)
-    assert shared().list("") == []
+    assert store.list("") == []

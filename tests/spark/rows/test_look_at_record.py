@@ -122,7 +122,7 @@ def test_without_java_or_without_pyspark_it_says_what_is_missing_and_the_bytes_n
 def test_a_spark_that_does_not_start_is_said_without_a_traceback(
     broker: KafkaBroker, produced: Any, spark_environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:NoSuchOption\n")
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -Xmx1m\n")
     topic = produced([b"a text"])
     done = outside(broker, topic, {**os.environ, **spark_environment, "SPARK_CONF_DIR": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")

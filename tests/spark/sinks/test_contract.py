@@ -9,9 +9,9 @@ from tests.spark.sinks.cutting import check_cut_off
 from tests.spark.sinks.lab import Failed
 from tests.spark.sinks.outputs import OUTPUTS
 
-TABLES = {"delta", "iceberg"}  # a Spark job each takes long to plan
+SLOW = {"delta", "iceberg", "jdbc"}  # a table's job takes Spark long to plan; "jdbc" starts a PostgreSQL
 pytestmark = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in TABLES else kind for kind in OUTPUTS]
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in SLOW else kind for kind in OUTPUTS]
 )
 NEXT_DAY = "2026-11-23"
 

@@ -13,6 +13,7 @@ def folder(output: Output) -> Path:
     return Path(output.place["root"]) / output.place["name"]
 
 
+@pytest.mark.slow  # the reader is a second Spark
 def test_a_reader_never_sees_files_that_are_staged(output_of: Callable[[str], Output]) -> None:
     output = output_of("files by date")
     output.write(A, rows(0))
