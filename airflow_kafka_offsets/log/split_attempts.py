@@ -80,10 +80,11 @@ class SplitAttempt:
             )
         store_report(self.store, self._folder, self.random, report)
 
-    def note_failure(self, error: Exception, still_whole: Callable[[], bool]) -> None:
+    def note_failure(self, error: Exception, still_whole: Callable[[], bool], *, wrote: bool = False) -> None:
         """The write failed and may have changed the output: if somebody has taken this one's place, it is written anew.
 
         :param error: what the write raised; a ``LateAttempt`` says whether anything was written.
+        :param wrote: whether it has changed an output in any case.
         :param still_whole: whether the output has each record of the split once; asked where one before may have
             written them.
         """
@@ -91,7 +92,7 @@ class SplitAttempt:
         names = self.store.list(self._folder)
         if has_reported(names, self.split, self.number, self.random):  # that nothing was written
             return
-        if isinstance(error, LateAttempt) and not error.wrote:
+        if isinstance(error, LateAttempt) and not (error.wrote or wrote):
             self.report_nothing_written()
         elif self._overtaken(names) != (None, None):
             begin(self.store, self.plan_object, self.plan, self.split, self.output)

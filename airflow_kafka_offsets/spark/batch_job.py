@@ -57,7 +57,8 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
         try:
             written = write(records, batch)
         except Exception as error:
-            batch._begun.note_failure(error, partial(still_whole, spark, batch, write))
+            whole = partial(still_whole, spark, batch, write)
+            batch._begun.note_failure(error, whole, wrote=batch.may_have_written)
             raise
     with progress_lines(spark, f"{name}: counts what was written"):
         report_batch(batch, *_frames(written))

@@ -49,6 +49,7 @@ class Batch:
     set_aside: Mapping[str, Any] | None
     _attempt: SplitAttempt | None
     _frames: list[DataFrame]
+    _outputs: set[str | None]
     _same_topics: Callable[[], None]
     _is_compacted: Callable[[], bool]
 
@@ -131,14 +132,20 @@ class Batch:
         """Where the work store has all that is known of the batch."""
         return self.plan_object.rpartition("/")[0]
 
-    def look(self, *, wrote: bool = False) -> None:
+    @property
+    def may_have_written(self) -> bool:
+        """Whether the job has come to a second output: then it has changed the first."""
+        return len(self._outputs) > 1
+
+    def look(self, output: str | None = None) -> None:
         """Go on only while nobody has taken this job's place; a sink calls it right before the output changes.
 
-        :param wrote: whether this attempt has changed another output already.
+        :param output: which one changes next. A job that is stopped at its second one has changed the first.
         :raises LateAttempt: another attempt at this split has begun since.
         :raises PlanReplaced: the batch was planned anew since.
         """
-        self._begun.look(wrote=wrote)
+        self._outputs.add(output)
+        self._begun.look(wrote=self.may_have_written)
 
     @property
     def _begun(self) -> SplitAttempt:
@@ -222,7 +229,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     batch.plan, batch.split, batch.store = plan, arguments.split, store
     batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
     batch.output, batch.rows, batch.set_aside = plan.asked.output, arguments.rows, None
-    batch._attempt, batch._frames = None, []
+    batch._attempt, batch._frames, batch._outputs = None, [], set()
     return batch
 
 

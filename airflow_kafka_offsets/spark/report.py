@@ -74,7 +74,7 @@ def report_batch(batch: Batch, *written: DataFrame | Divided | None) -> ReadRepo
     try:
         take_back(batch)
     except Exception as error:
-        attempt.note_failure(error, lambda: False)
+        attempt.note_failure(error, lambda: False, wrote=True)
         raise
     reports = [_report(batch, frame, source) for frame in written or (None,)]
     _refuse_parts(batch, reports)

@@ -43,7 +43,7 @@ from airflow_kafka_offsets.spark.row_frames import (
 from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, sink_of, words_of_arguments
 from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
-from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS, written_after
+from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS, set_aside
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 
@@ -177,7 +177,7 @@ class _Write:
                 return None
             rest = self.frames.rest.limit(0)
         bad = rest.where(rest[REASON] != "").withColumnRenamed(REASON, "reason").select(*BAD_COLUMNS)
-        return with_fate(written_after(own, bad, self.batch), SET_ASIDE)
+        return with_fate(set_aside(own, bad, self.batch), SET_ASIDE)
 
 
 def _no_records_of_kafka(spark: SparkSession) -> DataFrame:

@@ -7,7 +7,6 @@ the old places with nothing. In a table that also fences a late driver off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import LateAttempt, StoreUnavailable
@@ -20,6 +19,7 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+WRITTEN = "what the job has written"
 BAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "reason")
 
 
@@ -39,8 +39,9 @@ def take_back(batch: Batch) -> None:
     for sink in other_places(batch):
         spark = batch.scanned.sparkSession
         nothing = spark.createDataFrame([], f"{KAFKA_COLUMNS}{HEADERS}, reason STRING").select(*BAD_COLUMNS)
+        batch._outputs.add(WRITTEN)
         try:
-            left = written_after(sink, nothing, batch)
+            left = set_aside(sink, nothing, batch)
         except LateAttempt:
             raise
         except Exception as error:
@@ -58,42 +59,10 @@ def take_back(batch: Batch) -> None:
             )
 
 
-def written_after(sink: Sink, bad: DataFrame, batch: Batch) -> DataFrame | None:
-    """Write bad records, by an attempt that has written to another output already.
-
-    :raises LateAttempt: another attempt has taken its place, and it has written.
-    """
+def set_aside(sink: Sink, bad: DataFrame, batch: Batch) -> DataFrame | None:
+    """Write bad records; what reads them back."""
     from pyspark.sql import functions as f
 
     if isinstance(sink, JdbcSink):  # PostgreSQL has no such arrays
         bad = bad.withColumn("headers", f.to_json("headers"))
-    try:
-        return sink(bad, _Later(batch))
-    except LateAttempt as error:
-        raise LateAttempt(error.what, error.by, error.output, wrote=True) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """The batch, for the outputs after the first: whoever is overtaken there has written already."""
-
-    batch: Batch
-
-    @property
-    def key(self) -> str:
-        return self.batch.key
-
-    @property
-    def split(self) -> int:
-        return self.batch.split
-
-    @property
-    def attempt(self) -> int:
-        return self.batch.attempt
-
-    @property
-    def row_filter(self) -> str:
-        return self.batch.row_filter
-
-    def look(self) -> None:
-        self.batch.look(wrote=True)
+    return sink(bad, batch)

@@ -100,7 +100,7 @@ class DeltaSink:
             writer = writer.options(**transaction, userMetadata=attempted)
             if self.read(spark) is None:
                 writer = writer.partitionBy(*self.partitions)
-            batch.look()
+            batch.look(self.output)
             if self.path:
                 writer.save(self.path)
             else:

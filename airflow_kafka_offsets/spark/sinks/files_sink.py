@@ -85,7 +85,7 @@ class FilesSink:
             if judge is not None:
                 judge(self._read(spark, f"{staging}/new", [f"{staging}/new/{place}" for place in new]))
             folders.write_lines(f"{staging}/{UNPUBLISHED}", new)
-            batch.look()
+            batch.look(self.output)
             if not folders.exists(f"{staging}/{UNPUBLISHED}"):
                 raise overtaken(batch, self.output, "a newer attempt, which has removed what this one had staged,")
             folders.move(f"{staging}/{UNPUBLISHED}", f"{staging}/{JOURNAL}")
@@ -160,7 +160,7 @@ class FilesSink:
         """What earlier attempts at this split have left: a swap that was begun is ended, all else is dropped."""
         left = [folder for folder in folders.found(f"{own}*") if _attempt(folder) < batch.attempt]
         if left:
-            batch.look()
+            batch.look(self.output)
         for staging in sorted(left, key=_attempt):
             if folders.exists(f"{staging}/{JOURNAL}"):
                 self._swap(folders, staging, batch)

@@ -81,7 +81,7 @@ class IcebergSink:
         snapshot = self._snapshot(spark)  # before the look: who comes after the look comes after this, too
         if snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(snapshot))
-        batch.look()
+        batch.look(self.output)
         try:
             writer.overwrite(f.expr(batch.row_filter))
         except Exception as error:

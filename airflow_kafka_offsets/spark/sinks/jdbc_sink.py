@@ -57,7 +57,7 @@ class JdbcSink:
             columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
             index = f"CREATE INDEX ON {self.table.sql} ({', '.join(OWN_COLUMNS)})"
             with connection.transaction():
-                postgresql.take_place(connection, self.table, batch, self.wait_s)
+                postgresql.take_place(connection, self.table, batch, self.output, self.wait_s)
                 staging.require_whole(connection)
                 postgresql.make_table(connection, staging, index)
                 own = f"{BATCH_COLUMN} = ? AND {SPLIT_COLUMN} = ?"

@@ -225,7 +225,7 @@ def staged(
             _drop_quietly(connection, name)
 
 
-def take_place(connection: Connection, target: Name, batch: SinkBatch, wait_s: int) -> None:
+def take_place(connection: Connection, target: Name, batch: SinkBatch, output: str, wait_s: int) -> None:
     """Inside of a transaction: be the only one that writes this key and split, and look whether one may.
 
     The look is made under the lock. Another attempt that begins after it cannot write before this transaction is over,
@@ -236,7 +236,7 @@ def take_place(connection: Connection, target: Name, batch: SinkBatch, wait_s: i
     connection.run(f"SET LOCAL lock_timeout = '{wait_s}s'")
     lock = f"kafka-offsets {target} {batch.key} {batch.split}"
     connection.value("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))::text", lock)
-    batch.look()
+    batch.look(output)
 
 
 def make_table(connection: Connection, staging: Staging, index: str) -> None:

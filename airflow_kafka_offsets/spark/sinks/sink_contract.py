@@ -45,8 +45,8 @@ class SinkBatch(Protocol):
     def row_filter(self) -> str:
         """This key's and split's own rows, in SQL."""
 
-    def look(self) -> None:
-        """Raise if another attempt has taken this one's place."""
+    def look(self, output: str) -> None:
+        """Raise if another attempt has taken this one's place; ``output`` changes next."""
 
 
 class Sink(Protocol):

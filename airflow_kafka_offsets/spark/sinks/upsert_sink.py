@@ -141,7 +141,7 @@ def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 empty.save(into.path)
             else:
                 empty.saveAsTable(into.sql_name)
-        batch.look()
+        batch.look(into.output)
         spark.sql(
             f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "
             f"WHEN MATCHED AND {elsewhere} THEN UPDATE SET offset = CAST(raise_error('{TWO_PARTITIONS}') AS BIGINT) "
@@ -178,7 +178,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
             "WHERE (t.topic, t.partition) IS DISTINCT FROM (s.topic, s.partition)"
         )
         with connection.transaction():
-            postgresql.take_place(connection, into.table, batch, into.wait_s)
+            postgresql.take_place(connection, into.table, batch, into.output, into.wait_s)
             staging.require_whole(connection)
             postgresql.make_table(connection, staging, f"CREATE UNIQUE INDEX ON {target} ({key})")
             for found, problem in (

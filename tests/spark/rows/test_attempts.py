@@ -13,9 +13,10 @@ from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.planned_anew import emptied
-from airflow_kafka_offsets.spark import for_each_batch, planned_batch, read_batch, report_batch
+from airflow_kafka_offsets.spark import decode, for_each_batch, planned_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.spark.conftest import RUN, Plans, planned_anew, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
@@ -200,6 +201,27 @@ def test_a_late_driver_of_a_plain_sink_does_not_take_back_what_a_newer_attempt_h
     with pytest.raises(ReadNotVerified):
         require_read(batch)
     typed(rows, batch)
+    rows.require_each_once(batch, 3, rows.bad)
+
+
+def test_a_job_with_two_sinks_that_wakes_up_between_them_spoils_no_newer_attempt(
+    rows: Rows, batch: StoredBatch
+) -> None:
+    """At its second sink it is told that it comes late; by then it has written to the first."""
+
+    def late(records: Any, job: Any) -> Any:
+        found = decode(records, job)
+        good = files(rows.good["path"])(found.rows, job)
+        rows.do(batch, MENDED, rows.bad)
+        return found.divided(good, files(rows.bad["path"])(found.bad, job))
+
+    create_object(batch.store, STRICT.object_name, STRICT.to_dict())
+    with pytest.raises(LateAttempt):
+        for_each_batch(rows.spark, late, [*rows.plans.arguments(batch), "--rows", STRICT.digest])
+    assert rows.offsets(rows.bad) == []
+    with pytest.raises(ReadNotVerified):
+        require_read(batch)
+    rows.do(batch, MENDED, rows.bad)
     rows.require_each_once(batch, 3, rows.bad)
 
 

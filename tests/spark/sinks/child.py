@@ -46,7 +46,7 @@ class Batch:
     def row_filter(self) -> str:
         return f"kafka_batch = '{self.key}' AND kafka_split = {self.split}"
 
-    def look(self) -> None:
+    def look(self, output: str) -> None:
         self.looks += 1
         if "raise" in self.on_look:
             raise RuntimeError(self.on_look["raise"])
