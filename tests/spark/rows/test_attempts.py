@@ -20,6 +20,7 @@ from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.spark.conftest import RUN, Plans, planned_anew, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
+from tests.stores.builders import as_it_is_now
 
 VALUES = [order(0), b'{"id": "1"}', order(2)]  # the second is bad, until its schema is mended
 STRICT = json_rows()
@@ -99,7 +100,7 @@ def test_a_driver_whose_batch_is_planned_anew_between_the_outputs_stops_and_the_
         rows.do(batch, STRICT, rows.bad, between=lambda: planned_anew(batch, fewer))
     with pytest.raises(ReadNotVerified):
         require_read(batch)
-    rows.do(batch.again(), STRICT, rows.bad)
+    rows.do(as_it_is_now(batch), STRICT, rows.bad)
     rows.require_each_once(batch, 2, rows.bad)
 
 
@@ -177,7 +178,7 @@ def test_a_batch_that_is_left_out_is_gone_from_both_outputs_whatever_the_job_wri
     rows: Rows, batch: StoredBatch, again: Callable[[Rows, StoredBatch], None]
 ) -> None:
     typed(rows, batch)
-    left_out = batch.again().append(Planned(emptied(batch.log.plan, Actor(RUN), "a test")))
+    left_out = as_it_is_now(batch).append(Planned(emptied(batch.log.plan, Actor(RUN), "a test")))
     assert left_out is not None
     again(rows, left_out)
     rows.require_each_once(batch, 0, rows.bad)
