@@ -52,13 +52,18 @@ def facts_of(batch: StoredBatch) -> dict[str, object]:
     }
 
 
+_ONCE_MORE = "the same plan once more, which stops its drivers before another one replaces it"
+
+
 def entries_of(batch: StoredBatch) -> Table:
     """The batch's log from its first plan on; :class:`BatchLog` begins with the current one."""
     rows: list[dict[str, object]] = []
-    committed = False
+    committed, plan_id = False, None
     for number, entry in batch.entries():
         at_ms = entry.plan.resolved_at_ms if isinstance(entry, Planned) else entry.at_ms
-        what = _words(entry, first=number == 1, again=committed)
+        once_more = isinstance(entry, Planned) and entry.plan.plan_id == plan_id
+        what = _ONCE_MORE if once_more else _words(entry, first=number == 1, again=committed)
+        plan_id = entry.plan.plan_id if isinstance(entry, Planned) else plan_id
         rows.append({"entry": number, "at": iso(at_ms), "airflow": entry.by.instance, "what": what})
         committed = isinstance(entry, Committed) or (committed and isinstance(entry, Taken))
     return Table([*columns("entry", "at"), Column("airflow", for_people=False), Column("what")], rows, "entries")

@@ -131,6 +131,7 @@ def test_the_log_tells_who_took_a_batch_and_who_planned_it_anew(says: Say, store
     assert [row["what"] for row in found["entries"]] == [
         "planned by run dag/two/resolve: up to 6 records of 1 partition",
         "taken by run dag/three/resolve",
+        "the same plan once more, which stops its drivers before another one replaces it",
         "planned anew by a person at the command line: up to 4 records of 1 partition, 2 skipped; "
         "skip past orders[0]:5: poison",
         "taken by run dag/three/resolve",

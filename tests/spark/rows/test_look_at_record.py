@@ -78,6 +78,14 @@ def test_by_a_format_and_a_schema_of_ones_own(look: Look, produced: Any, tmp_pat
     assert fate(look(topic, 3, "--value-format", "string")) == (0, "set aside", "the value is no valid UTF-8", None)
 
 
+def test_avro_is_decoded_by_its_schema(look: Look, produced: Any) -> None:
+    topic = produced([b"\x0e", b""])
+    avro = json.dumps({"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]})
+    words = ("--value-format", "avro", "--value-schema", avro)
+    assert fate(look(topic, 0, *words)) == (0, "row", None, {"id": 7, "topic": topic, "partition": 0, "offset": 0})
+    assert fate(look(topic, 1, *words)) == (0, "set aside", "the value is not Avro of this schema", None)
+
+
 def test_a_schema_that_spark_does_not_read_is_a_wrong_request(look: Look, produced: Any) -> None:
     topic = produced([order(0)])
     status, record, messages = look(topic, 0, "--value-format", "json", "--value-schema", "id BIGINTS")
