@@ -42,6 +42,6 @@ with DAG(
         value={"format": "json", "schema": "{{ params.schema }}"},
         select=["value.*", "CAST(value.at AS DATE) AS day"],
         expect={"amount is positive": "value.amount > 0"},
-        sink={"format": "delta", "path": TABLE, "partition_by": ["day"]},
+        sink={"format": "delta", "path": TABLE, "partition_by": ["day"], "evolve": "add"},
         bad_records={"format": "parquet", "path": TABLE + "_bad", "limit": "5%"},
     )

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, check_evolve, evolved
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
@@ -50,9 +51,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WriteMode = Literal["overwrite", "append"]
-OWN_OPTIONS = ("path", "replaceWhere", "txnAppId", "txnVersion", "userMetadata", "partitionOverwriteMode")
+OWN_OPTIONS = (
+    *("path", "replaceWhere", "txnAppId", "txnVersion", "userMetadata", "partitionOverwriteMode"),
+    *("mergeSchema", "overwriteSchema"),
+)
 TRIES = 10
 NEWEST_COMMITS = 20
+TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
 _OVERTAKEN = "DELTA_CONCURRENT_TRANSACTION"
@@ -76,6 +81,7 @@ class DeltaSink:
     partition_by: tuple[str, ...]
     mode: WriteMode
     options: tuple[tuple[str, str], ...]
+    evolve: Evolve = "fail"
 
     @property
     def output(self) -> str:
@@ -94,9 +100,10 @@ class DeltaSink:
             raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
         attempted = commit_label(batch)
         transaction = self._transaction(batch)
+        keyed = with_key(records, batch)
 
         def write() -> None:
-            writer = with_key(records, batch).write.format("delta").mode(self.mode).options(**dict(self.options))
+            writer = evolved(keyed, self, batch).write.format("delta").mode(self.mode).options(**dict(self.options))
             writer = writer.options(**transaction, userMetadata=attempted)
             if self.read(spark) is None:
                 writer = writer.partitionBy(*self.partitions)
@@ -139,6 +146,22 @@ class DeltaSink:
             spark.sql(change)
         except Exception as error:  # no right to; or another split has changed it meanwhile
             log.warning("Each write reads the whole of %s. To mend it: %s (%s)", self.output, change, error)
+
+    def columns(self, rows: DataFrame) -> StructType | None:
+        """All nullable: Delta fills a column that the rows lack, and itself refuses to if it is NOT NULL."""
+        from pyspark.sql.types import StructField, StructType
+
+        table = self.read(rows.sparkSession)
+        if table is None:
+            return None
+        return StructType([StructField(field.name, field.dataType) for field in table.schema.fields])
+
+    def change(self, spark: SparkSession, change: Change) -> None:
+        detail = spark.sql(f"DESCRIBE DETAIL {self.sql_name}").collect()[0]
+        if change.old is not None and detail.properties.get(TYPE_WIDENING) != "true":
+            spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ('{TYPE_WIDENING}' = 'true')")
+            log.info("%s has Delta's table feature typeWidening now: readers older than Delta 3.2 fail", self.output)
+        spark.sql(f"ALTER TABLE {self.sql_name} {change.sql}")
 
     def keys(self, spark: SparkSession) -> list[str]:
         """A scan of the one column ``kafka_batch``."""
@@ -196,6 +219,7 @@ def delta(
     partition_by: Sequence[str] = (),
     mode: WriteMode = "overwrite",
     options: Mapping[str, object] | None = None,
+    evolve: Evolve = "fail",
 ) -> DeltaSink:
     """Write to a Delta table, which is made if need be.
 
@@ -205,7 +229,9 @@ def delta(
         the same time, add ``kafka_batch``.
     :param mode: ``overwrite`` replaces the rows of the key and split. ``append`` writes a batch once and refuses to do
         it again; the rows of an attempt that did commit stay, whatever happens.
-    :param options: of Delta's writer, such as ``mergeSchema``.
+    :param options: of Delta's writer, such as ``maxRecordsPerFile``.
+    :param evolve: ``fail`` refuses rows with a new column or a wider type. ``add`` gives the table both. No column is
+        ever dropped or narrowed.
     :raises InvalidRequest: not one of ``path`` and ``table``, another mode, or an option that is not yours to set.
     """
     if (path is None) == (table is None):
@@ -214,10 +240,11 @@ def delta(
         raise InvalidRequest([f"mode is {mode!r}; it is 'overwrite' (this split's rows only) or 'append'."])
     if table is not None:
         table_parts(table)
+    check_evolve(evolve)
     if path is not None:
         path_output(path)
         path = path.rstrip("/")
-    return DeltaSink(path, table, names("partition_by", partition_by), mode, options_of(options, OWN_OPTIONS))
+    return DeltaSink(path, table, names("partition_by", partition_by), mode, options_of(options, OWN_OPTIONS), evolve)
 
 
 def _leaves(schema: StructType, parent: str = "") -> Iterator[tuple[str, bool]]:

@@ -19,15 +19,19 @@ Where either matters, write to a table: Delta or Iceberg.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     OWN_COLUMNS,
@@ -44,8 +48,10 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 STAGING = "_kafka_staging"  # Spark, Hive, Trino and Arrow leave out names that begin so
+SCHEMAS = "_kafka_schemas"
 HIDDEN = ("_", ".")
 JOURNAL = "folders"  # once it has this name, the swap has begun, and whoever comes next ends it
 UNPUBLISHED = "folders.unpublished"
@@ -62,6 +68,7 @@ class FilesSink:
     format: str
     partition_by: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
+    evolve: Evolve = "fail"
 
     @property
     def output(self) -> str:
@@ -75,11 +82,13 @@ class FilesSink:
         spark = records.sparkSession
         folders = Folders(spark, self.path)
         self._refuse_other_rows(folders)
+        keyed = with_key(records, batch)
+        compared = self._compared(folders, keyed.schema, batch)
         own = f"{self.path}/{STAGING}/{batch.key}--split-{batch.split}--"
         self._finish_others(folders, own, batch)
         staging = f"{own}{batch.attempt}-{secrets.token_hex(2)}"
         try:
-            self._stage(records, batch, f"{staging}/new")
+            self._stage(compared.fitted(keyed, fill=True), f"{staging}/new")
             self._unhide(folders, f"{staging}/new")
             new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
             if judge is not None:
@@ -88,6 +97,8 @@ class FilesSink:
             batch.look(self.output)
             if not folders.exists(f"{staging}/{UNPUBLISHED}"):
                 raise overtaken(batch, self.output, "a newer attempt, which has removed what this one had staged,")
+            if new:
+                self._record(folders, compared, batch)
             folders.move(f"{staging}/{UNPUBLISHED}", f"{staging}/{JOURNAL}")
         except BaseException:
             with suppress(Exception):
@@ -98,7 +109,10 @@ class FilesSink:
 
     def keys(self, spark: SparkSession) -> list[str]:
         """Of all folders of a batch. One whose rows are all gone may still be named, where its folder is left."""
-        found = Folders(spark, self.path).found(f"{self.path}/{self._levels()}{BATCH_COLUMN}=*")
+        return self._keys(Folders(spark, self.path))
+
+    def _keys(self, folders: Folders) -> list[str]:
+        found = folders.found(f"{self.path}/{self._levels()}{BATCH_COLUMN}=*")
         return sorted({folder.rpartition("=")[2] for folder in found})
 
     def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
@@ -143,8 +157,73 @@ class FilesSink:
                 return
             at = own[0]
 
-    def _stage(self, records: DataFrame, batch: SinkBatch, folder: str) -> None:
-        writer = with_key(records, batch).write.format(self.format).mode("error").options(**dict(self.options))
+    def _compared(self, folders: Folders, rows: StructType, batch: SinkBatch, own: str = "") -> Comparison:
+        """The rows' columns beside those on record, which all folders together have.
+
+        A batch that alone is there may be done again with other columns: what does not fit is dropped from the record.
+
+        :param own: the name of the rows' own record, if they have one already.
+        :raises InvalidRequest: the output must not get what the rows have.
+        """
+        from pyspark.sql.types import StructType
+
+        lacks = [name for name in self.partition_by if name.lower() not in map(str.lower, rows.names)]
+        if lacks:
+            raise InvalidRequest([f"partition_by has {', '.join(lacks)}, and the rows do not. Put it in select."])
+        records = [path for path in folders.found(f"{self.path}/{SCHEMAS}/*.json") if path.rpartition("/")[2] != own]
+        known = [StructType.fromJson(json.loads(folders.read_lines(path)[0])) for path in records]
+        merged = reduce(lambda one, other: Comparison(self.output, one, other).schema, known) if known else rows
+        found = Comparison(self.output, merged, rows)
+        try:
+            found.require(self.evolve, self._cannot)
+        except InvalidRequest:
+            if self._keys(folders) != [batch.key]:
+                raise
+            for path in records if own else ():
+                folders.remove(path)
+            return Comparison(self.output, rows, rows)
+        return found
+
+    def _cannot(self, change: Change) -> str | None:
+        """Files that are there stay as they are, so readers see old and new ones together."""
+        if self.format == "csv":
+            return "Readers of CSV find columns by their position. Write to another folder."
+        if change.old is not None and self.format != "json":
+            return (
+                "Readers fail where files have two types of a column. Write to another folder, or, if no file has the "
+                f"old type, remove {self.path}/{SCHEMAS}."
+            )
+        return None
+
+    def _record(self, folders: Folders, compared: Comparison, batch: SinkBatch) -> None:
+        """Put the columns on record, and look again: another driver may do the same, and with other types.
+
+        A record is never changed, and there is one of each content. So two that write the same do not disturb each
+        other.
+        """
+        text = compared.schema.json()
+        name = f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        record = f"{self.path}/{SCHEMAS}/{name}"
+        if folders.exists(record):
+            return
+        draft = f"{record}.{secrets.token_hex(4)}"
+        folders.write_lines(draft, [text])
+        try:
+            folders.move(draft, record)
+        except OSError:
+            folders.remove(draft)
+            if not folders.exists(record):
+                raise
+        try:
+            self._compared(folders, compared.schema, batch, name)
+        except InvalidRequest:
+            folders.remove(record)
+            raise
+        for change in compared.changes:
+            say(self.output, change)
+
+    def _stage(self, keyed: DataFrame, folder: str) -> None:
+        writer = keyed.write.format(self.format).mode("error").options(**dict(self.options))
         # Its folders are this write's alone: nothing there could be overwritten, dynamically or not.
         writer = writer.option("partitionOverwriteMode", "static")
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -208,6 +287,7 @@ def files(
     format: str = "parquet",
     partition_by: Sequence[str] = (),
     options: Mapping[str, object] | None = None,
+    evolve: Evolve = "fail",
 ) -> FilesSink:
     """Write to ``<path>/[<partition columns>/]kafka_batch=<key>/kafka_split=<k>``.
 
@@ -217,6 +297,8 @@ def files(
     :param partition_by: columns whose values become folders above those of the key, such as a date. Each write lists
         these folders once or twice.
     :param options: of Spark's writer and reader of that format, such as ``compression``.
+    :param evolve: ``fail`` refuses rows with a new column. ``add`` writes it; readers of Parquet and ORC find it with
+        ``mergeSchema``. A column that the rows lack is null.
     :raises InvalidRequest: the path is relative, or has a wildcard or a password in it; or the format is none of files.
     """
     columns = names("partition_by", partition_by)
@@ -232,8 +314,9 @@ def files(
         )
     if problems:
         raise InvalidRequest(problems)
+    check_evolve(evolve)
     path_output(path)
-    return FilesSink(path.rstrip("/") or "/", format.lower(), columns, options_of(options, OWN_OPTIONS))
+    return FilesSink(path.rstrip("/") or "/", format.lower(), columns, options_of(options, OWN_OPTIONS), evolve)
 
 
 def _attempt(staging: str) -> int:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.spark.sinks.evolution import TRIES, Change, Evolve, check_evolve, evolved, sql_type
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
@@ -39,10 +40,12 @@ from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_iceberg_w
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 METRICS = "write.metadata.metrics"
-OWN_OPTIONS = ("isolation-level", "validate-from-snapshot-id", "overwrite-mode")
+OWN_OPTIONS = ("isolation-level", "validate-from-snapshot-id", "overwrite-mode", "mergeSchema", "merge-schema")
 _OVERTAKEN = ("Found conflicting files", "Found conflicting deleted files", "Found new conflicting delete files")
+_LACKS_A_COLUMN = "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA"
 _MIXED_FILES = "Cannot delete file where some, but not all, rows match filter"
 
 
@@ -53,6 +56,7 @@ class IcebergSink:
     table: str
     partition_by: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
+    evolve: Evolve = "fail"
 
     @property
     def output(self) -> str:
@@ -63,8 +67,6 @@ class IcebergSink:
         return quoted_table(self.table)
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
-        from pyspark.sql import functions as f
-
         check_batch(batch)
         spark = records.sparkSession
         self.check(spark)
@@ -72,7 +74,20 @@ class IcebergSink:
         if not self._exists(spark):
             self._create(keyed)
         self._check_bounds(spark)
-        writer = keyed.writeTo(self.sql_name).options(**dict(self.options))
+        for tries in range(1, TRIES + 1):
+            try:
+                self._overwrite(keyed, batch)
+                break
+            except Exception as error:  # another driver has added a column since the table was looked at
+                if _LACKS_A_COLUMN not in str(error) or tries == TRIES:
+                    raise
+        return self.written(spark, batch)
+
+    def _overwrite(self, keyed: DataFrame, batch: SinkBatch) -> None:
+        from pyspark.sql import functions as f
+
+        spark = keyed.sparkSession
+        writer = evolved(keyed, self, batch, fill=True).writeTo(self.sql_name).options(**dict(self.options))
         facts = {"batch": batch.key, "split": batch.split, "attempt": batch.attempt}
         writer = writer.options(
             **{f"snapshot-property.kafka-offsets.{name}": str(value) for name, value in facts.items()}
@@ -88,10 +103,15 @@ class IcebergSink:
             if (explained := self._explained(str(error), batch)) is not None:
                 raise explained from error
             raise
-        return self.written(spark, batch)
 
     def check(self, spark: SparkSession) -> None:
         require_one_iceberg_writer(spark, self.output, table_parts(self.table))
+
+    def columns(self, rows: DataFrame) -> StructType | None:
+        return self._current(rows.sparkSession).schema
+
+    def change(self, spark: SparkSession, change: Change) -> None:
+        spark.sql(f"ALTER TABLE {self.sql_name} {change.sql}")
 
     def keys(self, spark: SparkSession) -> list[str]:
         """By the bounds of each file, which the table's metadata has; a scan of one column after a compaction."""
@@ -122,7 +142,7 @@ class IcebergSink:
         return None if row is None else int(row[0])
 
     def _create(self, keyed: DataFrame) -> None:
-        columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in keyed.schema.fields)
+        columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in keyed.schema.fields)
         partitions = f"PARTITIONED BY ({', '.join(self.partition_by)})" if self.partition_by else ""
         full = ", ".join(f"'{METRICS}.column.{column}' = 'full'" for column in (BATCH_COLUMN, SPLIT_COLUMN))
         # Another split may be faster: then the table is there.
@@ -157,15 +177,23 @@ class IcebergSink:
         return None
 
 
-def iceberg(table: str, partition_by: Sequence[str] = (), options: Mapping[str, object] | None = None) -> IcebergSink:
+def iceberg(
+    table: str,
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
+    evolve: Evolve = "fail",
+) -> IcebergSink:
     """Write to an Iceberg table, which is made if need be.
 
     :param table: catalog, namespace and name.
     :param partition_by: for a new table: columns, or transforms such as ``days(timestamp)``.
     :param options: of Iceberg's writer, such as ``target-file-size-bytes``.
+    :param evolve: ``fail`` refuses rows with a new column or a wider type. ``add`` gives the table both. No column is
+        ever dropped or narrowed.
     :raises InvalidRequest: no table is named, or an option is not yours to set.
     """
     if not table:
         raise InvalidRequest(["No table is named. Give catalog, namespace and name, such as lake.db.orders."])
     table_parts(table)
-    return IcebergSink(table, names("partition_by", partition_by), options_of(options, OWN_OPTIONS))
+    check_evolve(evolve)
+    return IcebergSink(table, names("partition_by", partition_by), options_of(options, OWN_OPTIONS), evolve)

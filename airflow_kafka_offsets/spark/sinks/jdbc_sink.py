@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.client_properties import settings_of
 from airflow_kafka_offsets.spark.sinks import postgresql
-from airflow_kafka_offsets.spark.sinks.postgresql import Database, Name, Properties, staged
+from airflow_kafka_offsets.spark.sinks.evolution import TRIES, Change, Evolve, check_evolve, evolved
+from airflow_kafka_offsets.spark.sinks.postgresql import PARTITION, Database, Name, Properties, staged
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     OWN_COLUMNS,
@@ -29,10 +30,12 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     check_batch,
     no_records,
     options_of,
+    with_key,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 CONF_PREFIX = "spark.kafka_offsets.jdbc."
 OWN_OPTIONS = ("url", "dbtable", "query", "driver", "user", "password", "truncate", "isolationLevel")
@@ -46,6 +49,7 @@ class JdbcSink:
     table: Name
     wait_s: int
     options: tuple[tuple[str, str], ...]
+    evolve: Evolve = "fail"
 
     @property
     def output(self) -> str:
@@ -53,7 +57,8 @@ class JdbcSink:
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
         check_batch(batch)
-        with staged(self.database, self.table, records, batch, dict(self.options)) as (connection, staging):
+        keyed = evolved(with_key(records, batch, PARTITION), self, batch)
+        with staged(self.database, self.table, keyed, batch, dict(self.options)) as (connection, staging):
             columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
             index = f"CREATE INDEX ON {self.table.sql} ({', '.join(OWN_COLUMNS)})"
             with connection.transaction():
@@ -64,6 +69,24 @@ class JdbcSink:
                 connection.run(f"DELETE FROM {self.table.sql} WHERE {own}", batch.key, batch.split)
                 connection.run(f"INSERT INTO {self.table.sql} ({columns}) {staging.rows}")
         return self.written(records.sparkSession, batch)
+
+    def columns(self, rows: DataFrame) -> StructType | None:
+        """As Spark reads them. A column with a default is nullable: PostgreSQL fills it."""
+        from pyspark.sql.types import StructField, StructType
+
+        spark = rows.sparkSession
+        with self.database.connection(spark) as connection:
+            if not postgresql.table_exists(connection, self.table):
+                return None
+            required = postgresql.required_columns(connection, self.table)
+        # Spark writes two types of its own as two types of PostgreSQL, and reads both as the first if it is not asked.
+        options = {**dict(self.options), "preferTimestampNTZ": str("timestamp_ntz" in dict(rows.dtypes).values())}
+        found = self.database.reader(spark, self.table.sql, options).schema
+        return StructType([StructField(field.name, field.dataType, field.name not in required) for field in found])
+
+    def change(self, spark: SparkSession, change: Change) -> None:
+        with self.database.connection(spark) as connection, connection.transaction():
+            postgresql.change_column(connection, self.table, change, max(1, self.wait_s // TRIES))
 
     def keys(self, spark: SparkSession) -> list[str]:
         """``SELECT DISTINCT``, in the database."""
@@ -88,6 +111,7 @@ def jdbc(
     dialect: str = "postgresql",
     options: Mapping[str, object] | None = None,
     wait_s: int = 600,
+    evolve: Evolve = "fail",
 ) -> JdbcSink:
     """Write to a table of PostgreSQL, which is made if need be, with an index on the key's columns.
 
@@ -102,6 +126,8 @@ def jdbc(
     :param dialect: the database; only ``postgresql`` is known.
     :param options: of Spark's JDBC source, such as ``batchsize``.
     :param wait_s: how long to wait for another attempt's transaction on the same key and split.
+    :param evolve: ``fail`` refuses rows with a new column or a wider type. ``add`` gives the table both. No column is
+        ever dropped or narrowed.
     :raises InvalidRequest: another dialect, or a user or a password in the URL.
     """
     problems = []
@@ -116,8 +142,9 @@ def jdbc(
         )
     if problems:
         raise InvalidRequest(problems)
+    check_evolve(evolve)
     asked = _settings(properties) if isinstance(properties, str) else properties
-    return JdbcSink(Database(url, asked), Name.parse(table), wait_s, options_of(options, OWN_OPTIONS))
+    return JdbcSink(Database(url, asked), Name.parse(table), wait_s, options_of(options, OWN_OPTIONS), evolve)
 
 
 def _settings(prefix: str) -> Properties:

@@ -25,16 +25,32 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.driver_jvm import require_jvm
-from airflow_kafka_offsets.spark.sinks.sink_contract import SinkBatch, overtaken, with_key
+from airflow_kafka_offsets.spark.sinks.evolution import Change, sql_type
+from airflow_kafka_offsets.spark.sinks.sink_contract import SinkBatch, overtaken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 log = logging.getLogger(__name__)
 
 DRIVER = "org.postgresql.Driver"
 PARTITION = "kafka_task"
 Properties = Callable[["SparkSession"], Mapping[str, str]]
+_TYPES = {  # as Spark's own writer has them
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "boolean": "boolean",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamp with time zone",
+    "timestamp_ntz": "timestamp without time zone",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +213,15 @@ class Staging:
 
 @contextmanager
 def staged(
-    database: Database, target: Name, records: DataFrame, batch: SinkBatch, options: Mapping[str, str]
+    database: Database, target: Name, keyed: DataFrame, batch: SinkBatch, options: Mapping[str, str]
 ) -> Iterator[tuple[Connection, Staging]]:
-    """The records in a staging table, and a connection to move them. What earlier attempts left is dropped first."""
+    """The records in a staging table, and a connection to move them. What earlier attempts left is dropped first.
+
+    :param keyed: the records with the key's columns, and without one named :data:`PARTITION`.
+    """
     from pyspark.sql import functions as f
 
-    spark = records.sparkSession
-    keyed = with_key(records, batch, PARTITION)
+    spark = keyed.sparkSession
     prefix = f"kafka_staging_{_digest(f'{target} {batch.key} {batch.split}')}_"
     name = Name(target.schema, f"{prefix}{batch.attempt}_{secrets.token_hex(3)}")
     with database.connection(spark) as connection:
@@ -253,6 +271,54 @@ def table_exists(connection: Connection, target: Name) -> bool:
     # Not to_regclass(): inside of a transaction it goes on to say what it found before the lock was waited for.
     found = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = ? AND relname = ?"
     return connection.value(found, target.schema, target.table) is not None
+
+
+def required_columns(connection: Connection, target: Name) -> list[str]:
+    """Those that an INSERT has to name: NOT NULL, and nothing fills them."""
+    required = (
+        f"SELECT attname FROM pg_attribute WHERE attrelid = {_regclass(target)} AND attnum > 0 "
+        "AND NOT attisdropped AND attnotnull AND NOT atthasdef AND attidentity = ''"
+    )
+    return connection.values(required)
+
+
+def change_column(connection: Connection, target: Name, change: Change, wait_s: int) -> None:
+    """Inside of a transaction: add a column or widen it, if it is still as it was when the rows were compared.
+
+    The look is made under the table's lock. PostgreSQL would also narrow a column that another driver has widened.
+    """
+    connection.run(f"SET LOCAL lock_timeout = '{wait_s}s'")
+    connection.run(f"LOCK TABLE {target.sql} IN ACCESS EXCLUSIVE MODE")
+    name, dimensions = change.path[0], "[]" * (len(change.path) - 1)
+    found = connection.value(
+        f"SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {_regclass(target)} "
+        "AND attname = ? AND NOT attisdropped",
+        name,
+    )
+    if found is None and change.old is None:
+        connection.run(f"ALTER TABLE {target.sql} ADD COLUMN {quoted(name)} {_type_of(change.new)}")
+    elif change.old is not None and found == _type_of(change.old) + dimensions:
+        kind = _type_of(change.new) + dimensions
+        connection.run(f"ALTER TABLE {target.sql} ALTER COLUMN {quoted(name)} TYPE {kind}")
+    else:
+        raise OSError(f"{target} has changed meanwhile: {name} is {found}")
+
+
+def _regclass(target: Name) -> str:
+    return "'" + target.sql.replace("'", "''") + "'::regclass"
+
+
+def _type_of(kind: DataType) -> str:
+    """:raises InvalidRequest: PostgreSQL has no such type."""
+    from pyspark.sql.types import ArrayType, DecimalType
+
+    if isinstance(kind, ArrayType):
+        return f"{_type_of(kind.elementType)}[]"
+    if isinstance(kind, DecimalType):
+        return f"numeric({kind.precision},{kind.scale})"
+    if (found := _TYPES.get(kind.simpleString())) is None:
+        raise InvalidRequest([f"PostgreSQL has no type for {sql_type(kind)}. Write it as text: to_json(…) in select."])
+    return found
 
 
 def _drop_quietly(connection: Connection, name: Name) -> None:

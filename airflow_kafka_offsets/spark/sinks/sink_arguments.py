@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks.delta_sink import delta
+from airflow_kafka_offsets.spark.sinks.evolution import Evolve
 from airflow_kafka_offsets.spark.sinks.files_sink import files
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import iceberg
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import jdbc
@@ -23,10 +24,14 @@ SinkFormat = Literal["parquet", "orc", "json", "csv", "avro", "delta", "iceberg"
 class SinkWords(TypedDict, total=False):
     """``format``, and what that format's function in ``spark.sinks`` takes.
 
-    - ``parquet``, ``orc``, ``json``, ``csv``, ``avro``: ``path``, ``partition_by``, ``options``
-    - ``delta``: ``path`` or ``table``, ``partition_by``, ``mode``, ``options``
-    - ``iceberg``: ``table``, ``partition_by``, ``options``
-    - ``jdbc``: ``url``, ``table``, ``options``; user and password are Spark settings (docs/sinks.md)
+    - ``parquet``, ``orc``, ``json``, ``csv``, ``avro``: ``path``, ``partition_by``, ``options``, ``evolve``
+    - ``delta``: ``path`` or ``table``, ``partition_by``, ``mode``, ``options``, ``evolve``
+    - ``iceberg``: ``table``, ``partition_by``, ``options``, ``evolve``
+    - ``jdbc``: ``url``, ``table``, ``options``, ``evolve``; user and password are Spark settings (docs/sinks.md)
+
+    ``evolve`` says what happens to rows whose columns the output has not. ``"fail"`` (default): they are refused, with
+    the column and both types. ``"add"``: the output gets new columns and wider numbers. A column that the rows lack is
+    null, and no column is ever dropped or narrowed.
     """
 
     format: SinkFormat
@@ -36,6 +41,7 @@ class SinkWords(TypedDict, total=False):
     partition_by: Sequence[str]
     mode: Literal["overwrite", "append"]
     options: Mapping[str, object]
+    evolve: Evolve
 
 
 class BadRecordWords(SinkWords, total=False):
@@ -47,12 +53,12 @@ class BadRecordWords(SinkWords, total=False):
 _OF_FORMAT: Mapping[str, tuple[Callable[..., Sink], frozenset[str], frozenset[str]]] = {
     # what makes the sink, the words that it needs, and those that it may have
     **{
-        name: (files, frozenset({"path"}), frozenset({"partition_by", "options", "format"}))
+        name: (files, frozenset({"path"}), frozenset({"partition_by", "options", "evolve", "format"}))
         for name in ("parquet", "orc", "json", "csv", "avro")
     },
-    "delta": (delta, frozenset(), frozenset({"path", "table", "partition_by", "mode", "options"})),
-    "iceberg": (iceberg, frozenset({"table"}), frozenset({"partition_by", "options"})),
-    "jdbc": (jdbc, frozenset({"url", "table"}), frozenset({"options"})),
+    "delta": (delta, frozenset(), frozenset({"path", "table", "partition_by", "mode", "options", "evolve"})),
+    "iceberg": (iceberg, frozenset({"table"}), frozenset({"partition_by", "options", "evolve"})),
+    "jdbc": (jdbc, frozenset({"url", "table"}), frozenset({"options", "evolve"})),
 }
 SINK, BAD_RECORDS = "--sink-", "--bad-records-"
 DECODE = "--decode"

@@ -27,8 +27,9 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink, commit
+from airflow_kafka_offsets.spark.sinks.evolution import evolved
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
-from airflow_kafka_offsets.spark.sinks.postgresql import staged
+from airflow_kafka_offsets.spark.sinks.postgresql import PARTITION, staged
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     Sink,
@@ -129,7 +130,6 @@ def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: Sink
         *(f.col(f"kafka_newest.{quoted(name)}") for name in keyed.columns if name != BATCH_COLUMN),
     )
     view = f"kafka_upsert_{secrets.token_hex(6)}"
-    source.createOrReplaceTempView(view)
     same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
     elsewhere = "NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
 
@@ -141,6 +141,7 @@ def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 empty.save(into.path)
             else:
                 empty.saveAsTable(into.sql_name)
+        evolved(source, into, batch, fill=True).createOrReplaceTempView(view)
         batch.look(into.output)
         spark.sql(
             f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "
@@ -163,7 +164,8 @@ def _is_of_before(batch: SinkBatch) -> str:
 
 def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
     """One transaction: a staging table, checks, and one INSERT … ON CONFLICT."""
-    with staged(into.database, into.table, records, batch, dict(into.options)) as (connection, staging):
+    keyed = evolved(with_key(records, batch, PARTITION), into, batch)
+    with staged(into.database, into.table, keyed, batch, dict(into.options)) as (connection, staging):
         columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
         key = ", ".join(postgresql.quoted(name) for name in keys)
         target, rows = into.table.sql, f"({staging.rows})"

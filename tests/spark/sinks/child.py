@@ -5,6 +5,7 @@ A command is a dictionary: `do` names a function below, the rest are its argumen
 """
 
 import json
+import logging
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ from pyspark.sql import functions as f
 from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
+from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.values.bad_records import parse_limit
 from tests.spark.sinks import outputs
@@ -58,12 +60,27 @@ class Batch:
             self.driver.beside(self.on_look["beside"])
 
 
+class Said(logging.Handler):
+    """What this project says at INFO."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        logger = logging.getLogger("airflow_kafka_offsets")
+        logger.setLevel(logging.INFO)
+        logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
 class Driver:
     """`place` is given with each command: where the test's own output is."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         self.spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
         self.steps = Steps(self.spark)
+        self._said = Said()
         self._threads: list[threading.Thread] = []
         self._later: list[dict[str, Any]] = []
 
@@ -89,13 +106,19 @@ class Driver:
         in_swap: Sequence[Mapping[str, Any]] = (),
         extra: str | None = None,
         nulls: Sequence[str] = (),
+        columns: Mapping[str, str | None] | None = None,
     ) -> Any:
-        """The rows that the sink reads back; and, with a fault, the steps that there were."""
+        """The rows that the sink reads back; and, with a fault, the steps that there were.
+
+        `columns` of the records are computed by SQL, or left out.
+        """
         fault = dict(fault or {})
         records = self._records(rows, fault)
         if extra is not None:
             records = records.withColumn(extra, f.lit("a column of the user's own"))
         records = records.withColumns({name: f.lit(None).cast("int") for name in nulls})
+        for name, expression in (columns or {}).items():
+            records = records.drop(name) if expression is None else records.withColumn(name, f.expr(expression))
         batch = Batch(key, split, attempt, self, on_look or {})
         sink = outputs.sink(kind, place, **(options or {}))
         if in_swap:
@@ -171,8 +194,10 @@ class Driver:
         plain = Folders.read_lines
 
         def read_lines(folders: Folders, path: str) -> list[str]:
-            Folders.read_lines = plain  # type: ignore[method-assign]
             lines = plain(folders, path)
+            if not path.endswith(f"/{JOURNAL}"):
+                return lines
+            Folders.read_lines = plain  # type: ignore[method-assign]
             self._later.extend(self.answer(command) for command in commands)
             return lines
 
@@ -190,6 +215,18 @@ class Driver:
     def schema(self, kind: str, place: Mapping[str, str]) -> dict[str, str]:
         frame = outputs.whole(kind, self.spark, place)
         return {} if frame is None else dict(frame.dtypes)
+
+    def table(self, kind: str, place: Mapping[str, str], columns: Sequence[str]) -> list[list[str | None]]:
+        """Some columns of what a reader sees, as text, by offset."""
+        frame = outputs.whole(kind, self.spark, place)
+        assert frame is not None
+        rows = frame.orderBy("offset").selectExpr(*columns).collect()
+        return [[None if value is None else str(value) for value in row] for row in rows]
+
+    def said(self) -> list[str]:
+        """Since it was last asked."""
+        lines, self._said.lines = self._said.lines, []
+        return lines
 
     def written(self, kind: str, place: Mapping[str, str], key: str, split: int = 0) -> Any:
         frame = outputs.sink(kind, place).written(self.spark, Batch(key, split, 1, self))

@@ -70,7 +70,7 @@ def whole(kind: str, spark: SparkSession, place: Mapping[str, str]) -> DataFrame
     path = f"{place['root']}/{place['name']}"
     try:
         if kind.startswith("files"):
-            frame = spark.read.parquet(path)
+            frame = spark.read.option("mergeSchema", "true").parquet(path)
         elif kind in ("delta", "upsert delta"):
             frame = spark.read.format("delta").load(path)
         elif kind == "delta table":

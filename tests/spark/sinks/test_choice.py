@@ -8,6 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks import delta, files, iceberg, jdbc
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     formats_of_arguments,
     sink_arguments,
@@ -31,6 +32,9 @@ SINKS: list[tuple[dict[str, Any], Any]] = [
     ({"format": "delta", "path": "/lake/orders", "mode": "append"}, delta("/lake/orders", mode="append")),
     ({"format": "delta", "table": "db.orders", "partition_by": ["dt"]}, delta(table="db.orders", partition_by=["dt"])),
     ({"format": "iceberg", "table": "lake.db.orders"}, iceberg("lake.db.orders")),
+    ({"format": "parquet", "path": "/lake/orders", "evolve": "add"}, files("/lake/orders", evolve="add")),
+    ({"format": "delta", "path": "/lake/orders", "evolve": "add"}, delta("/lake/orders", evolve="add")),
+    ({"format": "iceberg", "table": "lake.orders", "evolve": "fail"}, iceberg("lake.orders", evolve="fail")),
     (
         {"format": "iceberg", "table": "lake.db.orders", "partition_by": ["days(timestamp)"]},
         iceberg("lake.db.orders", ["days(timestamp)"]),
@@ -48,9 +52,12 @@ def test_the_words_and_the_jobs_arguments_make_the_same_sink(words: dict[str, An
 
 
 def test_a_database_is_chosen_by_its_url_and_table() -> None:
-    words = {"format": "jdbc", "url": POSTGRES, "table": "public.orders", "options": {"batchsize": 5}}
+    options = {"batchsize": 5}
+    words = {"format": "jdbc", "url": POSTGRES, "table": "public.orders", "options": options, "evolve": "add"}
     for sink in (sink_of(words), sink_of_arguments(sink_arguments(words))):
         assert sink.output == jdbc(POSTGRES, "public.orders").output
+        assert isinstance(sink, JdbcSink)
+        assert sink.evolve == "add"
 
 
 INTO: list[tuple[dict[str, Any], dict[str, Any] | None, str]] = [
@@ -94,8 +101,9 @@ def test_a_job_of_ones_own_names_no_format() -> None:
         ({"format": "iceberg", "path": "/lake"}, "sink lacks 'table', which format 'iceberg' needs."),
         (
             {"format": "parquet", "path": "/lake", "compression": "gzip"},
-            "format 'parquet' takes options, partition_by, path",
+            "format 'parquet' takes evolve, options, partition_by, path",
         ),
+        ({"format": "parquet", "path": "/lake", "evolve": "merge"}, "evolve is 'merge'; it is 'fail'"),
         ({"format": "delta"}, "A Delta table has a path or a name in the catalog"),
         (
             {"format": "jdbc", "url": "jdbc:postgresql://u:p@h/d", "table": "t"},

@@ -69,6 +69,10 @@ def test_a_password_is_in_no_name_no_value_and_no_message() -> None:
         lambda: delta("/x", table="y"),
         lambda: delta("/x", mode="merge"),  # type: ignore[arg-type]
         lambda: delta("/x", options={"txnVersion": 7}),
+        lambda: delta("/x", options={"mergeSchema": True}),
+        lambda: delta("/x", evolve="merge"),  # type: ignore[arg-type]
+        lambda: iceberg("t", evolve="merge"),  # type: ignore[arg-type]
+        lambda: jdbc(URL, "t", evolve="merge"),  # type: ignore[arg-type]
         lambda: delta("/x", partition_by="dt"),
         lambda: files("/x", format="delta"),
         lambda: files("/x", options={"partitionoverwritemode": "dynamic"}),
