@@ -536,14 +536,14 @@ class BadRecords(RefusedError, code="AKO-405"):
     allowed: int
     limit: str
     examples: tuple[str, ...] = ()
-    left: str = "Its output stays as it is."
+    left: str = "Nothing is committed, and its output stays as it is."
 
     @property
     def message(self) -> str:
         first = "".join(f"\n{example}" for example in self.examples)
         return (
             f"{self.count} records of {self.what} are bad, and the limit {self.limit} allows {self.allowed}. "
-            f"Nothing is committed. {self.left}{first}\n"
+            f"{self.left}{first}\n"
             "Correct the schema or the expectation, and clear the run from its resolve task on. Or set them aside: "
             'bad_records={"format": "parquet", "path": "/lake/bad_orders", "limit": "1%"}.'
         )

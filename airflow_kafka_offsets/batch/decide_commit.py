@@ -11,8 +11,8 @@ from airflow_kafka_offsets.batch.ownership import refuse_another_airflows_log, r
 from airflow_kafka_offsets.batch.situation import BatchIn, BatchTakenBy, HeldBy, Reports, Situation
 from airflow_kafka_offsets.errors import BadRecords, BatchGone, PlanReplaced, StoreUnavailable
 from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, require_verified
-from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.values.bad_records import Limit
 
@@ -43,7 +43,7 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
         read_back = order.require_report == "read-back"
         reports = s.need(Reports(batch))
         proof, fates = require_verified(plan, reports, newer_than, read_back=read_back), fates_of(reports)
-        _refuse_too_many(plan, fates.set_aside, order.limit)
+        _refuse_too_many(batch, fates.set_aside, order.limit)
     if batch.log.committed:
         return Follow(batch, proof, fates)
     group_id = plan.asked.group_id
@@ -55,14 +55,16 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     return Append(batch, entry, proof, fates)
 
 
-def _refuse_too_many(plan: Plan, set_aside: int, limit: Limit | None) -> None:
+def _refuse_too_many(batch: StoredBatch, set_aside: int, limit: Limit | None) -> None:
     """Each driver has counted its own split.
 
     :raises BadRecords: all splits together have more than the limit allows.
     """
+    plan = batch.log.plan
     allowed = set_aside if limit is None else limit.allowed(plan.record_count_upper_bound)
     if set_aside > allowed:
-        left = "Its rows and its bad records are in the outputs until it is done again."
+        before = "It was committed before" if batch.log.committed else "Nothing is committed"
+        left = f"{before}; its rows and its bad records are in the outputs until it is done again."
         raise BadRecords(str(plan.batch), set_aside, allowed, str(limit), left=left)
 
 

@@ -162,9 +162,11 @@ class _Write:
         if count > allowed:
             first = bad.orderBy(*SOURCE_COLUMNS).limit(_EXAMPLES).collect()
             is_left = isinstance(self.to.sink, FilesSink)
-            left = "Its output stays as it is." if is_left else "Its rows are in the output until it is done again."
-            name = f"{plan.batch}, split {self.batch.split}"
-            raise BadRecords(name, count, allowed, str(limit), tuple(map(_example, first)), left)
+            rows = "its output stays as it is" if is_left else "its rows are in the output until it is done again"
+            name, left = f"{plan.batch}, split {self.batch.split}", f"Nothing is committed, and {rows}."
+            raise BadRecords(
+                name, count, allowed, str(limit), tuple(map(_example, first)), f"Nothing is committed, and {left}"
+            )
 
     def _set_aside(self) -> DataFrame | None:
         """Write the bad records, or nothing where an earlier attempt may have left some; what reads them back."""
