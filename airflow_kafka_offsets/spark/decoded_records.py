@@ -29,12 +29,13 @@ class DecodedRecords:
     :ivar bad: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``reason``, and ``headers`` if
         they were read (``for_each_batch(…, includeHeaders=True)``).
     :ivar left_out: topic, partition and offset of what ``where`` or ``tombstones`` leaves out.
+    :ivar source_names: of topic, partition and offset, what they are called in the rows.
     """
 
     rows: DataFrame
     bad: DataFrame
     left_out: DataFrame
-    _source_names: dict[str, str]
+    source_names: dict[str, str]
 
     def divided(self, rows: DataFrame, bad: DataFrame | None = None) -> Divided:
         """What ``write`` returns, so that the report counts all records.
@@ -43,7 +44,7 @@ class DecodedRecords:
             as missing, and the commit refuses the split if there are any.
         """
         parts = [
-            with_fate(rows, ROW, self._source_names),
+            with_fate(rows, ROW, self.source_names),
             with_fate(bad, SET_ASIDE),
             with_fate(self.left_out, LEFT_OUT),
         ]
@@ -58,6 +59,7 @@ def decode(records: DataFrame, batch: Batch) -> DecodedRecords:
     records is checked by the commit.
 
     :param records: what ``write`` is handed.
+    :param batch: that ``write`` is handed with them.
     :raises InvalidRequest: the resolve task says nothing of rows, or Spark does not take what it says.
     :raises StoreUnavailable: the row definition is not in the work store.
     """
