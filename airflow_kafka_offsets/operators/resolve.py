@@ -297,7 +297,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
         undecided = unsettled({name: getattr(self, name) for name in self.template_fields})
-        asked = as_far_as_decided(parameters_of(ResolveParameters, self), undecided)
+        written = self._asked()
+        asked = as_far_as_decided(written, undecided)
         problems = Problems()
         problems.take("overlap_timeout", lambda: parse_wait_ms(asked.overlap_timeout), 0)
         if isinstance(asked.application_args, str):
@@ -313,7 +314,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             problems.take_all(lambda: sink_of(sink))
         elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
             problems += problems_of(self.sink)
-        problems += row_problems(asked, parameters_of(ResolveParameters, self))
+        problems += row_problems(asked, written)
         problems += problems_before_a_run(asked, undecided, empty_intervals=has_empty_intervals(self.get_dag()))
         if problems:
             raise InvalidRequest(tuple(problems))
@@ -388,8 +389,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             sink = sink_into(sink, output)
             if sink is None:
                 raise output_of_another_run(plan, wanted)
-        own = [*(sink_arguments(sink) if sink else ()), *row_arguments(self._asked()), *map(str, self.application_args)]
-        problems = [*row_problems(self._asked(), self._asked()), *word_problems(own)]
+        asked = self._asked()
+        own = [*(sink_arguments(sink) if sink else ()), *row_arguments(asked), *map(str, self.application_args)]
+        problems = [*row_problems(asked, asked), *word_problems(own)]
         if problems:
             raise InvalidRequest(problems)
         return own
@@ -411,8 +413,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, run_context_of(context))
         set_aside = set_aside_output(self.bad_records)
-        if set_aside is not None and set_aside == output:
-            raise InvalidRequest((f"bad_records and sink both name {output}: one would replace the other's rows.",))
         request = replace(request, output_origin=self._output_origin, set_aside_output=set_aside)
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope

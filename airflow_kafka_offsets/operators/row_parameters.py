@@ -7,6 +7,7 @@ batch with that one.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
             problems.add("bad_records has mode='append': a batch that is done again replaces them. Leave it out.")
         else:
             problems += [f"bad_records: {problem}" for problem in problems_of(sink_words(bad))] or _output_problems(
-                bad, asked.sink
+                bad, asked.sink, asked.output_name
             )
         if not row_words(written).is_given:
             problems.add(
@@ -63,12 +64,13 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
     return problems
 
 
-def _output_problems(bad: Mapping[str, Any], sink: Any) -> list[str]:
+def _output_problems(bad: Mapping[str, Any], sink: Any, output: str | None) -> list[str]:
     problems = Problems()
     problems.take_all(lambda: sink_of(sink_words(bad)))
-    is_known = not problems and isinstance(sink, Mapping) and not problems_of(sink)
-    if is_known and set_aside_output(bad) == sink_of(sink).output:
-        problems.add("bad_records and sink name the same output: one would replace the other's rows.")
+    with suppress(InvalidRequest):  # what is wrong with the sink is said where it is checked
+        output = sink_of(sink).output if sink is not None else output
+    if not problems and output is not None and set_aside_output(bad) == output:
+        problems.add(f"bad_records and the rows name the same output, {output}: one would replace the other's rows.")
     return problems
 
 

@@ -70,6 +70,28 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     assert len(refused.value.problems) == 2
 
 
+def test_a_wrong_sink_hides_nothing_that_is_wrong_besides() -> None:
+    with pytest.raises(InvalidRequest) as refused, DAG("typed", schedule=None):
+        kafka_spark_batch(
+            "orders", topics="orders", group_id="g", sink={"format": "parquet", "path": "relative"}, value=JSON,
+            bad_records=BAD, where="rand() > 1",
+        )  # fmt: skip
+    assert len(refused.value.problems) == 2
+
+
+def test_a_job_s_own_output_is_no_place_for_bad_records() -> None:
+    with pytest.raises(InvalidRequest, match="name the same output"), DAG("typed", schedule=None):
+        kafka_spark_batch(
+            "orders",
+            topics="orders",
+            group_id="g",
+            application="job.py",
+            output="/lake/bad",
+            value=JSON,
+            bad_records=BAD,
+        )
+
+
 @pytest.mark.parametrize(
     "words",
     [
