@@ -8,7 +8,7 @@ from airflow_kafka_offsets.cli.printing import Column, Table, columns
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
-from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, unverified
+from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, fates_of, unverified
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.window_claims import claim_of
 from airflow_kafka_offsets.request.times import iso
@@ -93,15 +93,15 @@ def splits_of(batch: StoredBatch) -> Table:
     rows: list[dict[str, object]] = []
     for split, deciding in attempts.items():
         own = [problem[found.end() :] for problem in problems if (found := re.match(rf"split {split}[:,] ", problem))]
-        report = deciding[0].report if deciding else None
+        report, fates = deciding[0].report if deciding else None, fates_of({split: deciding})
         rows.append(
             {
                 "split": split,
                 "attempt": deciding[0].number if deciding else None,
                 "verified": not own,
                 "rows": sum(read.row_count for read in report.partitions.values()) if report else None,
-                "set_aside": sum(read.set_aside for read in report.partitions.values()) if report else None,
-                "left_out": sum(read.left_out for read in report.partitions.values()) if report else None,
+                "set_aside": fates.set_aside if report else None,
+                "left_out": fates.left_out if report else None,
                 "proof": PROVED[report.proof] if report else None,
                 "output": report.output if report else None,
                 "row_definition": report.rows if report else None,

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.report import LEFT_OUT, ROW, SET_ASIDE, Divided, union_of, with_fate
-from airflow_kafka_offsets.spark.row_frames import REASON, row_frames
-from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS
+from airflow_kafka_offsets.spark.row_frames import bad_of, left_out_of, row_frames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,11 +63,4 @@ def decode(records: DataFrame, batch: Batch) -> DecodedRecords:
     :raises StoreUnavailable: the row definition is not in the work store.
     """
     frames = row_frames(records, batch.row_definition)
-    is_left_out = frames.rest[REASON] == ""
-    bad = frames.rest.where(~is_left_out).withColumnRenamed(REASON, "reason")
-    return DecodedRecords(
-        frames.rows,
-        bad.select(*(name for name in BAD_COLUMNS if name in bad.columns)),
-        frames.rest.where(is_left_out).select("topic", "partition", "offset"),
-        frames.source_names,
-    )
+    return DecodedRecords(frames.rows, bad_of(frames.rest), left_out_of(frames.rest), frames.source_names)

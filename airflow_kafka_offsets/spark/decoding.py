@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.sink_contract import quoted
-from airflow_kafka_offsets.values.row_definition import FieldFormat, avro_record
+from airflow_kafka_offsets.values.row_definition import REGISTRY_HEADER, FieldFormat, avro_record
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,7 +28,6 @@ _CORRUPT = "kafka_corrupt"
 _INNER, _END = "kafka_inner", "kafka_end"
 _END_OF_AVRO = b"\xe9kafka\x1b\xa7"
 _START_OF_REASON = 200  # Spark's reasons go on with the whole schema
-_HEADER = 5  # of a registry: a zero and the schema's id
 
 
 def decoded(records: DataFrame, value: FieldFormat | None, key: FieldFormat | None) -> DataFrame:
@@ -89,9 +88,7 @@ class _Reader:
     def _decoded(self) -> Column:
         from pyspark.sql import functions as f
 
-        body = f.col(RAW[self.name])
-        if self.given.writers:
-            body = f.substring(body, _HEADER + 1, 2**31 - 1)
+        body = self._body()
         if self.given.format == "string":
             return body.cast("string")
         if self.given.format == "json":
@@ -100,6 +97,13 @@ class _Reader:
             whole = f.concat(f.lit(f'{{"{_INNER}":'), body.cast("string"), f.lit(f',"{_END}":true}}'))
             return f.from_json(whole, _with_end_of_json(self.schema), options)
         return self._avro(f.concat(body, f.lit(_END_OF_AVRO)))
+
+    def _body(self) -> Column:
+        """The bytes without a registry's header."""
+        from pyspark.sql import functions as f
+
+        raw = f.col(RAW[self.name])
+        return f.substring(raw, REGISTRY_HEADER + 1, 2**31 - 1) if self.given.writers else raw
 
     def value(self) -> Column:
         """What the user's expressions see."""
@@ -131,8 +135,7 @@ class _Reader:
                 ),
             ]
         if self.given.format in ("string", "json"):
-            body = f.substring(raw, _HEADER + 1, 2**31 - 1) if self.given.writers else raw
-            reasons.append((~_is_utf8(self.spark, body), f.lit(f"the {self.name} is no valid UTF-8")))
+            reasons.append((~_is_utf8(self.spark, self._body()), f.lit(f"the {self.name} is no valid UTF-8")))
         if self.given.format == "json":
             assert self.schema is not None
             bad = found[_CORRUPT].isNotNull() | found[_END].isNull() | found[_INNER].isNull()
@@ -154,17 +157,18 @@ class _Reader:
         options = {"mode": "PERMISSIVE", "avroSchema": reader}
         if not self.given.writers:
             return from_avro(body, reader, options)
-        found: Any = f
         schema_id = _schema_id(f.col(RAW[self.name]))
-        for number, writer in sorted(self.given.writers.items()):
-            found = found.when(schema_id == number, from_avro(body, _with_end_of_avro(writer), options))
-        return found  # type: ignore[no-any-return]  # there is one writer at least
+        by_writer = (
+            f.when(schema_id == number, from_avro(body, _with_end_of_avro(writer), options))
+            for number, writer in sorted(self.given.writers.items())
+        )
+        return f.coalesce(*by_writer)
 
 
 def _has_header(raw: Column) -> Column:
     from pyspark.sql import functions as f
 
-    return (f.length(raw) >= _HEADER) & (f.substring(raw, 1, 1) == f.lit(b"\0"))
+    return (f.length(raw) >= REGISTRY_HEADER) & (f.substring(raw, 1, 1) == f.lit(b"\0"))
 
 
 def _schema_id(raw: Column) -> Column:

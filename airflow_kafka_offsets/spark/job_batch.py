@@ -121,8 +121,12 @@ class Batch:
         """Whether some offsets may have no record: a topic is compacted, or only committed records are read."""
         return self.plan.asked.isolation_level == "read_committed" or self._is_compacted()
 
+    @cached_property
     def earlier_set_aside(self) -> list[Mapping[str, Any]]:
-        """The words of each sink for bad records that an earlier attempt at this split may have written to."""
+        """The words of each sink for bad records that an earlier attempt at this split may have written to.
+
+        Asked once: who begins with a lower number after this attempt finds this one, and stops before it writes.
+        """
         if self.attempt == 1:
             return []
         return set_aside_before(self.store, self.folder, self.split, self.attempt)

@@ -7,7 +7,8 @@ Spark says in a stack trace of its tasks, and keeps a committed output away from
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,14 @@ class _SparkKafka:
         updater = self.jvm.org.apache.spark.kafka010.KafkaConfigUpdater("source", as_scala)
         return updater.setAuthenticationConfigIfNeeded().build()
 
+    @contextmanager
+    def admin(self) -> Iterator[Any]:
+        client = self.jvm.org.apache.kafka.clients.admin.AdminClient.create(self.config())
+        try:
+            yield client
+        finally:
+            self.close(client)
+
     def close(self, client: Any) -> None:
         client.close(self.jvm.java.time.Duration.ofSeconds(1))
 
@@ -224,24 +233,22 @@ def _compacted(kafka: _SparkKafka, batch: Batch) -> list[str]:
     """The topics whose ``cleanup.policy`` says so. Who may not ask is not answered: then none is known to be."""
     from py4j.protocol import Py4JJavaError
 
-    admin = kafka.jvm.org.apache.kafka.clients.admin.AdminClient.create(kafka.config())
     resource = kafka.jvm.org.apache.kafka.common.config
     of_topic = getattr(resource, "ConfigResource$Type").TOPIC
+    topics = sorted({p.topic_partition.topic for p in batch.partitions})
+    asked = {topic: resource.ConfigResource(of_topic, topic) for topic in topics}
     found = []
-    try:
-        for topic in sorted({p.topic_partition.topic for p in batch.partitions}):
-            name, asked = resource.ConfigResource(of_topic, topic), kafka.jvm.java.util.ArrayList()
-            asked.add(name)
+    with kafka.admin() as admin:
+        answers = admin.describeConfigs(_as_list(kafka.jvm, asked.values())).values()
+        for topic, name in asked.items():
             try:
-                configs = admin.describeConfigs(asked).values().get(name).get()
+                policy = answers.get(name).get().get("cleanup.policy").value()
             except Py4JJavaError as error:
                 if "AuthorizationException" not in _causes(error.java_exception)[-1].toString():
                     raise
                 continue
-            if "compact" in configs.get("cleanup.policy").value():
+            if "compact" in policy:
                 found.append(topic)
-    finally:
-        kafka.close(admin)
     return found
 
 
@@ -254,22 +261,16 @@ def _another_log(kafka: _SparkKafka, batch: Batch) -> tuple[list[str], list[str]
 
     :raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun.
     """
-    admin = kafka.jvm.org.apache.kafka.clients.admin.AdminClient.create(kafka.config())
-    try:
+    with kafka.admin() as admin:
         return _look_at_topics(kafka, admin, batch)
-    finally:
-        kafka.close(admin)
 
 
 def _look_at_topics(kafka: _SparkKafka, admin: Any, batch: Batch) -> tuple[list[str], list[str]]:
     from py4j.protocol import Py4JJavaError
 
     topics = sorted({p.topic_partition.topic for p in batch.partitions})
-    names = kafka.jvm.java.util.ArrayList()
-    for topic in topics:
-        names.add(topic)
     with_rights = kafka.jvm.org.apache.kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
-    futures = admin.describeTopics(names, with_rights).topicNameValues()
+    futures = admin.describeTopics(_as_list(kafka.jvm, topics), with_rights).topicNameValues()
     recreated, absent, denied = [], [], []
     for topic in topics:
         try:
@@ -305,9 +306,7 @@ def _as_java_writes_it(topic_id: str | None) -> str | None:
 
 def _outside(jvm: Any, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
     """A consumer rather than the admin client: it takes a list and gives numbers, two calls to Java a partition."""
-    asked = jvm.java.util.ArrayList()
-    for p in partitions:
-        asked.add(jvm.org.apache.kafka.common.TopicPartition(p.topic_partition.topic, p.topic_partition.partition))
+    asked = _as_list(jvm, (jvm.org.apache.kafka.common.TopicPartition(*p.topic_partition) for p in partitions))
     starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
     lines = []
     for p in partitions:
@@ -321,6 +320,14 @@ def _outside(jvm: Any, consumer: Any, partitions: Sequence[PlannedPartition]) ->
         elif end < p.end_offset:
             lines.append(f"{p.topic_partition}: end offset {p.end_offset} is beyond the end of the log, {end}")
     return lines
+
+
+def _as_list(jvm: Any, values: Iterable[Any]) -> Any:
+    """A list of Java's."""
+    found = jvm.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return found
 
 
 def _offsets(by_partition: Any) -> dict[TopicPartition, int]:

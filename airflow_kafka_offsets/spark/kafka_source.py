@@ -43,7 +43,7 @@ SHORT_WAIT_MS = "10"
 KAFKA_COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 )
-HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
@@ -97,7 +97,7 @@ def _frame(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> DataFr
 
     if not batch.partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
-        return spark.createDataFrame([], KAFKA_COLUMNS + HEADERS * headers)
+        return no_records_of_kafka(spark, headers=headers)
     try:
         return spark.read.format("kafka").options(**options).load()
     except AnalysisException as error:
@@ -109,6 +109,11 @@ def _frame(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> DataFr
             f'packages="org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}" of SparkSubmitOperator.'
         ]
     )
+
+
+def no_records_of_kafka(spark: SparkSession, *, headers: bool = False) -> DataFrame:
+    """No record, with the columns of Spark's Kafka source."""
+    return spark.createDataFrame([], KAFKA_COLUMNS + _HEADERS * headers)
 
 
 def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> dict[str, Any]:

@@ -213,12 +213,11 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
             ]
         )
     offset = f.col("offset").cast("long")
-    is_divided = FATE in frame.columns
-    fates = {name: f.col(FATE) == name if is_divided else f.lit(False) for name in (SET_ASIDE, LEFT_OUT)}
+    fates = (SET_ASIDE, LEFT_OUT) if FATE in frame.columns else ()
     # Spark's own bitmap_construct_agg is counted by sorting all rows, twice; a long is counted in a hash map.
     by_word = frame.groupBy("topic", "partition", f.shiftright(offset, 6).alias("word")).agg(
         f.count("*").alias("rows"),
-        *(f.count_if(is_so).alias(name) for name, is_so in fates.items()),
+        *(f.count_if(f.col(FATE) == name).alias(name) for name in fates),
         f.bit_or(f.call_function("shiftleft", f.lit(1).cast("long"), offset.bitwiseAND(63).cast("int"))).alias("bits"),
         f.min(offset).alias("first"),
         f.max(offset).alias("last"),
@@ -244,7 +243,8 @@ def _collect(counting: DataFrame) -> Counts:
     return {
         TopicPartition(str(row["topic"]), int(row["partition"])): _Counted(
             PartitionRead(
-                *(int(row[name]) for name in ("rows", "offsets", "first", "last", SET_ASIDE, LEFT_OUT)),
+                *(int(row[name]) for name in ("rows", "offsets", "first", "last")),
+                *(int(row[name]) for name in (SET_ASIDE, LEFT_OUT) if name in row),
             ),
             int(row["hash"]),
         )

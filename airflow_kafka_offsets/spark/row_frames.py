@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
-from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
-from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, quoted
+from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
+from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS
+from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS
 from airflow_kafka_offsets.values.row_definition import RowDefinition
-from airflow_kafka_offsets.values.sql_text import MOMENTS
+from airflow_kafka_offsets.values.sql_text import MOMENTS, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -78,12 +79,23 @@ def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
     return RowFrames(rows, rest, source_names)
 
 
+def bad_of(rest: DataFrame) -> DataFrame:
+    """The bad records among :attr:`RowFrames.rest`, with their reason, as they are set aside."""
+    bad = rest.where(rest[REASON] != LEFT_OUT).withColumnRenamed(REASON, "reason")
+    return bad.select(*(name for name in BAD_COLUMNS if name in bad.columns))
+
+
+def left_out_of(rest: DataFrame) -> DataFrame:
+    """Topic, partition and offset of the records among :attr:`RowFrames.rest` that are left out."""
+    return rest.where(rest[REASON] == LEFT_OUT).select(*SOURCE_COLUMNS)
+
+
 def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
     """Refuse a definition before anything is written.
 
     :raises InvalidRequest: what Spark does not take of it; every expression that is wrong is named.
     """
-    records = spark.createDataFrame([], KAFKA_COLUMNS)
+    records = no_records_of_kafka(spark)
     fields = decoded(records, definition.value, definition.key)
     plain = spark.createDataFrame([], fields.select(*records.columns).schema)
     problems: list[str] = []

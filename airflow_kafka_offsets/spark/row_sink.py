@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import BadRecords
 from airflow_kafka_offsets.spark.job_batch import Batch
-from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
+from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.report import (
     LEFT_OUT,
     ROW,
@@ -34,16 +34,17 @@ from airflow_kafka_offsets.spark.report import (
     with_fate,
 )
 from airflow_kafka_offsets.spark.row_frames import (
-    REASON,
     SOURCE_COLUMNS,
     RowFrames,
+    bad_of,
     check_definition,
+    left_out_of,
     row_frames,
 )
 from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, sink_of, words_of_arguments
 from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
-from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS, set_aside
+from airflow_kafka_offsets.spark.take_back import set_aside
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 
@@ -105,7 +106,7 @@ class RowSink:
 
     def written(self, spark: SparkSession, batch: Batch) -> DataFrame | None:
         """What the outputs hold of the split. Records that were left out are in none of them."""
-        names = row_frames(_no_records_of_kafka(spark), self.definition).source_names
+        names = row_frames(no_records_of_kafka(spark), self.definition).source_names
         found = [with_fate(self.sink.written(spark, batch), ROW, names)]
         if self.set_aside is not None:
             found.append(with_fate(self.set_aside.written(spark, batch), SET_ASIDE))
@@ -133,7 +134,7 @@ class _Write:
             self._look_again()
         parts = [with_fate(written, ROW, self.frames.source_names), self._set_aside()]
         if self.rest is not None:
-            parts.append(with_fate(self.rest.where(self.rest[REASON] == ""), LEFT_OUT))
+            parts.append(with_fate(left_out_of(self.rest), LEFT_OUT))
         found = [part for part in parts if part is not None]
         return Divided(union_of(found), counts if len(found) == 1 else None)
 
@@ -156,7 +157,7 @@ class _Write:
         :raises BadRecords: more records are bad than the limit allows.
         """
         self.rest = self.frames.rest.persist()
-        bad = self.rest.where(self.rest[REASON] != "")
+        bad = bad_of(self.rest)
         count, plan, limit = bad.count(), self.batch.plan, self.to.bad.limit
         allowed = limit.allowed(plan.record_count_upper_bound)
         if count > allowed:
@@ -164,9 +165,7 @@ class _Write:
             is_left = isinstance(self.to.sink, FilesSink)
             rows = "its output stays as it is" if is_left else "its rows are in the output until it is done again"
             name, left = f"{plan.batch}, split {self.batch.split}", f"Nothing is committed, and {rows}."
-            raise BadRecords(
-                name, count, allowed, str(limit), tuple(map(_example, first)), f"Nothing is committed, and {left}"
-            )
+            raise BadRecords(name, count, allowed, str(limit), tuple(map(_example, first)), left)
 
     def _set_aside(self) -> DataFrame | None:
         """Write the bad records, or nothing where an earlier attempt may have left some; what reads them back."""
@@ -175,19 +174,14 @@ class _Write:
             return None
         rest = self.rest
         if rest is None:
-            if own.output not in {sink_of(words).output for words in self.batch.earlier_set_aside()}:
+            if own.output not in {sink_of(words).output for words in self.batch.earlier_set_aside}:
                 return None
             rest = self.frames.rest.limit(0)
-        bad = rest.where(rest[REASON] != "").withColumnRenamed(REASON, "reason").select(*BAD_COLUMNS)
-        return with_fate(set_aside(own, bad, self.batch), SET_ASIDE)
-
-
-def _no_records_of_kafka(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], KAFKA_COLUMNS)
+        return with_fate(set_aside(own, bad_of(rest), self.batch), SET_ASIDE)
 
 
 def _example(row: Any) -> str:
     value = bytes(row["value"] or b"")
     start = value[:_START_OF_VALUE].decode(errors="replace")
     more = "…" if len(value) > _START_OF_VALUE else ""
-    return f"{row['topic']}[{row['partition']}]: offset {row['offset']}: {row[REASON]}: {start!r}{more}"
+    return f"{row['topic']}[{row['partition']}]: offset {row['offset']}: {row['reason']}: {start!r}{more}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import LateAttempt, StoreUnavailable
 from airflow_kafka_offsets.spark.job_batch import Batch
-from airflow_kafka_offsets.spark.kafka_source import HEADERS, KAFKA_COLUMNS
+from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
@@ -26,7 +26,7 @@ BAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "hea
 def other_places(batch: Batch) -> list[Sink]:
     """Where earlier attempts may have set bad records aside, and this one writes neither its rows nor bad records."""
     own = {batch.output, batch.set_aside and sink_of(batch.set_aside).output}
-    places = {sink.output: sink for sink in map(sink_of, batch.earlier_set_aside())}
+    places = {sink.output: sink for sink in map(sink_of, batch.earlier_set_aside)}
     return [sink for output, sink in places.items() if output not in own]
 
 
@@ -36,9 +36,11 @@ def take_back(batch: Batch) -> None:
     :raises LateAttempt: another attempt at the split has begun since.
     :raises StoreUnavailable: a place still has some.
     """
+    from pyspark.sql import functions as f
+
     for sink in other_places(batch):
-        spark = batch.scanned.sparkSession
-        nothing = spark.createDataFrame([], f"{KAFKA_COLUMNS}{HEADERS}, reason STRING").select(*BAD_COLUMNS)
+        nothing = no_records_of_kafka(batch.scanned.sparkSession, headers=True)
+        nothing = nothing.withColumn("reason", f.lit("")).select(*BAD_COLUMNS)
         batch._outputs.add(WRITTEN)
         try:
             left = set_aside(sink, nothing, batch)

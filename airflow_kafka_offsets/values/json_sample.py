@@ -14,12 +14,13 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_offsets.strict_json import read_json
+from airflow_kafka_offsets.values.row_definition import REGISTRY_HEADER
+from airflow_kafka_offsets.values.sql_text import quoted
 
 _BIGINT, _DOUBLE, _BOOLEAN, _STRING, _TIMESTAMP = "BIGINT", "DOUBLE", "BOOLEAN", "STRING", "TIMESTAMP"
 _STRUCT, _ARRAY = "STRUCT", "ARRAY"
 _TOO_LARGE = "a number beyond BIGINT"
 _DEEPEST = 50  # levels; below, JSON stays text
-_HEADER = 5  # of a schema registry: a zero, and the schema's id
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -46,11 +47,11 @@ class JsonSample:
         if value is None:
             self.tombstones += 1
             return
-        is_framed = len(value) >= _HEADER and value[:1] == b"\0"
+        is_framed = len(value) >= REGISTRY_HEADER and value[:1] == b"\0"
         if is_framed:
-            self.schema_ids[int.from_bytes(value[1:_HEADER], "big")] += 1
+            self.schema_ids[int.from_bytes(value[1:REGISTRY_HEADER], "big")] += 1
         try:
-            found = _object(value[_HEADER:] if is_framed else value)
+            found = _object(value[REGISTRY_HEADER:] if is_framed else value)
         except ValueError as error:
             if not is_framed:
                 self.others += 1
@@ -67,7 +68,7 @@ class JsonSample:
     @property
     def ddl(self) -> str:
         """A column a line; empty where no object has a field."""
-        return ",\n".join(f"{_quoted(name)} {kind}" for name, kind, _ in self.columns)
+        return ",\n".join(f"{_name(name)} {kind}" for name, kind, _ in self.columns)
 
     @property
     def notes(self) -> list[str]:
@@ -120,7 +121,7 @@ class _Seen:
         kind = self._one_kind()
         columns = self.columns()
         if kind == _STRUCT and columns:
-            return f"STRUCT<{', '.join(f'{_quoted(name)}: {seen.type}' for name, seen in columns.items())}>"
+            return f"STRUCT<{', '.join(f'{_name(name)}: {seen.type}' for name, seen in columns.items())}>"
         if kind == _ARRAY and self.elements is not None:
             return f"ARRAY<{self.elements.type}>"
         return kind if kind in (_BIGINT, _DOUBLE, _BOOLEAN, _TIMESTAMP) else _STRING
@@ -189,5 +190,6 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def _quoted(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+def _name(name: str) -> str:
+    """With the quotation marks that it needs."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.strict_json import read_json
+from airflow_kafka_offsets.values.sql_text import quoted
 
 _PLAIN = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 _FORMATS = {"date": "DATE", "date-time": "TIMESTAMP"}
@@ -120,7 +121,7 @@ class _Reading:
                     raise _NoColumn(here, f"differs from {other} in its case alone, which Spark does not tell apart")
                 member = self._one(node, here, of.by)
                 not_null = " NOT NULL" if name in required and not member.nullable else ""
-                members.append(f"`{name.replace('`', '``')}`{between}{self._type(member, here)}{not_null}")
+                members.append(f"{quoted(name)}{between}{self._type(member, here)}{not_null}")
             except _NoColumn as problem:
                 self.problems.append(str(problem))
         return members

@@ -20,6 +20,8 @@ from airflow_kafka_offsets.json_columns import require_version, text, text_or_no
 from airflow_kafka_offsets.values.sql_text import expression_problems
 
 VERSION = 1
+REGISTRY_HEADER = 5
+"""Bytes in front of a record whose producer uses a schema registry: a zero, and the schema's id."""
 Format = Literal["string", "json", "avro"]
 Tombstones = Literal["row", "leave-out"]
 

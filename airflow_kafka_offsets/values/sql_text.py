@@ -41,6 +41,11 @@ _NO_TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOT
 _WORD = re.compile(r"(?<![\w.`])([A-Za-z_]\w*)(\s*\()?")
 
 
+def quoted(name: str) -> str:
+    """A name as Spark's SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def expression_problems(what: str, text: object) -> list[str]:
     """Sentences that begin with ``what``; none where the text shows nothing wrong."""
     if not isinstance(text, str) or not text.strip():

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,13 +34,14 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     options_of,
     overtaken,
     path_output,
-    quoted,
     quoted_table,
     table_output,
     table_parts,
+    wait_for_others,
     with_key,
 )
 from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_delta_writer
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -280,7 +279,7 @@ def commit(write: Callable[[], Any], batch: SinkBatch, output: str) -> None:
                 raise overtaken(batch, output, "a newer attempt, which has committed meanwhile,") from error
             if tries == TRIES or not any(word in text for word in _IN_THE_WAY):
                 raise
-            time.sleep(random.uniform(0, 0.1 * 2**tries))
+            wait_for_others(tries)
 
 
 _CANNOT_REPEAT = (

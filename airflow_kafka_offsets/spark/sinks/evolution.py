@@ -18,15 +18,14 @@ Names have no case, as in Spark.
 from __future__ import annotations
 
 import logging
-import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.sink_contract import SinkBatch, quoted
+from airflow_kafka_offsets.spark.sinks.sink_contract import SinkBatch, wait_for_others
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -193,7 +192,7 @@ def evolved(rows: DataFrame, table: Table, batch: SinkBatch, fill: bool = False)
             raise
         except Exception as raised:  # made by another driver meanwhile, or there is no right to
             error = raised
-            time.sleep(random.uniform(0, 0.1 * 2**tries))
+            wait_for_others(tries)
     changes = "; ".join(map(str, found.changes))
     why = str(error).strip().splitlines()[0] if error else "Others change it all the time."
     raise InvalidRequest(

@@ -30,13 +30,13 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     no_records,
     options_of,
     overtaken,
-    quoted,
     quoted_table,
     table_output,
     table_parts,
     with_key,
 )
 from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_iceberg_writer
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,11 +9,14 @@ new ones cannot be read any more.
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +90,11 @@ def check_batch(batch: SinkBatch) -> None:
         raise InvalidRequest([f"{batch.key!r} is no batch key: letters, digits, '.', '_' and '-' only."])
 
 
+def wait_for_others(tries: int) -> None:
+    """Let writers that got in each other's way try again at different moments, and later each time."""
+    time.sleep(random.uniform(0, 0.1 * 2**tries))
+
+
 def with_key(records: DataFrame, batch: SinkBatch, *more: str) -> DataFrame:
     """The records with the key's columns, which come first.
 
@@ -109,11 +117,6 @@ def with_key(records: DataFrame, batch: SinkBatch, *more: str) -> DataFrame:
 def no_records(spark: SparkSession) -> DataFrame:
     """What is read back where the output has nothing of a key and split."""
     return spark.createDataFrame([], NO_RECORDS)
-
-
-def quoted(name: str) -> str:
-    """A name as Spark's SQL takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_table(table: str) -> str:

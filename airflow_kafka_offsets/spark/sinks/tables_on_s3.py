@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.hadoop_folders import scheme_of
-from airflow_kafka_offsets.spark.sinks.sink_contract import quoted
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -36,9 +36,9 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     SinkBatch,
     check_batch,
     names,
-    quoted,
     with_key,
 )
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -63,6 +63,7 @@ def test_one_bad_record_fails_the_batch_by_default_and_the_error_shows_it(
         rows.do(batch, json_rows())
     message = str(refused.value)
     assert "2 records of batch" in message
+    assert message.count("Nothing is committed") == 1
     assert f"{topic}[0]: offset 1: the value is not JSON of this schema: 'no json'" in message
     assert f"{topic}[0]: offset 3" in message
     with pytest.raises(ReadNotVerified):
