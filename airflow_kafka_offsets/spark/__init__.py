@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.batch_job import for_each_batch as for_each_batch
-    from airflow_kafka_offsets.spark.decoded_records import DecodedRecords as DecodedRecords
-    from airflow_kafka_offsets.spark.decoded_records import decode as decode
     from airflow_kafka_offsets.spark.job_batch import Batch as Batch
     from airflow_kafka_offsets.spark.job_batch import NumberedBatch as NumberedBatch
     from airflow_kafka_offsets.spark.job_batch import WindowBatch as WindowBatch
     from airflow_kafka_offsets.spark.job_batch import planned_batch as planned_batch
     from airflow_kafka_offsets.spark.kafka_source import read_batch as read_batch
     from airflow_kafka_offsets.spark.report import report_batch as report_batch
+    from airflow_kafka_offsets.spark.row_frames import RowFrames as RowFrames
+    from airflow_kafka_offsets.spark.row_frames import decode as decode
 
 _PUBLIC = {
     "Batch": "job_batch",
-    "DecodedRecords": "decoded_records",
     "NumberedBatch": "job_batch",
+    "RowFrames": "row_frames",
     "WindowBatch": "job_batch",
-    "decode": "decoded_records",
+    "decode": "row_frames",
     "for_each_batch": "batch_job",
     "planned_batch": "job_batch",
     "read_batch": "kafka_source",

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
+from airflow_kafka_offsets.spark.report import LEFT_OUT as NO_ROW
+from airflow_kafka_offsets.spark.report import ROW, SET_ASIDE, Divided, union_of, with_fate
 from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS
 from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS
 from airflow_kafka_offsets.values.row_definition import RowDefinition
@@ -38,7 +41,7 @@ _RAISES = "raises an error on this record"
 
 @dataclass(frozen=True, slots=True)
 class RowFrames:
-    """What becomes of the records. Each frame is lazy.
+    """What becomes of the records. Each frame is lazy, and no record is in two of them.
 
     :ivar rows: the columns that are selected, with topic, partition and offset, under :attr:`source_names`.
     :ivar rest: the records that are no rows: topic, partition, offset and ``kafka_reason``, which is empty where
@@ -50,6 +53,52 @@ class RowFrames:
     rows: DataFrame
     rest: DataFrame
     source_names: dict[str, str]
+
+    @property
+    def bad(self) -> DataFrame:
+        """``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``reason``, and ``headers`` if they
+        were read (``for_each_batch(…, includeHeaders=True)``).
+        """
+        bad = self.rest.where(self.rest[REASON] != LEFT_OUT).withColumnRenamed(REASON, "reason")
+        return bad.select(*(name for name in BAD_COLUMNS if name in bad.columns))
+
+    @property
+    def left_out(self) -> DataFrame:
+        """Topic, partition and offset of what ``where`` or ``tombstones`` leaves out."""
+        return self.rest.where(self.rest[REASON] == LEFT_OUT).select(*SOURCE_COLUMNS)
+
+    def divided(self, rows: DataFrame, bad: DataFrame | None = None) -> Divided:
+        """What ``write`` returns, so that the report counts all records.
+
+        :param rows: what reads back the output of the rows; :param bad: that of the bad records. Without it they count
+            as missing, and the commit refuses the split if there are any.
+        """
+        parts = (
+            with_fate(rows, ROW, self.source_names),
+            with_fate(bad, SET_ASIDE),
+            with_fate(self.left_out, NO_ROW),
+        )
+        return Divided(union_of([part for part in parts if part is not None]))
+
+
+def decode(records: DataFrame, batch: Batch) -> RowFrames:
+    """The records as the resolve task's ``value``, ``key``, ``select``, ``where`` and ``expect`` say.
+
+    For a job of one's own, with sinks of its own::
+
+        def write(records, batch):
+            found = decode(records, batch)
+            return found.divided(good(found.rows, batch), bad(found.bad, batch))
+
+    Spark reads Kafka once for each of the frames that is used, unless the records are persisted before. The session's
+    ``spark.sql.subexpressionElimination.enabled`` is set to false. The limit of bad records is checked by the commit.
+
+    :param records: what ``write`` is handed.
+    :param batch: that ``write`` is handed with them.
+    :raises InvalidRequest: the resolve task says nothing of rows, or Spark does not take what it says.
+    :raises StoreUnavailable: the row definition is not in the work store.
+    """
+    return row_frames(records, batch.row_definition)
 
 
 def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
@@ -77,17 +126,6 @@ def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
         REASON,
     )
     return RowFrames(rows, rest, source_names)
-
-
-def bad_of(rest: DataFrame) -> DataFrame:
-    """The bad records among :attr:`RowFrames.rest`, with their reason, as they are set aside."""
-    bad = rest.where(rest[REASON] != LEFT_OUT).withColumnRenamed(REASON, "reason")
-    return bad.select(*(name for name in BAD_COLUMNS if name in bad.columns))
-
-
-def left_out_of(rest: DataFrame) -> DataFrame:
-    """Topic, partition and offset of the records among :attr:`RowFrames.rest` that are left out."""
-    return rest.where(rest[REASON] == LEFT_OUT).select(*SOURCE_COLUMNS)
 
 
 def check_definition(spark: SparkSession, definition: RowDefinition) -> None:

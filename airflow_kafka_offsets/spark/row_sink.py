@@ -36,9 +36,7 @@ from airflow_kafka_offsets.spark.report import (
 from airflow_kafka_offsets.spark.row_frames import (
     SOURCE_COLUMNS,
     RowFrames,
-    bad_of,
     check_definition,
-    left_out_of,
     row_frames,
 )
 from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
@@ -126,15 +124,15 @@ class _Write:
 
     def __init__(self, to: RowSink, frames: RowFrames, batch: Batch) -> None:
         self.to, self.frames, self.batch = to, frames, batch
-        self.rest: DataFrame | None = None
+        self.has_looked_again = False
 
     def done(self) -> Divided:
         written, counts = self._rows()
-        if self.rest is None and counts is not None and not has_every_offset(self.batch, counts):
+        if not self.has_looked_again and counts is not None and not has_every_offset(self.batch, counts):
             self._look_again()
         parts = [with_fate(written, ROW, self.frames.source_names), self._set_aside()]
-        if self.rest is not None:
-            parts.append(with_fate(left_out_of(self.rest), LEFT_OUT))
+        if self.has_looked_again:
+            parts.append(with_fate(self.frames.left_out, LEFT_OUT))
         found = [part for part in parts if part is not None]
         return Divided(union_of(found), counts if len(found) == 1 else None)
 
@@ -156,8 +154,9 @@ class _Write:
 
         :raises BadRecords: more records are bad than the limit allows.
         """
-        self.rest = self.frames.rest.persist()
-        bad = bad_of(self.rest)
+        self.has_looked_again = True
+        self.frames.rest.persist()
+        bad = self.frames.bad
         count, plan, limit = bad.count(), self.batch.plan, self.to.bad.limit
         allowed = limit.allowed(plan.record_count_upper_bound)
         if count > allowed:
@@ -172,12 +171,12 @@ class _Write:
         own = self.to.set_aside
         if own is None:
             return None
-        rest = self.rest
-        if rest is None:
+        bad = self.frames.bad
+        if not self.has_looked_again:
             if own.output not in {sink_of(words).output for words in self.batch.earlier_set_aside}:
                 return None
-            rest = self.frames.rest.limit(0)
-        return with_fate(set_aside(own, bad_of(rest), self.batch), SET_ASIDE)
+            bad = bad.limit(0)
+        return with_fate(set_aside(own, bad, self.batch), SET_ASIDE)
 
 
 def _example(row: Any) -> str:
