@@ -12,7 +12,7 @@ import logging
 import secrets
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from airflow_kafka_offsets.batch.decide_by_hand import refuse_duplicates
@@ -62,6 +62,7 @@ class Assignment:
     :ivar splits: the splits that Spark jobs are started for.
     :ivar sentence: what the run does and why; goes on after "This run".
     :ivar waiting: how many offsets have come since the batch was planned: the next run's.
+    :ivar is_new: whether this run has begun the batch just now, so that no Spark job knows it.
     """
 
     batch: StoredBatch | None
@@ -69,6 +70,7 @@ class Assignment:
     sentence: str
     waiting: int = 0
     warnings: tuple[str, ...] = ()
+    is_new: bool = False
 
     @property
     def plan(self) -> Plan | None:
@@ -154,7 +156,7 @@ def put_in_place(batch: StoredBatch, plan: Plan, s: Situation, world: World) -> 
     fenced = batch.append(batch.log.planned) if seen else batch
     if fenced is None or any(world.answer(question) != answer for question, answer in seen):
         return None
-    return fenced.append(Planned(plan, batch.log.planned.position))
+    return fenced.append(replace(batch.log.planned, plan=plan))
 
 
 def _overlapping(holder: Actor, batch: StoredBatch) -> OverlappingRun:
@@ -176,14 +178,19 @@ class _Steps:
         pipeline, me, claim = self.world.pipeline, self.order.me, decision.claim
         if claim is not None:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
-            begun = pipeline.begin_window(claim.name, decision.number, Planned(plan))
-            return None if begun is None else self.settle(begun, plan.splits_to_start(), decision.sentence)
+            planned = Planned(plan, definitions=decision.definitions)
+            begun = pipeline.begin_window(claim.name, decision.number, planned)
+            return None if begun is None else self._new(begun, decision)
         key = draw_key(decision.number, self.order.request.run_context.now_ms)
         plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
-        batch = pipeline.begin(decision.number, Planned(plan, decision.position))
+        batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.definitions))
         if batch is None or not pipeline.is_newest(batch):
             return None
-        return self.settle(batch, plan.splits_to_start(), decision.sentence)
+        return self._new(batch, decision)
+
+    def _new(self, batch: StoredBatch, decision: Create) -> Assignment:
+        settled = self.settle(batch, batch.log.plan.splits_to_start(), decision.sentence)
+        return replace(settled, is_new=True)
 
     def settle(
         self,
@@ -271,7 +278,7 @@ class _Steps:
             return False
         # It says which splits to overwrite, for a driver that begins at this moment.
         plan = emptied(batch.log.plan, self.order.me, "withdrawn: it overlaps another window", withdrawn=True)
-        withdrawn = batch.append(Planned(plan))
+        withdrawn = batch.append(replace(batch.log.planned, plan=plan))
         if withdrawn is None or has_begun(batch):
             return False
         entry = Committed(self.order.me, self.order.request.run_context.now_ms, plan.plan_id)
@@ -320,7 +327,7 @@ def position_planned(decision: SetPosition, draft: Draft, order: Reset) -> Plann
     """The plan that puts a person's position on record."""
     name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
     plan = named(draft, name, decision.by, f"reset {decision.target}: {order.reason}")
-    return Planned(plan, decision.position)
+    return Planned(plan, decision.position, decision.definitions)
 
 
 def take_by_hand(decision: DoAgain, order: Redo) -> StoredBatch | None:

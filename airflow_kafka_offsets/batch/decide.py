@@ -138,6 +138,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
             )
         )
     newest = on.newest.log.plan if on.newest else None
+    definitions = on.newest.log.definitions if on.newest else ()
     applied = newest.restarts if newest else ()
     if on.restart is not None:
         start = Start(None, saved=on.position, applied=applied, restart=on.restart)
@@ -153,7 +154,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     sentence = messages.plans_next(
         fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_group=on.by_group
     )
-    return Create(fresh, on.next_number, sentence, on.after, position=on.position)
+    return Create(fresh, on.next_number, sentence, on.after, position=on.position, definitions=definitions)
 
 
 def _orders_something(order: NextBatch, on: GoesOn) -> bool:
@@ -221,4 +222,6 @@ def _create_window(order: Window, s: Situation, claim: Claim, number: int) -> Cr
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")
     fresh = fresh.with_warnings([moved] if moved else [])
-    return Create(fresh, number, f"plans the {claim}: no run has planned it yet", claim=claim)
+    definitions = before.log.definitions if before else ()
+    sentence = f"plans the {claim}: no run has planned it yet"
+    return Create(fresh, number, sentence, claim=claim, definitions=definitions)

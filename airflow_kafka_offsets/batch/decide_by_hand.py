@@ -95,7 +95,7 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     draft = None
     if any(one.changes for one in moves):
         draft = reset_draft(plan, moves, description.topic_ids, held, f"reset {target}: {order.reason}", order.now_ms)
-    return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by)
+    return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by, newest.log.definitions)
 
 
 def refuse_duplicates(moves: Iterable[Move]) -> None:

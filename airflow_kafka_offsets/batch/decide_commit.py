@@ -51,7 +51,8 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
         refuse_foreign_offsets(plan, me, held, position)
     after = None if plan.asked.window else position_after(plan, position)
-    entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out)
+    definitions = tuple(sorted(filter(None, fates.definitions)))
+    entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out, definitions)
     return Append(batch, entry, proof, fates)
 
 

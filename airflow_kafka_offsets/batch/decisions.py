@@ -22,6 +22,7 @@ class Create:
     :ivar after: the key of the batch that it goes on from.
     :ivar claim: what a window claims; ``None`` for a batch of the log.
     :ivar position: the position that it goes on from.
+    :ivar definitions: with which rows were written before it.
     :ivar sentence: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
     """
 
@@ -31,6 +32,7 @@ class Create:
     after: str | None = None
     claim: Claim | None = None
     position: Position | None = None
+    definitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class SetPosition:
     :ivar moves: where each partition goes; ``stays``: those that the target has no offset for.
     :ivar draft: ``None``: every partition is there already, and only the group is renewed.
     :ivar by: whose plan it is: a person's, in the name of the Airflow that the pipeline is of.
+    :ivar definitions: with which rows were written before it.
     """
 
     target: Target
@@ -154,6 +157,7 @@ class SetPosition:
     after: str
     position: Position
     by: Actor
+    definitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

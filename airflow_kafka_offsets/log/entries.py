@@ -33,10 +33,12 @@ class Planned:
 
     :ivar position: the position of the pipeline that it goes on from, of all partitions; ``None`` where there was none,
         and for a window.
+    :ivar definitions: with which rows were written before this batch; empty where none are known.
     """
 
     plan: Plan
     position: Position | None = None
+    definitions: tuple[str, ...] = ()
 
     @property
     def by(self) -> Actor:
@@ -63,6 +65,7 @@ class Committed:
 
     :ivar position: the whole position after it; ``None`` for a window.
     :ivar set_aside: how many bad records the reports name; :ivar left_out: how many are no rows by the user's wish.
+    :ivar definitions: with which rows were written, by the reports; empty where records were written as they are.
     """
 
     by: Actor
@@ -71,6 +74,7 @@ class Committed:
     position: Position | None = None
     set_aside: int = 0
     left_out: int = 0
+    definitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,11 @@ class BatchLog:
     def position(self) -> Position | None:
         """Where the pipeline goes on: after the batch once it is committed, and until then where the batch began."""
         return self.committed.position if self.committed else self.planned.position
+
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """With which row definitions rows were written last, up to the end of this batch: for what the log says."""
+        return (self.committed and self.committed.definitions) or self.planned.definitions
 
     @property
     def holder(self) -> Actor:
@@ -211,17 +220,18 @@ def _is_held(me: Actor, holder: Actor, is_running: Callable[[RunKey], bool]) -> 
 
 def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
     match entry:
-        case Planned(plan, position):
+        case Planned(plan, position, definitions):
             kind: dict[str, Any] = {
                 "entry": "plan",
                 "plan": plan_to_dict(plan),
                 "position": position.to_dict() if position else None,
             }
+            kind |= {"definitions": list(definitions)} if definitions else {}
         case Taken(by, at_ms, attempts, unread):
             numbers = {str(split): attempts[split] for split in sorted(attempts)}
             kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
             kind |= {"unread": unread} if unread else {}
-        case Committed(by, at_ms, plan_id, position, set_aside, left_out):
+        case Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions):
             kind = {
                 "entry": "commit",
                 "at_ms": at_ms,
@@ -231,6 +241,7 @@ def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
                 "set_aside": set_aside,
                 "left_out": left_out,
             }
+            kind |= {"definitions": list(definitions)} if definitions else {}
         case Cleaned():
             kind = {"entry": "cleaned"}
     return {"version": VERSION, **kind}
@@ -242,15 +253,16 @@ def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
     try:
         match data["entry"]:
             case "plan":
-                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]))
+                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]), _definitions(data))
             case "taken":
                 attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
                 unread = whole(data.get("unread", 0))
                 return Taken(actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
             case "commit":
                 by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
-                counts = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
-                return Committed(by, at_ms, plan_id, _position(data["position"]), *counts)
+                set_aside, left_out = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
+                position, definitions = _position(data["position"]), _definitions(data)
+                return Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions)
             case "cleaned":
                 return Cleaned()
     except (KeyError, TypeError, AttributeError) as error:
@@ -278,3 +290,7 @@ def _named(plan: Plan) -> Plan:
 
 def _position(data: Mapping[str, Any] | None) -> Position | None:
     return None if data is None else Position.from_dict(data)
+
+
+def _definitions(data: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(map(text, data.get("definitions", ())))

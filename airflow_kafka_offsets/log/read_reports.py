@@ -102,6 +102,16 @@ def highest_attempts(batch: StoredBatch, splits: Collection[int]) -> dict[int, i
     return {split: found[-1][0] for split, found in numbers.items() if found}
 
 
+def definitions_written(batch: StoredBatch) -> list[str]:
+    """The row definitions that the batch's rows were written with: of each split by the newest report of a write."""
+    found = filter(None, map(_NAME.fullmatch, batch.store.list(batch.folder)))
+    names = sorted((int(name[1]), int(name[2]), name[0]) for name in found if name[4] == "report")
+    reports = (partial(read_object, batch.store, f"{batch.folder}/{name[2]}", ReadReport.from_dict) for name in names)
+    read = zip(names, together(batch.store, *reports), strict=True)
+    newest = {name[0]: report.rows for name, report in read if report is not None and report.wrote}
+    return sorted(set(filter(None, newest.values())))
+
+
 def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
     """Of each split that was started the attempts with the highest number that may have written.
 

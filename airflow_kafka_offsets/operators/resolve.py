@@ -36,6 +36,7 @@ from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, si
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.operators.row_changes import row_changes
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
     put_definition,
@@ -72,7 +73,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import (
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
 from airflow_kafka_offsets.triggers.wait_for_batch import POKE_INTERVAL_S, BatchFreeTrigger
-from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
+from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinition, Tombstones
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -355,8 +356,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(assignment.plan) if arguments else []
-            if arguments and (rows := self._put_rows(assignment, pipeline)) is not None:
-                own += [ROWS, rows]
+            if arguments and assignment.batch and (rows := self._put_rows(assignment, pipeline)) is not None:
+                own += [ROWS, rows.digest]
+                changes, warnings = row_changes(rows, assignment.batch, assignment.is_new)
+                about += changes
+                assignment = replace(assignment, warnings=(*assignment.warnings, *warnings))
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:
@@ -370,8 +374,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
         return [batch_arguments(of_split, own) for of_split in arguments]
 
-    def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> str | None:
-        """The digest of this run's row definition; ``None`` where records stay as they are."""
+    def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> RowDefinition | None:
+        """This run's row definition; ``None`` where records stay as they are."""
         topics = {p.topic_partition.topic for p in assignment.plan.partitions} if assignment.plan else set()
         return put_definition(self._asked(), pipeline.store, topics)
 

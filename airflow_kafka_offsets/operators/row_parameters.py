@@ -21,7 +21,14 @@ from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.json_schema import ddl_of
-from airflow_kafka_offsets.values.row_definition import FieldFormat, FieldWords, RowDefinition, RowWords, format_of
+from airflow_kafka_offsets.values.row_definition import (
+    FieldFormat,
+    FieldWords,
+    Origin,
+    RowDefinition,
+    RowWords,
+    format_of,
+)
 
 NO_BYTES = "csv"  # a format that cannot hold a record's bytes
 
@@ -93,8 +100,8 @@ def row_arguments(asked: ResolveParameters) -> list[str]:
     return [*(part for name in sorted(set(decoded)) for part in (DECODE, name)), *bad]
 
 
-def put_definition(asked: ResolveParameters, store: Store, topics: Collection[str]) -> str | None:
-    """Put the row definition into the work store, and return its digest; ``None`` where records stay as they are.
+def put_definition(asked: ResolveParameters, store: Store, topics: Collection[str]) -> RowDefinition | None:
+    """Put the row definition into the work store, and return it; ``None`` where records stay as they are.
 
     :param topics: of the batch. Its ends are known, so a registry that is asked now has the schema of each record.
     :raises InvalidRequest: a schema's file cannot be read, or a schema is none.
@@ -112,7 +119,7 @@ def put_definition(asked: ResolveParameters, store: Store, topics: Collection[st
         dict(words.expect),
     )
     create_object(store, definition.object_name, definition.to_dict())  # one that is there is the same
-    return definition.digest
+    return definition
 
 
 def _field(name: str, words: FieldWords | None, topics: Collection[str]) -> FieldFormat | None:
@@ -148,7 +155,8 @@ def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldF
         raise InvalidRequest(
             (f"{name} has the format {words['format']!r}, and {found} is of the kind {schemas.kind}: change the one.",)
         )
+    origin = Origin(schemas.subject, schemas.version)
     if words["format"] == "avro":
-        return FieldFormat("avro", schemas.text, schemas.texts)
+        return FieldFormat("avro", schemas.text, schemas.texts, origin)
     ddl = words.get("schema") or ddl_of(schemas.text, f"the JSON Schema of {found}")
-    return FieldFormat("json", ddl, dict.fromkeys(schemas.texts, ""))
+    return FieldFormat("json", ddl, dict.fromkeys(schemas.texts, ""), origin)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.json_columns import require_version, text, text_or_none
+from airflow_kafka_offsets.json_columns import require_version, text, text_or_none, whole
 from airflow_kafka_offsets.values.sql_text import expression_problems
 
 VERSION = 1
@@ -47,22 +47,36 @@ class FieldWords(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a registry has a reader's schema."""
+
+    subject: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.subject} version {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
 class FieldFormat:
     """How a value or a key is decoded, with everything that Spark needs for it.
 
     :ivar schema: the reader's: Spark's DDL for JSON, Avro's JSON text for Avro.
     :ivar writers: of a registry the text of each schema id; empty where the bytes have no header.
+    :ivar origin: of a registry, where the reader's schema is from; Spark does not look at it.
     """
 
     format: Format
     schema: str | None = None
     writers: Mapping[int, str] = field(default_factory=dict)
+    origin: Origin | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": self.format,
             "schema": self.schema,
             "writers": {str(number): self.writers[number] for number in sorted(self.writers)},
+            "origin": self.origin and {"subject": self.origin.subject, "version": self.origin.version},
         }
 
     @classmethod
@@ -71,7 +85,9 @@ class FieldFormat:
         if known is None:
             raise ValueError(f"format {data['format']!r} is not known")
         writers = {int(number): text(schema) for number, schema in data["writers"].items()}
-        return cls(known, text_or_none(data["schema"]), writers)
+        found = data.get("origin")
+        origin = None if found is None else Origin(text(found["subject"]), whole(found["version"]))
+        return cls(known, text_or_none(data["schema"]), writers, origin)
 
 
 @dataclass(frozen=True, slots=True)

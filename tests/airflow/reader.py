@@ -52,7 +52,7 @@ def read_split(arguments: list[str]) -> None:
     whole = file.with_suffix(".tmp")
     whole.write_text(json.dumps(values))
     os.replace(whole, file)
-    attempt.report(ReadReport(plan.plan_id, job.split, attempt.number, "rows", reads, plan.asked.output))
+    attempt.report(ReadReport(plan.plan_id, job.split, attempt.number, "rows", reads, plan.asked.output, rows=job.rows))
 
 
 def rows_of(output: Path) -> dict[str, list[str]]:

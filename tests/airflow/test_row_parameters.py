@@ -18,7 +18,7 @@ from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_arguments
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import read_object
-from airflow_kafka_offsets.values.row_definition import RowDefinition, object_name
+from airflow_kafka_offsets.values.row_definition import Origin, RowDefinition, object_name
 from testbed.registry_server import RegistryServer
 from tests.conftest import unique_name
 
@@ -112,13 +112,13 @@ def test_the_definition_is_put_into_the_work_store_under_its_digest(tmp_path: Pa
     file = tmp_path / "orders.ddl"
     file.write_text("id BIGINT,\n  note STRING\n")
     asked = ResolveParameters(value={"format": "json", "schema_file": str(file)}, where="value.id > 0")
-    digest = put_definition(asked, store, ["orders"])
-    assert digest is not None
-    found = read_object(store, object_name(digest), RowDefinition.from_dict)
-    assert found is not None
+    made = put_definition(asked, store, ["orders"])
+    assert made is not None
+    found = read_object(store, object_name(made.digest), RowDefinition.from_dict)
+    assert found == made
     assert found.value is not None
     assert (found.value.schema, found.where) == ("id BIGINT,\n  note STRING", "value.id > 0")
-    assert put_definition(asked, store, ["orders"]) == digest, "the same words are the same object"
+    assert put_definition(asked, store, ["orders"]) == made, "the same words are the same object"
     assert put_definition(ResolveParameters(), store, ["orders"]) is None
 
 
@@ -175,12 +175,13 @@ def test_all_versions_of_a_topic_s_subject_are_put_on_record(registered: Callabl
         registered(f"{topic}-value", "AVRO", avro("id", "amount")),
     )
     asked = ResolveParameters(value={"format": "avro", "registry": "registry"})
-    digest = put_definition(asked, store, [topic])
-    assert digest is not None
-    found = read_object(store, object_name(digest), RowDefinition.from_dict)
-    assert found is not None
+    made = put_definition(asked, store, [topic])
+    assert made is not None
+    found = read_object(store, object_name(made.digest), RowDefinition.from_dict)
+    assert found == made
     assert found.value is not None
     assert sorted(found.value.writers) == sorted([first, second])
+    assert found.value.origin == Origin(f"{topic}-value", 2)
     assert "amount" in (found.value.schema or "")
 
 
@@ -189,12 +190,12 @@ def test_a_json_schema_becomes_columns_or_the_dag_says_them(registered: Callable
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     number = registered(f"{topic}-value", "JSON", schema)
     for more, ddl in (({}, "`id` BIGINT NOT NULL"), ({"schema": "id INT"}, "id INT")):
-        digest = put_definition(
+        made = put_definition(
             ResolveParameters(value={"format": "json", "registry": "registry", **more}), store, [topic]
         )
-        assert digest is not None
-        found = read_object(store, object_name(digest), RowDefinition.from_dict)
-        assert found is not None
+        assert made is not None
+        found = read_object(store, object_name(made.digest), RowDefinition.from_dict)
+        assert found == made
         assert found.value is not None
         assert (found.value.schema, list(found.value.writers)) == (ddl, [number])
 

@@ -146,7 +146,8 @@ class Job:
             counts.setdefault(tp, Counter())[offset] += 1
         reads = {tp: PartitionRead(c.total(), len(c), min(c), max(c)) for tp, c in counts.items()}
         where = output or self.plan.asked.output
-        self.attempt.report(ReadReport(self.plan.plan_id, self.split, self.attempt.number, proof, reads, where))
+        report = ReadReport(self.plan.plan_id, self.split, self.attempt.number, proof, reads, where)
+        self.attempt.report(replace(report, rows=self.pipeline.rows))
         return self
 
     @property
@@ -225,6 +226,7 @@ class Pipeline:
 
     :ivar parameters: of its resolve task; a run may have others.
     :ivar run_type: Airflow's, of its runs.
+    :ivar rows: the digest of the row definition that its jobs write with.
     """
 
     cluster: Any
@@ -237,6 +239,7 @@ class Pipeline:
     airflow: Airflow = field(default_factory=Airflow)
     lake: Lake = field(default_factory=Lake)
     now_ms: int = field(default_factory=now_ms)
+    rows: str | None = None
 
     def resolve(self, run: str | RunKey, *, run_type: str | None = None, **parameters: Any) -> Run:
         """The resolve task of ``run``; once more, if it ran before: a retry, or a clear."""

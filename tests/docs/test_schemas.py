@@ -14,7 +14,7 @@ from jsonschema.exceptions import best_match
 
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.stores.objects import encode
-from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from airflow_kafka_offsets.values.row_definition import FieldFormat, Origin, RowDefinition
 from tests.builders import draft, planned
 from tests.golden.worked import HERE, work
 
@@ -94,7 +94,7 @@ def test_what_is_written_now_fits_the_schema(tmp_path: Path) -> None:
 
 def test_a_row_definition_fits_the_schema() -> None:
     definition = RowDefinition(
-        FieldFormat("avro", "{}", {7: "{}"}),
+        FieldFormat("avro", "{}", {7: "{}"}, Origin("orders-value", 3)),
         FieldFormat("string"),
         "leave-out",
         ("value.*",),

@@ -91,10 +91,11 @@ PLANS = st.builds(
     st.lists(OFFSET, max_size=3),
     ACTORS,
 )
+DEFINITIONS = st.lists(NAME, max_size=2).map(tuple)
 ENTRIES = st.one_of(
-    st.builds(Planned, PLANS, POSITIONS),
+    st.builds(Planned, PLANS, POSITIONS, DEFINITIONS),
     st.builds(Taken, ACTORS, OFFSET, st.dictionaries(st.integers(0, 200), st.integers(1, 10**6))),
-    st.builds(Committed, ACTORS, OFFSET, NAME, POSITIONS),
+    st.builds(Committed, ACTORS, OFFSET, NAME, POSITIONS, OFFSET, OFFSET, DEFINITIONS),
 )
 
 

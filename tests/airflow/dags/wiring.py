@@ -92,6 +92,10 @@ batch("batch_of_nobody_else")
 batch("batch_of_a_pattern", topic_pattern=TOPIC + ".*")
 batch("batch_into_sink_of_the_day", sink={"format": "parquet", "path": "{{ params.output }}/{{ ds }}"})
 batch("batch_into_output_of_the_day", output="{{ params.output }}/{{ ds }}")
+JSON = {"format": "json", "schema": "{{ dag_run.conf.schema }}"}
+VERSION = {"format": "avro", "registry": "registry", "version": "{{ dag_run.conf.version }}"}
+batch("batch_typed", value=JSON)
+batch("batch_of_registry", value=VERSION)
 batch("batch_by_its_own_name", pipeline_id="lake/{{ params.group }}")
 WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}
 batch("windows_by_hand", bounded_mode="timestamp", bounded_timestamp="{{ dag_run.conf.end }}", **WINDOW)
