@@ -80,14 +80,13 @@ SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark
 MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_files.py tests/airflow/test_window_complete.py \
   tests/airflow/test_lag.py
 
-# What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each. The schema
-# registry is here because its server ended once in the middle of a `make test`, and nobody knows why yet.
+# What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/extras \
   tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
-  tests/broker/test_schema_registry.py tests/contract/test_group_of_new_broker.py tests/size $(SLOW)
+  tests/contract/test_group_of_new_broker.py tests/size $(SLOW)
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
 MATRIX := tests/matrix/test_core_path.py

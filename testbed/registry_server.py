@@ -13,7 +13,11 @@ from testbed.http_server import HttpServer
 from testbed.jars import fetch, pinned
 from testbed.java import Java
 
-_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dquarkus.http.host=127.0.0.1")
+_OPTIONS = (
+    *("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dquarkus.http.host=127.0.0.1"),
+    # Its second server, for metrics, would take port 9000 of all addresses: only one registry a machine could run.
+    *("-Dquarkus.management.host=127.0.0.1", "-Dquarkus.management.port=0"),
+)
 
 
 class RegistryServer(HttpServer):

@@ -19,8 +19,10 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 
 from airflow_kafka_offsets.broker.schema_registry import subject_schemas
 from airflow_kafka_offsets.errors import InvalidRequest, RegistryUnavailable
+from testbed.cache import Say
 from testbed.certificates import Authority
 from testbed.http_proxy import HttpProxy
+from testbed.java import Java
 from testbed.ports import free_ports
 from testbed.registry_server import RegistryServer
 from tests.conftest import unique_name
@@ -125,6 +127,12 @@ def alter(proxy: HttpProxy, monkeypatch: pytest.MonkeyPatch, path: str, old: byt
         return status, headers, content.replace(old, new) if request.path.endswith(path) else content
 
     monkeypatch.setattr(proxy, "_forward", altered)
+
+
+def test_two_registries_run_on_one_machine(schema_registry: RegistryServer, java: Java, say: Say) -> None:
+    with RegistryServer(java, say) as another:
+        for server in (schema_registry, another):
+            assert isinstance(SchemaRegistryClient({"url": server.url}).get_subjects(), list)
 
 
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
