@@ -216,6 +216,9 @@ def _field_problems(name: str, words: Any) -> list[str]:
         )
     if not words.get("registry") and (extra := sorted({"version", "subjects"} & words.keys())):
         found.append(f"{name} has {', '.join(extra)}, and no registry. Name its connection, or leave that out.")
+    version = words.get("version")
+    if version is not None and not str(version).isdecimal():
+        found.append(f"{name} has the version {version!r}; give its number, or leave it out for the newest.")
     if isinstance(words.get("subjects"), str):
         found.append(f"{name} has the subjects {words['subjects']!r}; give a list.")
     if kind == "avro" and words.get("schema"):

@@ -33,6 +33,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"value": {"format": "json"}}, "give one of schema"),
     ({"value": {**JSON, "schema_file": "/s"}}, "give one of schema"),
     ({"value": {**JSON, "version": 3}}, "value has version, and no registry"),
+    ({"value": {"format": "avro", "registry": "r", "version": "newest"}}, "value has the version 'newest'; give its"),
+    ({"value": {"format": "avro", "registry": "r", "version": ""}}, "value has the version ''; give its number"),
     ({"value": {**JSON, "fields": 3}}, "value has 'fields'; it takes format"),
     ({"value": {"format": "string", "schema": "id INT"}}, "value is a string, which has no schema"),
     ({"value": {"format": "avro", "schema": "{}"}}, "is not the JSON text of an Avro record"),
