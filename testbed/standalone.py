@@ -57,12 +57,16 @@ class AirflowFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class TaskState:
-    """One task instance as the API tells it; `map_index` is -1 where the task is not mapped."""
+    """One task instance as the API tells it; `map_index` is -1 where the task is not mapped.
+
+    :ivar seconds: how long its newest try took.
+    """
 
     task_id: str
     map_index: int
     state: str | None
     tries: int
+    seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -279,7 +283,7 @@ class StandaloneAirflow:
 
     def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
         found = self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances?limit=100")["task_instances"]
-        return [TaskState(t["task_id"], t["map_index"], t["state"], t["try_number"]) for t in found]
+        return [TaskState(t["task_id"], t["map_index"], t["state"], t["try_number"], t["duration"]) for t in found]
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskState:
         """:raises KeyError: there is no such task instance (a mapped one before it is expanded)."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 from airflow_kafka_offsets.log.read_reports import definitions_written
+from airflow_kafka_offsets.operators.row_changes import row_changes
 from airflow_kafka_offsets.request.policies import Skip
+from airflow_kafka_offsets.stores.objects import create_object
+from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition, object_name
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, Run
 from tests.contract.troubles import produce
@@ -89,3 +94,64 @@ def test_the_newest_report_of_each_split_says_what_the_rows_are_of(in_memory: Pi
     assert nothing is not None
     nothing.report_nothing_written()
     assert definitions_written(run.batch) == [TWO]
+
+
+# ── what it costs to say what has changed ─────────────────────────────────────────────────────────────────────────────
+
+
+class Counted:
+    """A store that notes which of its verbs are called."""
+
+    def __init__(self, real: Store) -> None:
+        self._real, self.calls = real, list[str]()
+
+    def __getattr__(self, verb: str) -> Any:
+        self.calls.append(verb)
+        return getattr(self._real, verb)
+
+    uri, is_remote = "counted", False
+
+
+def ddl(schema: str) -> RowDefinition:
+    return RowDefinition(value=FieldFormat("json", schema))
+
+
+def told(run: Run, now: RowDefinition, is_new: bool | None = None) -> tuple[list[str], list[str]]:
+    """What has changed, and which of the store's verbs that took."""
+    store = Counted(run.batch.store)
+    batch = replace(as_it_is_now(run.batch), store=cast(Store, store))
+    changes, warnings = row_changes(now, batch, run.assignment.is_new if is_new is None else is_new)
+    assert not warnings
+    return changes, store.calls
+
+
+def test_a_new_batch_asks_for_nothing_and_for_one_object_where_its_schema_is_another(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    old, new = ddl("id INT"), ddl("id INT, note STRING")
+    create_object(in_memory.store, old.object_name, old.to_dict())
+    assert told(written_with(in_memory, old.digest).run("one"), old) == ([], [])
+    produce(memory, in_memory)
+    second = in_memory.resolve("two", splits=2)
+    assert told(second, old) == ([], [])
+    line = "The schema of value has changed: new column note STRING."
+    assert told(second, new) == ([line], ["get"])
+    assert told(in_memory.resolve("two"), new) == ([line], ["list", "get"]), "a retry looks for reports of its own"
+
+
+def test_a_batch_that_is_done_again_reads_one_report_a_split(in_memory: Pipeline) -> None:
+    old, new = ddl("id INT"), ddl("id INT, note STRING")
+    create_object(in_memory.store, old.object_name, old.to_dict())
+    written_with(in_memory, old.digest).resolve("one", splits=2).spark()
+    again = in_memory.resolve("one")
+    assert told(again, old) == ([], ["list", "get", "get"])
+    assert told(again, new)[1] == ["list", "get", "get", "get"]
+
+
+def test_a_definition_that_is_gone_or_torn_is_not_spoken_of(in_memory: Pipeline, memory: AnyCluster) -> None:
+    written_with(in_memory, ONE).run("one")
+    produce(memory, in_memory)
+    second = in_memory.resolve("two")
+    assert told(second, ddl("id INT")) == ([], ["get"]), "the object is not there"
+    in_memory.store.create(object_name(ONE), b"{")
+    assert told(second, ddl("id INT")) == ([], ["get"]), "it is torn"

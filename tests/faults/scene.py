@@ -46,7 +46,7 @@ HERE = Path(__file__).resolve().parent
 REAL_JOB = ROOT / "tests" / "faults" / "jobs" / "writes_files.py"
 COLUMNS = ["topic", "partition", "offset", "value", "kafka_batch"]
 DEADLINE_S = 600.0  # against hanging, on a machine that is busy
-JARS = (jars.spark_jars, jars.s3a_jars, jars.postgresql_jars, jars.delta_jars)
+JARS = (jars.spark_jars, jars.s3a_jars, jars.postgresql_jars, jars.delta_jars, jars.avro_jars)
 EMPTY = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
 
 
@@ -294,14 +294,22 @@ class Scene:
         changed.parent.mkdir(exist_ok=True)
         changed.write_text(str(output))
 
-    def produce(self, count: int = 200, timestamp_ms: Callable[[int], int] | None = None) -> None:
-        """`count` more records, each with the next number as its value."""
+    def produce(
+        self,
+        count: int = 200,
+        timestamp_ms: Callable[[int], int] | None = None,
+        value: Callable[[int], bytes] = lambda number: b"%d" % number,
+    ) -> None:
+        """`count` more records, each with the next number as its value.
+
+        :param value: that number as bytes.
+        """
         begin = self.produced
         self.broker.produce_many(
             self.topic,
             count,
             partitions=self.partitions,
-            value=lambda number: b"%d" % (begin + number),
+            value=lambda number: value(begin + number),
             timestamp_ms=timestamp_ms,
         )
         self.produced += count

@@ -124,6 +124,13 @@ TYPED = {
 }
 fault_typed = batch("fault_typed", **TYPED)
 fault_typed_once = batch("fault_typed_once", retries=0, **TYPED)
+AVRO = {
+    **TYPED,
+    "value": {"format": "avro", "registry": "fault_registry"},
+    "select": ["CAST(value.number AS STRING) AS value", "to_json(value) AS decoded"],
+}
+fault_avro = batch("fault_avro", **AVRO)
+fault_avro_once = batch("fault_avro_once", retries=0, **AVRO)
 fault_daily = batch(
     "fault_daily", DAILY, since=TODAY - timedelta(days=3), bounded_mode="timestamp", wait_for_window=False
 )
