@@ -84,16 +84,6 @@ def test_without_a_registry_a_changed_schema_is_said(typed: Orders, said: Said) 
     assert "The schema of value has changed: new column note STRING." in said()
 
 
-def test_a_batch_that_was_skipped_hides_no_change(of_registry: Orders, said: Said) -> None:
-    after(of_registry, version=1)
-    assert after(of_registry, version=1, reject=True).state == "failed"
-    skipped = of_registry.run(words={"skip": of_registry.key}, version=1)
-    assert skipped.state == "success"
-    said()
-    after(of_registry, version=2)
-    assert AMOUNT in said()
-
-
 def test_a_clear_with_an_older_version_is_warned_of_in_the_summary(
     of_registry: Orders, said: Said, xcom: Callable[..., Any]
 ) -> None:
