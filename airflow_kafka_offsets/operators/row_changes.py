@@ -15,7 +15,7 @@ from airflow_kafka_offsets.values.schema_changes import older_versions, schema_c
 
 
 def row_changes(now: RowDefinition, batch: StoredBatch, is_new: bool) -> tuple[list[str], list[str]]:
-    """What has changed, and what to be warned of: that rows would be written with an older version once more.
+    """Sentences on what has changed, and warnings where rows are written anew with an older version.
 
     :param is_new: whether no Spark job knows the batch yet.
     """
