@@ -26,7 +26,6 @@ from confluent_kafka import Producer
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark import for_each_batch
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
-from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.bad_records import Limit
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
@@ -84,7 +83,7 @@ class TypedBench:
         create_object(self.bench.plans.store, definition.object_name, definition.to_dict())
         arguments = [*self.bench.plans.arguments(planned), "--rows", definition.digest]
         bad = BadRecordPlace({"format": "parquet", "path": f"{self.output}/bad"}, Limit(share=1))
-        to = RowSink(sink_of({"format": "parquet", "path": f"{self.output}/ours"}), definition, bad)
+        to = RowSink({"format": "parquet", "path": f"{self.output}/ours"}, definition, bad)
         with self.bench._run() as run:
             for_each_batch(self.bench.spark, to, arguments)
         require_read(planned)

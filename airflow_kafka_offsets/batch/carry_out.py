@@ -47,6 +47,7 @@ from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, placed
 from airflow_kafka_offsets.plan.planned_anew import emptied
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.splits import split_ranges
+from airflow_kafka_offsets.plan.topic_outputs import outputs_of
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, batch_name_of, claim_of, time_claim_of_name
 from airflow_kafka_offsets.stores.store import together
 
@@ -235,10 +236,9 @@ class _Steps:
     def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:
         pipeline = self.world.pipeline
         records: list[Callable[[], None]] = [partial(pipeline.bind, self.order.me.run, batch)]
-        outputs = (batch.log.plan.asked.output, self.order.request.set_aside_output)
-        records += [
-            partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind) for output in outputs if output
-        ]
+        plan = batch.log.plan
+        outputs = outputs_of(plan.asked.output, plan.topics, self.order.request.set_aside_output)
+        records += [partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind) for output in outputs]
         list(together(pipeline.store, *records))
 
     def _claim(self, batch: StoredBatch, claim: Claim) -> None:

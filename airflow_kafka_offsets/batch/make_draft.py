@@ -43,6 +43,7 @@ from airflow_kafka_offsets.plan.ranges import (
     resolve,
     to_compare,
 )
+from airflow_kafka_offsets.plan.topic_outputs import outputs_of
 from airflow_kafka_offsets.request.modes import (
     FromTimestamp,
     SpecificOffsets,
@@ -80,6 +81,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     subscribed = s.need(TopicsOf(request.scope.subscription))
     vanished, topic_warnings = compare_topics(request, subscribed.topics, start.position)
     description = _with_restored_topics(request, s, subscribed, start.position, vanished)
+    outputs_of(request.output, description.topics, request.set_aside_output)  # no two may be one
     group = s.need(OffsetsOfGroup(request, tuple(subscribed.partitions())))
     known = _known(request, description, group.held, start)
     partitions, topics = description.partitions(), tuple(description.topics)

@@ -139,10 +139,10 @@ def committed_sentence(
         return "This run committed nothing: it had no batch to do, and all that comes is left for the next run."
     what = str(claim_of(plan) if plan.asked.window else plan.batch)
     did = f"This run committed {what}" if by_this else f"{_capitalized(what)} was committed before"
-    if not plan.to_read() and proof != "scan":
+    if not plan.to_read() and proof not in ("scan", "merged"):
         return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."
     proved = "no report was asked for" if proof is None else PROVED[proof]
-    words = plan_in_words(plan, is_shown=proof not in (None, "scan"))
+    words = plan_in_words(plan, is_shown=proof in ("rows", "compared"))
     return f"{did}: {'; '.join(filter(None, (words, str(fates), proved, _left(plan, left))))}.{_differently(fates)}"
 
 

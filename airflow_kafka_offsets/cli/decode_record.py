@@ -24,15 +24,19 @@ def decoded_record(record: Record, definition: RowDefinition) -> dict[str, Any]:
 
     :raises InvalidRequest: there is no Spark here, or it does not take the definition.
     """
-    spark = _session(definition)
+    of_topic = definition.of_topic(record.topic_partition.topic)
+    if of_topic is None:
+        topics = ", ".join(sorted(definition.topics))
+        raise InvalidRequest((f"That row definition has the topics {topics}: give the one of a batch of this topic.",))
+    spark = _session(of_topic)
     from pyspark.sql import functions as f
 
     from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
     from airflow_kafka_offsets.spark.report import LEFT_OUT, ROW, SET_ASIDE
     from airflow_kafka_offsets.spark.row_frames import REASON, check_definition, row_frames
 
-    check_definition(spark, definition)
-    frames = row_frames(spark.createDataFrame([_as_spark_has_it(record)], KAFKA_COLUMNS), definition)
+    check_definition(spark, of_topic)
+    frames = row_frames(spark.createDataFrame([_as_spark_has_it(record)], KAFKA_COLUMNS), of_topic)
     as_json = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
     if found := frames.rows.select(as_json).collect():
         return {"fate": ROW, "reason": None, "row": json.loads(found[0][0])}

@@ -4,14 +4,16 @@ A split is verified by its single highest attempt that wrote: that one has to ha
 An attempt that has begun and not reported may have written half; two with the highest number may both have. One that
 reported *nothing written* takes nothing from a finished split.
 
-A report proves a range in one of three ways. ``rows``: the output was read back, and has as many rows as offsets, each
+A report proves a range in one of four ways. ``rows``: the output was read back, and has as many rows as offsets, each
 offset once (Spark counts the different ones). ``compared``: on a compacted or transactional topic some offsets have no
 record; there the output was read back and has just the offsets that a scan of the range under ``failOnDataLoss`` found.
-``scan``: that scan came to its end, and nobody has looked at the output.
+``scan``: that scan came to its end, and nobody has looked at the output. ``merged``: so did it, and the output has one
+row for each key, and takes nothing back.
 
 A split that must be empty has to be read back: a scan of no records shows nothing of the rows that an attempt before
 may have left, and another split may have them now. It has not where nobody wrote before, and where the whole batch was
 given up: what is left then is in no other batch, and an output that cannot be read back would stay unfinished for ever.
+Nor has a split that was ``merged``: the rows of an attempt before are those of real records, and stay.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition, VerifiedSpli
 from airflow_kafka_offsets.request.plain_values import one_of
 
 VERSION = 1
-Proof = Literal["scan", "compared", "rows"]  # the weakest first
+Proof = Literal["scan", "merged", "compared", "rows"]  # the weakest first
 PROVED: Mapping[Proof, str] = {
     "scan": "scanned, not read back",
+    "merged": "scanned and merged by key, which leaves no row for each record to read back",
     "compared": "read back, and compared with a scan",
     "rows": "read back",
 }
@@ -164,11 +167,13 @@ class Fates:
 
     :ivar definitions: of each row definition that a split was written with, the splits; ``None`` where the records were
         written as they are.
+    :ivar topics: of each topic, how many records are rows, were set aside, and were left out.
     """
 
     set_aside: int = 0
     left_out: int = 0
     definitions: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
+    topics: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Without a full stop; empty where all records are rows of the output."""
@@ -182,11 +187,17 @@ ALL_ROWS = Fates()
 def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
     """:param attempts: of each split the deciding ones, as they are verified."""
     reports = {split: found[0].report for split, found in sorted(attempts.items()) if found and found[0].report}
-    reads = [read for report in reports.values() for read in report.partitions.values()]
+    reads = [(tp.topic, read) for report in reports.values() for tp, read in report.partitions.items()]
+    topics: dict[str, tuple[int, int, int]] = {}
+    for topic, read in sorted(reads, key=lambda each: each[0]):
+        rows, set_aside, left_out = topics.get(topic, (0, 0, 0))
+        new_rows = read.row_count - read.set_aside - read.left_out
+        topics[topic] = rows + new_rows, set_aside + read.set_aside, left_out + read.left_out
     definitions: dict[str | None, tuple[int, ...]] = {}
     for split, report in reports.items():
         definitions[report.rows] = (*definitions.get(report.rows, ()), split)
-    return Fates(sum(read.set_aside for read in reads), sum(read.left_out for read in reads), definitions)
+    _, set_asides, left_outs = zip((0, 0, 0), *topics.values(), strict=True)
+    return Fates(sum(set_asides), sum(left_outs), definitions, topics)
 
 
 def require_verified(
@@ -205,7 +216,7 @@ def require_verified(
     found = {split: attempt.report for split, (attempt, *_) in sorted(attempts.items())} if not lines else {}
     proofs = {split: report.proof for split, report in found.items() if report is not None}
     if read_back:
-        lines += [f"split {split}: {PROVED['scan']}" for split, proof in proofs.items() if proof == "scan"]
+        lines += [f"split {split}: {PROVED[p]}" for split, p in proofs.items() if p in ("scan", "merged")]
     if lines:
         output = (
             f" Output {plan.asked.output} may not be whole for key {plan.batch.key}."

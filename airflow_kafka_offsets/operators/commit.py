@@ -33,6 +33,7 @@ from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import counted, moves_table
+from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
 from airflow_kafka_offsets.values.bad_records import parse_limit
 
@@ -128,6 +129,7 @@ class CommitOffsetsOperator(BaseOperator):
             "proof": PROVED[outcome.proof] if outcome.proof else None,
             "set_aside": outcome.fates.set_aside,
             "left_out": outcome.fates.left_out,
+            "topics": by_topic if fits(by_topic := _by_topic(outcome)) else {},
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }
@@ -187,8 +189,23 @@ class CommitOffsetsOperator(BaseOperator):
                 counted(len(outcome.written), "partition"),
                 moves_table(outcome.written),
             )
+        for topic, counts in _by_topic(outcome).items():
+            words = "%s → %s: %d rows, %d set aside as bad, %d left out"
+            self.log.info(words, topic, *counts.values())
         self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
         return last
+
+
+def _by_topic(outcome: CommitOutcome) -> dict[str, dict[str, Any]]:
+    """Where each topic has an output of its own: what it has of the batch."""
+    output = outcome.plan.asked.output if outcome.plan else None
+    if output is None or TOPIC not in output:
+        return {}
+    names = ("rows", "set_aside", "left_out")
+    return {
+        topic: {"output": of_topic(output, topic), **dict(zip(names, counts, strict=True))}
+        for topic, counts in outcome.fates.topics.items()
+    }
 
 
 def _refuse_wrong_kinds(require_report: Any, asset: Any) -> None:

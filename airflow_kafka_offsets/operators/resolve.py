@@ -65,10 +65,10 @@ from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     BadRecordWords,
     SinkWords,
+    output_of,
     problems_of,
     sink_arguments,
     sink_into,
-    sink_of,
 )
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.task_docs import RESOLVE_DOC
@@ -312,7 +312,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             problems.take_all(lambda: location_of(str(asked.work_store)))
         sink = asked.sink
         if sink is not None:
-            problems.take_all(lambda: sink_of(sink))
+            problems.take_all(lambda: output_of(sink))
         elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
             problems += problems_of(self.sink)
         problems += row_problems(asked, written)
@@ -376,8 +376,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
     def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> RowDefinition | None:
         """This run's row definition; ``None`` where records stay as they are."""
-        topics = {p.topic_partition.topic for p in assignment.plan.partitions} if assignment.plan else set()
-        return put_definition(self._asked(), pipeline.store, topics)
+        plan = assignment.plan
+        topics, to_read = (plan.topics, plan.to_read()) if plan else (set(), [])
+        return put_definition(self._asked(), pipeline.store, topics, {p.topic_partition.topic for p in to_read})
 
     def _own_words(self, plan: Plan | None = None) -> list[str]:
         """The Spark job's arguments that are no batch's.
@@ -389,7 +390,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         sink: Mapping[str, Any] | None = self.sink
         output = plan.asked.output if plan is not None else None
         if plan is not None and sink and output is not None and self._output_origin == "templated sink":
-            wanted = sink_of(sink).output
+            wanted = output_of(sink)
             sink = sink_into(sink, output)
             if sink is None:
                 raise output_of_another_run(plan, wanted)
@@ -413,7 +414,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = with_conf(parameters_of(RequestParameters, self), conf)
-        output = sink_of(self.sink).output if self.sink else self.output_name
+        output = output_of(self.sink) if self.sink else self.output_name
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, run_context_of(context))
         set_aside = set_aside_output(self.bad_records)

@@ -16,7 +16,16 @@ from airflow_kafka_offsets.hooks.registry_connection import registered_schemas
 from airflow_kafka_offsets.hooks.templates import is_settled
 from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.request.problems import Problems
-from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, DECODE, problems_of, sink_arguments, sink_of
+from airflow_kafka_offsets.spark.sinks.sink_arguments import (
+    BAD_RECORDS,
+    DECODE,
+    UPSERT,
+    is_of_each_topic,
+    output_of,
+    problems_of,
+    sink_arguments,
+    sink_of,
+)
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
@@ -27,6 +36,7 @@ from airflow_kafka_offsets.values.row_definition import (
     Origin,
     RowDefinition,
     RowWords,
+    ValueAndKey,
     format_of,
 )
 
@@ -53,13 +63,16 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
         problems.take("bad_records", lambda: parse_limit(bad.get(LIMIT)), Limit())
         if bad.get("format") == NO_BYTES:
             problems.add("bad_records has the format 'csv', which cannot hold bytes: use parquet or a table.")
-        elif bad.get("mode") == "append":
-            problems.add("bad_records has mode='append': a batch that is done again replaces them. Leave it out.")
+        elif bad.get("mode") == "append" or bad.get(UPSERT):
+            word = UPSERT if bad.get(UPSERT) else "mode='append'"
+            problems.add(f"bad_records has {word}: a batch that is done again replaces its own. Leave it out.")
+        elif is_of_each_topic(bad):
+            problems.add("bad_records has {topic} in it: name one place. Each bad record has its topic in a column.")
         else:
             problems += [f"bad_records: {problem}" for problem in problems_of(sink_words(bad))] or _output_problems(
                 bad, asked.sink, asked.output_name
             )
-        if not row_words(written).is_given:
+        if not row_words(written).is_given and not _upsert_words(written):
             problems.add(
                 "bad_records is given, and nothing decides which records are bad: give value, key, where, select or "
                 "expect."
@@ -75,10 +88,15 @@ def _output_problems(bad: Mapping[str, Any], sink: Any, output: str | None) -> l
     problems = Problems()
     problems.take_all(lambda: sink_of(sink_words(bad)))
     with suppress(InvalidRequest):  # what is wrong with the sink is said where it is checked
-        output = sink_of(sink).output if sink is not None else output
+        output = output_of(sink) if sink is not None else output
     if not problems and output is not None and set_aside_output(bad) == output:
         problems.add(f"bad_records and the rows name the same output, {output}: one would replace the other's rows.")
     return problems
+
+
+def _upsert_words(asked: ResolveParameters) -> Mapping[str, Any]:
+    sink: Any = asked.sink  # it may be a template as a whole
+    return (sink.get(UPSERT) if isinstance(sink, Mapping) else None) or {}
 
 
 def set_aside_output(bad: Mapping[str, Any] | None) -> str | None:
@@ -87,7 +105,7 @@ def set_aside_output(bad: Mapping[str, Any] | None) -> str | None:
 
 def limit_of(asked: ResolveParameters) -> Limit | None:
     """How many records may be bad; ``None`` where nothing decides which are."""
-    if not row_words(asked).is_given:
+    if not row_words(asked).is_given and not _upsert_words(asked):
         return None
     return parse_limit((asked.bad_records or {}).get(LIMIT))
 
@@ -100,26 +118,41 @@ def row_arguments(asked: ResolveParameters) -> list[str]:
     return [*(part for name in sorted(set(decoded)) for part in (DECODE, name)), *bad]
 
 
-def put_definition(asked: ResolveParameters, store: Store, topics: Collection[str]) -> RowDefinition | None:
+def put_definition(
+    asked: ResolveParameters, store: Store, topics: Collection[str], with_records: Collection[str] = ()
+) -> RowDefinition | None:
     """Put the row definition into the work store, and return it; ``None`` where records stay as they are.
 
     :param topics: of the batch. Its ends are known, so a registry that is asked now has the schema of each record.
+    :param with_records: those of which it reads something. One without records may have no schema yet.
     :raises InvalidRequest: a schema's file cannot be read, or a schema is none.
     :raises RegistryUnavailable: a registry does not answer, or does not let this client in.
     """
-    words = row_words(asked)
-    if not words.is_given:
+    words, upsert = row_words(asked), _upsert_words(asked)
+    of_each_topic = is_of_each_topic(asked.sink or {})
+    if not words.is_given and not upsert and not of_each_topic:
         return None
+
+    def formats(of: Collection[str]) -> ValueAndKey:
+        return _field("value", words.value, of), _field("key", words.key, of)
+
+    has_subjects = of_each_topic and any(map(_has_subject_of_topic, (words.value, words.key)))
     definition = RowDefinition(
-        _field("value", words.value, topics),
-        _field("key", words.key, topics),
+        *((None, None) if has_subjects else formats(topics)),
         "leave-out" if words.tombstones == "leave-out" else "row",
         tuple(words.select),
         words.where,
         dict(words.expect),
+        tuple(upsert.get("keys", ())),
+        upsert.get("delete_when"),
+        {topic: formats([topic]) for topic in with_records or topics} if has_subjects else {},
     )
     create_object(store, definition.object_name, definition.to_dict())  # one that is there is the same
     return definition
+
+
+def _has_subject_of_topic(words: FieldWords | None) -> bool:
+    return words is not None and bool(words.get("registry")) and not words.get("subjects")
 
 
 def _field(name: str, words: FieldWords | None, topics: Collection[str]) -> FieldFormat | None:
@@ -144,8 +177,8 @@ def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldF
         raise InvalidRequest(
             (
                 f"{name} is decoded with a registry, and the batch has the topics {', '.join(sorted(topics))}, whose "
-                f'subjects may have different schemas. Name the subjects of one table: "subjects": {subjects}; the '
-                "first one's schema is the table's. Or give each topic a pipeline of its own.",
+                f'subjects may have different schemas. Give each topic a table: "lake.{{topic}}". Or name the subjects '
+                f"of one table: \"subjects\": {subjects}; the first one's schema is the table's.",
             )
         )
     version = words.get("version")

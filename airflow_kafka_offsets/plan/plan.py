@@ -174,6 +174,10 @@ class Draft:
     def lost(self) -> int:
         return sum(p.lost for p in self.partitions)
 
+    @property
+    def topics(self) -> set[str]:
+        return {p.topic_partition.topic for p in self.partitions}
+
     def to_read(self) -> list[PlannedPartition]:
         """The partitions with something in them; Spark is given no others."""
         return [p for p in self.partitions if p.size]

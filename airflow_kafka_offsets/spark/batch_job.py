@@ -16,6 +16,7 @@ from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
 from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.kafka_source import read_batch
 from airflow_kafka_offsets.spark.report import Divided, report_batch, still_whole
+from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 from airflow_kafka_offsets.spark.spark_progress import progress_lines
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _is_committed(batch: Batch) -> bool:
 def _frames(written: Any) -> list[Any]:
     """What ``write`` returned, as :func:`report_batch` takes it; anything else counts as nothing, as in streaming."""
     found = list(written) if isinstance(written, list | tuple) else [written]
-    if all(frame is None or isinstance(frame, Divided) or hasattr(frame, "sparkSession") for frame in found):
+    if all(frame is None or isinstance(frame, Divided | Merged) or hasattr(frame, "sparkSession") for frame in found):
         return found
     log.warning("The job's function returned no frame but %s: what Spark scanned is counted.", type(written).__name__)
     return []

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.log.pipeline_log import read_plan
+from airflow_kafka_offsets.log.entries import Planned
+from airflow_kafka_offsets.log.pipeline_log import entries_since_clean, read_plan
 from airflow_kafka_offsets.log.read_reports import set_aside_before
 from airflow_kafka_offsets.log.split_attempts import SplitAttempt
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
@@ -50,6 +51,7 @@ class Batch:
     _attempt: SplitAttempt | None
     _frames: list[DataFrame]
     _outputs: set[str | None]
+    _read_topic: Callable[[str], DataFrame]
     _same_topics: Callable[[], None]
     _is_compacted: Callable[[], bool]
 
@@ -95,6 +97,30 @@ class Batch:
         if not self._frames:
             raise InvalidRequest(["batch.scanned comes after read_batch with the same batch."])
         return self._frames[-1]
+
+    @property
+    def topics(self) -> set[str]:
+        """Those that may have rows of this split: by this plan, or by one of the batch before."""
+        parts = [plan.splits[self.split] for plan in self._plans if self.split < plan.split_count]
+        return {p.topic_partition.topic for part in parts for p in part}
+
+    @property
+    def topics_of_all_splits(self) -> set[str]:
+        return {topic for plan in self._plans for topic in plan.topics}
+
+    @cached_property
+    def _plans(self) -> list[Plan]:
+        """This one, and those of the batch before."""
+        if self.plan_object.endswith("/1.json"):
+            return [self.plan]
+        entries = entries_since_clean(self.store, self.folder, self.store.list(self.folder))
+        return [self.plan, *(entry.plan for _, entry in entries if isinstance(entry, Planned))]
+
+    def records_of(self, topic: str) -> DataFrame:
+        """What the split reads of one topic, by itself. It comes after :func:`read_batch`."""
+        frame = self._read_topic(topic)
+        self._frames.insert(0, frame)
+        return frame
 
     @property
     def row_definition(self) -> RowDefinition:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.log.split_attempts import begin, require_current
+from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark.client_properties import (
     SETTING,
@@ -72,8 +73,8 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     :raises LateAttempt: another job has begun the same split at the same moment; nothing was written.
     """
     keep_secrets_out_of_the_log(spark)
-    all_options = _source_options(spark, batch, options)
-    frame = _frame(spark, batch, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
+    all_options = _source_options(spark, batch, batch.partitions, options)
+    frame = _frame(spark, batch.partitions, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
     names = batch.store.list(batch.folder)
     require_current(batch.store, batch.plan_object, batch.plan, names)
     require_records(spark, batch, all_options)
@@ -81,6 +82,7 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     attempt.look()
     batch._attempt = attempt
     batch._frames.append(frame)
+    batch._read_topic = partial(_of_topic, spark, batch, options)
     batch._same_topics = partial(require_same_topics, spark, batch, all_options)
     batch._is_compacted = partial(has_compacted_topic, spark, batch, all_options)
     log.info(
@@ -92,10 +94,15 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     return frame
 
 
-def _frame(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> DataFrame:
+def _of_topic(spark: SparkSession, batch: Batch, options: dict[str, Any], topic: str) -> DataFrame:
+    partitions = [p for p in batch.partitions if p.topic_partition.topic == topic]
+    return _frame(spark, partitions, _source_options(spark, batch, partitions, options))
+
+
+def _frame(spark: SparkSession, partitions: Sequence[PlannedPartition], options: dict[str, Any]) -> DataFrame:
     from pyspark.errors import AnalysisException
 
-    if not batch.partitions:
+    if not partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
         return no_records_of_kafka(spark, headers=headers)
     try:
@@ -116,7 +123,9 @@ def no_records_of_kafka(spark: SparkSession, *, headers: bool = False) -> DataFr
     return spark.createDataFrame([], KAFKA_COLUMNS + _HEADERS * headers)
 
 
-def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) -> dict[str, Any]:
+def _source_options(
+    spark: SparkSession, batch: Batch, partitions: Sequence[PlannedPartition], options: dict[str, Any]
+) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if batch.bootstrap_servers:
         given[BOOTSTRAP_SERVERS] = batch.bootstrap_servers
@@ -144,9 +153,9 @@ def _source_options(spark: SparkSession, batch: Batch, options: dict[str, Any]) 
         )
     return {
         **_wait(given),
-        **_tasks(spark, batch, given),
+        **_tasks(spark, partitions, given),
         **given,
-        **spark_options(batch.partitions),
+        **spark_options(partitions),
         ISOLATION_LEVEL: batch.plan.asked.isolation_level,
         "failOnDataLoss": "true",
     }
@@ -161,9 +170,9 @@ def _wait(given: Mapping[str, Any]) -> dict[str, Any]:
     return {} if names & {FETCH_WAIT, FETCH_BYTES} else {FETCH_WAIT: SHORT_WAIT_MS}
 
 
-def _tasks(spark: SparkSession, batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
+def _tasks(spark: SparkSession, partitions: Sequence[PlannedPartition], given: Mapping[str, Any]) -> dict[str, Any]:
     """Cut large ranges into several tasks, unless the job says itself how."""
-    sizes = [p.range.size for p in batch.partitions]
+    sizes = [p.range.size for p in partitions]
     if not sizes or {name.lower() for name in given} & {MIN_TASKS.lower(), MOST_OF_A_TASK.lower()}:
         return {}
     # Spark Connect has no context, and does not know how many cores there are.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -21,6 +21,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.job_batch import Batch
+from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 from airflow_kafka_offsets.spark.take_back import other_places, take_back
 
 if TYPE_CHECKING:
@@ -49,20 +50,23 @@ class Divided:
     :ivar frame: topic, partition and offset of each, and ``kafka_fate``: ``row`` and ``set aside`` are read back from
         the outputs, ``left out`` comes from a scan, since no output has them.
     :ivar counts: of the frame, if it was counted already.
+    :ivar is_merged: whether the rows come from a scan, because the output merges them and has none for each record.
     """
 
     frame: DataFrame
     counts: Counts | None = None
+    is_merged: bool = False
 
 
-def report_batch(batch: Batch, *written: DataFrame | Divided | None) -> ReadReport:
+def report_batch(batch: Batch, *written: DataFrame | Divided | Merged | None) -> ReadReport:
     """Count what was written and put it on record. Call it once, when the sink has succeeded.
 
     :param batch: of :func:`planned_batch`.
     :param written: what reads the output back, with the columns ``topic``, ``partition`` and ``offset`` of the source;
         one frame for each sink. ``None``, or ``batch.scanned``: the sink cannot be read back, and what Spark scanned is
         counted; persist that frame before its first use, or Kafka is read a second time. A :class:`Divided` for
-        records that were divided over several outputs.
+        records that were divided over several outputs. What an upsert returns: the scan is counted, and the report says
+        that it was merged.
     :raises InvalidRequest: there was no :func:`read_batch`, a frame proves nothing, or one of several is not a whole
         copy; nothing was reported.
     :raises DataLoss: a topic was made anew meanwhile: the records may be the new one's. Nothing was reported.
@@ -113,15 +117,13 @@ def offsets_of(frame: DataFrame) -> DataFrame:
     return frame.select(*(f.col(name).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
-def with_fate(frame: DataFrame | None, fate: str, names: Mapping[str, str] | None = None) -> DataFrame | None:
+def with_fate(frame: DataFrame, fate: str, names: Mapping[str, str] | None = None) -> DataFrame:
     """What reads an output back, as a part of :class:`Divided`.
 
     :param names: of topic, partition and offset, what the output calls them; one that is not there yet has their own.
     """
     from pyspark.sql import functions as f
 
-    if frame is None:
-        return None
     found = {name: (names or {}).get(name, name) for name in ("topic", "partition", "offset")}
     columns = [f.col(alias if alias in frame.columns else name).alias(name) for name, alias in found.items()]
     return offsets_of(frame.select(*columns)).withColumn(FATE, f.lit(fate))
@@ -147,10 +149,13 @@ def has_every_offset(batch: Batch, counts: Counts) -> bool:
     return _is_every_offset(batch, {tp: counted.read for tp, counted in counts.items()})
 
 
-def _report(batch: Batch, written: DataFrame | Divided | None, source: DataFrame) -> ReadReport:
+def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: DataFrame) -> ReadReport:
     if isinstance(written, Divided):
         counts = count_offsets(written.frame) if written.counts is None else written.counts
-        return _report_of(batch, counts, _proof(batch, counts, source, is_read_back=True))
+        proof = _proof(batch, counts, source, is_read_back=not written.is_merged)
+        return _report_of(batch, counts, "merged" if proof == "scan" else proof)
+    if isinstance(written, Merged):
+        return replace(_report(batch, None, source), proof="merged")
     is_source = written is None or written is source or written.sameSemantics(source)
     frame = source if written is None or is_source else written
     is_read_back = not is_source and not _is_made_from(frame, batch)

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.report import LEFT_OUT as NO_ROW
 from airflow_kafka_offsets.spark.report import ROW, SET_ASIDE, Divided, union_of, with_fate
-from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS
+from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, OWN_COLUMNS
 from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 from airflow_kafka_offsets.values.sql_text import MOMENTS, quoted
@@ -73,12 +73,8 @@ class RowFrames:
         :param rows: what reads back the output of the rows; :param bad: that of the bad records. Without it they count
             as missing, and the commit refuses the split if there are any.
         """
-        parts = (
-            with_fate(rows, ROW, self.source_names),
-            with_fate(bad, SET_ASIDE),
-            with_fate(self.left_out, NO_ROW),
-        )
-        return Divided(union_of([part for part in parts if part is not None]))
+        parts = [with_fate(rows, ROW, self.source_names), with_fate(self.left_out, NO_ROW)]
+        return Divided(union_of(parts if bad is None else [*parts, with_fate(bad, SET_ASIDE)]))
 
 
 def decode(records: DataFrame, batch: Batch) -> RowFrames:
@@ -110,12 +106,14 @@ def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
     seen = fields.select(*(quoted(name) for name in records.columns), *BAD.values(), *RAW.values())
     visible = [quoted(name) for name in records.columns]
     selected, source_names = _selected(seen.select(*visible), definition)
-    reasons = [f.col(name) for name in BAD.values()] + list(_reasons(seen, definition, selected))
+    entity = _Entity(seen.select(*visible), definition, selected)
+    reasons = [f.col(name) for name in BAD.values()] + list(_reasons(seen, definition, selected, entity))
     judged = seen.withColumn(REASON, f.coalesce(*reasons))
     rows = judged.where(f.col(REASON).isNull()).select(*visible)
     rows = rows.select(
         *(f.expr(expression) for expression in selected),
         *(f.col(name).alias(alias) for name, alias in source_names.items() if name not in selected),
+        *entity.is_deleted,
     )
     _require_one_name_each(rows)
     is_bad = f.col(REASON) != LEFT_OUT
@@ -140,11 +138,15 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
     named = [(f"select {text!r}", text, False) for text in definition.select]
     named += [("where", definition.where, True)] if definition.where else []
     named += [(f"expect {name!r}", text, True) for name, text in definition.expect.items()]
+    named += [("delete_when", definition.delete_when, True)] if definition.delete_when else []
     for what, text, is_condition in named:
         problems += [f"{what} {problem}" for problem in _problems_of(plain, text, is_condition)]
     if problems:
         raise InvalidRequest(problems)
-    columns = row_frames(records, definition).rows.columns
+    frames = row_frames(records, definition)
+    columns = frames.rows.columns
+    if definition.keys and (clash := ", ".join(name for name, alias in frames.source_names.items() if name != alias)):
+        raise InvalidRequest([f"An upsert compares offsets, and select names a column {clash} too. Rename yours."])
     if own := ", ".join(name for name in columns if name.lower() in OWN_COLUMNS):
         raise InvalidRequest([f"The rows have the column {own}, which is the sink's own. Rename it in select."])
 
@@ -174,18 +176,20 @@ def _selected(seen: DataFrame, definition: RowDefinition) -> tuple[list[str], di
     from pyspark.sql.types import StructType
 
     selected = list(definition.select)
-    if not selected:
+    if not selected and definition.value is None and definition.key is None:
+        selected = ["key", "value", "timestamp", "timestampType"]  # the record as it is
+    elif not selected:
         selected = ["key"] if definition.key is not None else []
         selected += ["value.*" if isinstance(seen.schema["value"].dataType, StructType) else "value"]
     taken = {name.lower() for text in selected for name in seen.selectExpr(text).columns if text not in SOURCE_COLUMNS}
     return selected, {name: f"kafka_{name}" if name in taken else name for name in SOURCE_COLUMNS}
 
 
-def _reasons(seen: DataFrame, definition: RowDefinition, selected: list[str]) -> Iterator[Column]:
+def _reasons(seen: DataFrame, definition: RowDefinition, selected: list[str], entity: _Entity) -> Iterator[Column]:
     """One column each that has a reason or null; the first that has one counts."""
     from pyspark.sql import functions as f
 
-    if definition.tombstones == "leave-out":
+    if definition.tombstones == "leave-out" or not entity.has_tombstones:
         yield f.when(f.col(RAW["value"]).isNull(), LEFT_OUT)
     if definition.where is not None:
         yield _by_outcome(
@@ -201,6 +205,51 @@ def _reasons(seen: DataFrame, definition: RowDefinition, selected: list[str]) ->
             # Spark works the null-ness of much out without the value; the length of its text it has to compute.
             outcome = f.coalesce(f.length(f.expr(text).cast("string")), f.lit(0)).cast("string")
             yield _by_outcome(outcome, {"raised": f"{text} {_RAISES}"})
+    if definition.delete_when is not None:
+        yield _by_outcome(_truth(f.expr(definition.delete_when)), {"raised": f"delete_when {_RAISES}"})
+    for name, column in entity.keys.items():
+        yield f.when(column.isNull(), f.lit(f"{name} is null, and it is a key of the table"))
+
+
+class _Entity:
+    """What a table needs that has one row for each key; of another table: nothing.
+
+    :ivar keys: the columns of the key, by name.
+    :ivar is_deleted: the column ``kafka_deleted``.
+    :ivar has_tombstones: whether a record without a value may be a row. In a table of entities it deletes one, where no
+        column of the key comes from the value.
+    """
+
+    def __init__(self, seen: DataFrame, definition: RowDefinition, selected: list[str]) -> None:
+        from pyspark.sql import functions as f
+
+        self.keys = {name: _column_of(seen, selected, name) for name in definition.keys}
+        self.has_tombstones, self.is_deleted = True, []
+        if definition.keys:
+            self.has_tombstones = all(_is_made_without_value(seen, column) for column in self.keys.values())
+            asked = f.lit(False) if definition.delete_when is None else f.expr(definition.delete_when)
+            is_deleted = f.col("value").isNull() | f.coalesce(asked, f.lit(False))
+            self.is_deleted.append(is_deleted.alias(DELETED))
+
+
+def _column_of(seen: DataFrame, selected: list[str], name: str) -> Column:
+    """:raises InvalidRequest: no expression makes a column of that name."""
+    from pyspark.sql import functions as f
+
+    for text in (*selected, *SOURCE_COLUMNS):
+        if name.lower() in (found.lower() for found in seen.selectExpr(text).columns):
+            return f.col(f"{text[:-1]}{quoted(name)}") if text.endswith("*") else f.expr(text)
+    raise InvalidRequest([f"The upsert has the key {name!r}, and no column of select has that name. Name one."])
+
+
+def _is_made_without_value(seen: DataFrame, column: Column) -> bool:
+    from pyspark.errors import AnalysisException
+
+    try:
+        seen.drop("value").select(column)
+    except AnalysisException:
+        return False
+    return True
 
 
 def _truth(condition: Column) -> Column:

@@ -16,9 +16,10 @@ nothing if there is nothing: where it sets bad records aside itself, here; in ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_kafka_offsets.errors import BadRecords
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -40,8 +41,15 @@ from airflow_kafka_offsets.spark.row_frames import (
     row_frames,
 )
 from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
-from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, sink_of, words_of_arguments
-from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
+from airflow_kafka_offsets.spark.sinks.sink_arguments import (
+    BAD_RECORDS,
+    UPSERT,
+    is_of_each_topic,
+    output_of,
+    sink_of,
+    words_of_arguments,
+)
+from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, Merged, Sink
 from airflow_kafka_offsets.spark.take_back import set_aside
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.row_definition import RowDefinition
@@ -70,20 +78,38 @@ class BadRecordPlace:
         return cls(sink_words(words), parse_limit(words.get(LIMIT)))
 
 
-class RowSink:
-    """Writes the rows that a definition makes of the records; it is a sink as ``for_each_batch`` takes one."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One output of rows.
 
-    def __init__(self, sink: Sink, definition: RowDefinition, bad: BadRecordPlace) -> None:
-        self.sink, self.definition, self.bad = sink, definition, bad
+    :ivar definition: ``None``: the topic is gone, and with it how its rows are made.
+    :ivar topic: whose records it has; ``None``: those of all topics.
+    """
+
+    sink: Sink
+    definition: RowDefinition | None
+    topic: str | None
+
+
+class RowSink:
+    """Writes the rows that a definition makes of the records; it is a sink as ``for_each_batch`` takes one.
+
+    :param words: of the sink for rows. With ``{topic}`` in them each topic has an output of its own.
+    :param topics: all that the batch may have rows of.
+    """
+
+    def __init__(
+        self, words: Mapping[str, Any], definition: RowDefinition, bad: BadRecordPlace, topics: Collection[str] = ()
+    ) -> None:
+        self.output, self.definition, self.bad = output_of(words), definition, bad
+        own = {**words, UPSERT: {"keys": definition.keys}} if definition.keys else words
+        names = sorted(topics) if is_of_each_topic(words) else [None]
+        self.tables = [Table(sink_of(own, topic), definition.of_topic(topic), topic) for topic in names]
         self.set_aside = sink_of(bad.words) if bad.words else None
 
     @property
-    def output(self) -> str:
-        return self.sink.output
-
-    @property
     def sinks(self) -> list[Sink]:
-        return [self.sink] if self.set_aside is None else [self.sink, self.set_aside]
+        return [*(table.sink for table in self.tables), *([] if self.set_aside is None else [self.set_aside])]
 
     @property
     def set_aside_words(self) -> Mapping[str, Any] | None:
@@ -98,55 +124,96 @@ class RowSink:
         """:raises InvalidRequest: Spark does not take the definition, or a sink is not safe."""
         spark.conf.set("spark.sql.ansi.enabled", "true")
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        check_definition(spark, self.definition)
+        definitions = [table.definition for table in self.tables if table.definition is not None]
+        for definition in {each.digest: each for each in definitions}.values():
+            check_definition(spark, definition)
         for sink in self.sinks:
             getattr(sink, "check", lambda _: None)(spark)
 
     def written(self, spark: SparkSession, batch: Batch) -> DataFrame | None:
-        """What the outputs hold of the split. Records that were left out are in none of them."""
-        names = row_frames(no_records_of_kafka(spark), self.definition).source_names
-        found = [with_fate(self.sink.written(spark, batch), ROW, names)]
+        """What the outputs hold of the split. Records that were left out are in none of them.
+
+        ``None``: a table of entities does not have a row for each record.
+        """
+        if self.definition.keys:
+            return None
+        nothing = no_records_of_kafka(spark)
+        found = []
+        for table in self.tables_of(batch):
+            names = None if table.definition is None else row_frames(nothing, table.definition).source_names
+            found.append((table.sink.written(spark, batch), ROW, names))
         if self.set_aside is not None:
-            found.append(with_fate(self.set_aside.written(spark, batch), SET_ASIDE))
-        return union_of([frame for frame in found if frame is not None])
+            found.append((self.set_aside.written(spark, batch), SET_ASIDE, None))
+        return union_of([with_fate(frame, fate, names) for frame, fate, names in found if frame is not None])
+
+    def tables_of(self, batch: Batch) -> list[Table]:
+        """Those that may have rows of the split."""
+        return [table for table in self.tables if table.topic is None or table.topic in batch.topics]
 
     def __call__(self, records: DataFrame, batch: Batch) -> Divided:
         """
         :raises BadRecords: more are bad than the limit allows.
         """
-        if batch.may_have_gaps:  # a compaction between two looks would leave fewer records for the second
+        if batch.may_have_gaps or self.definition.keys:  # a second look might see fewer, and merged rows show nothing
             records.persist()
-        return _Write(self, row_frames(records, self.definition), batch).done()
+        return _Write(self, records, batch).done()
 
 
 class _Write:
     """One split, once."""
 
-    def __init__(self, to: RowSink, frames: RowFrames, batch: Batch) -> None:
-        self.to, self.frames, self.batch = to, frames, batch
-        self.has_looked_again = False
+    def __init__(self, to: RowSink, records: DataFrame, batch: Batch) -> None:
+        self.to, self.batch = to, batch
+        self.parts = [
+            (table, row_frames(self._records_of(table.topic, records), table.definition or RowDefinition()))
+            for table in to.tables_of(batch)
+        ]
+        self.has_looked_again = self.has_written = False
+
+    def _records_of(self, topic: str | None, records: DataFrame) -> DataFrame:
+        if topic is None:
+            return records
+        if records.is_cached:
+            return records.where(records.topic == topic)
+        return self.batch.records_of(topic)
 
     def done(self) -> Divided:
-        written, counts = self._rows()
-        if not self.has_looked_again and counts is not None and not has_every_offset(self.batch, counts):
+        if not self.parts:
+            return Divided(with_fate(no_records_of_kafka(self.batch.scanned.sparkSession), ROW))
+        if self.to.definition.keys:
             self._look_again()
-        parts = [with_fate(written, ROW, self.frames.source_names), self._set_aside()]
+        rows = union_of([self._rows(table, frames) for table, frames in self.parts])
+        counts = None
+        if not self.has_looked_again and not all(isinstance(table.sink, FilesSink) for table, _ in self.parts):
+            counts = count_offsets(rows)
+            if not has_every_offset(self.batch, counts):
+                self._look_again()
+        parts = [rows, *self._set_aside()]
         if self.has_looked_again:
-            parts.append(with_fate(self.frames.left_out, LEFT_OUT))
-        found = [part for part in parts if part is not None]
-        return Divided(union_of(found), counts if len(found) == 1 else None)
+            parts += [with_fate(frames.left_out, LEFT_OUT) for _, frames in self.parts]
+        return Divided(union_of(parts), counts if len(parts) == 1 else None, is_merged=bool(self.to.definition.keys))
 
-    def _rows(self) -> tuple[DataFrame | None, Any]:
-        """Write the rows; what reads them back, and its counts if they were made."""
-        sink, rows = self.to.sink, self.frames.rows
+    def _rows(self, table: Table, frames: RowFrames) -> DataFrame:
+        """Write the rows of one table; what reads them back."""
+        sink: Callable[..., Any] = table.sink
+        if table.definition is None:
+            return self._emptied(table, frames)
         if isinstance(sink, FilesSink):
-            return sink(rows, self.batch, self._judge_staged), None
-        written = sink(rows, self.batch)
-        frame = with_fate(written, ROW, self.frames.source_names)
-        return written, None if frame is None else count_offsets(frame)
+            size = sum(p.range.size for p in self.batch.partitions if table.topic in (None, p.topic_partition.topic))
+            sink = partial(sink, judge=partial(self._judge_staged, size))
+        written = sink(frames.rows, self.batch)
+        self.has_written = True
+        return with_fate(written.records if isinstance(written, Merged) else written, ROW, frames.source_names)
 
-    def _judge_staged(self, staged: DataFrame) -> None:
-        if staged.count() != sum(p.range.size for p in self.batch.partitions):
+    def _emptied(self, table: Table, frames: RowFrames) -> DataFrame:
+        """Take back what an attempt before has written of a topic that is gone."""
+        there = table.sink.written(self.batch.scanned.sparkSession, self.batch)
+        if there is None or there.isEmpty():
+            return with_fate(frames.rows, ROW)
+        return with_fate(cast("DataFrame", table.sink(there.drop(*OWN_COLUMNS).limit(0), self.batch)), ROW)
+
+    def _judge_staged(self, size: int, staged: DataFrame) -> None:
+        if not self.has_looked_again and staged.count() != size:
             self._look_again()
 
     def _look_again(self) -> None:
@@ -155,28 +222,31 @@ class _Write:
         :raises BadRecords: more records are bad than the limit allows.
         """
         self.has_looked_again = True
-        self.frames.rest.persist()
-        bad = self.frames.bad
-        count, plan, limit = bad.count(), self.batch.plan, self.to.bad.limit
+        for _, frames in self.parts:
+            frames.rest.persist()
+        count, plan, limit = self._bad().count(), self.batch.plan, self.to.bad.limit
         allowed = limit.allowed(plan.record_count_upper_bound)
         if count > allowed:
-            first = bad.orderBy(*SOURCE_COLUMNS).limit(_EXAMPLES).collect()
-            is_left = isinstance(self.to.sink, FilesSink)
-            rows = "its output stays as it is" if is_left else "its rows are in the output until it is done again"
+            first = self._bad().orderBy(*SOURCE_COLUMNS).limit(_EXAMPLES).collect()
+            is_there = "its rows are in the output until it is done again"
+            rows = is_there if self.has_written else "its output stays as it is"
             name, left = f"{plan.batch}, split {self.batch.split}", f"Nothing is committed, and {rows}."
             raise BadRecords(name, count, allowed, str(limit), tuple(map(_example, first)), left)
 
-    def _set_aside(self) -> DataFrame | None:
+    def _bad(self) -> DataFrame:
+        return union_of([frames.bad for _, frames in self.parts])
+
+    def _set_aside(self) -> list[DataFrame]:
         """Write the bad records, or nothing where an earlier attempt may have left some; what reads them back."""
         own = self.to.set_aside
         if own is None:
-            return None
-        bad = self.frames.bad
+            return []
+        bad = self._bad()
         if not self.has_looked_again:
             if own.output not in {sink_of(words).output for words in self.batch.earlier_set_aside}:
-                return None
+                return []
             bad = bad.limit(0)
-        return with_fate(set_aside(own, bad, self.batch), SET_ASIDE)
+        return [with_fate(set_aside(own, bad, self.batch), SET_ASIDE)]
 
 
 def _example(row: Any) -> str:

@@ -7,7 +7,7 @@ the old places with nothing. In a table that also fences a late driver off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from airflow_kafka_offsets.errors import LateAttempt, StoreUnavailable
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -25,7 +25,7 @@ BAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "hea
 
 def other_places(batch: Batch) -> list[Sink]:
     """Where earlier attempts may have set bad records aside, and this one writes neither its rows nor bad records."""
-    own = {batch.output, batch.set_aside and sink_of(batch.set_aside).output}
+    own = {batch.output, batch.set_aside and sink_of(batch.set_aside).output, *batch._outputs}
     places = {sink.output: sink for sink in map(sink_of, batch.earlier_set_aside)}
     return [sink for output, sink in places.items() if output not in own]
 
@@ -53,7 +53,7 @@ def take_back(batch: Batch) -> None:
                 "bad_records in the DAG again until this batch is committed."
             )
             raise
-        if left is not None and not left.isEmpty():
+        if not left.isEmpty():
             raise StoreUnavailable(
                 f"Cannot take back bad records of {batch.plan.batch}, split {batch.split}",
                 f"{sink.output} still has some",
@@ -61,10 +61,10 @@ def take_back(batch: Batch) -> None:
             )
 
 
-def set_aside(sink: Sink, bad: DataFrame, batch: Batch) -> DataFrame | None:
+def set_aside(sink: Sink, bad: DataFrame, batch: Batch) -> DataFrame:
     """Write bad records; what reads them back."""
     from pyspark.sql import functions as f
 
     if isinstance(sink, JdbcSink):  # PostgreSQL has no such arrays
         bad = bad.withColumn("headers", f.to_json("headers"))
-    return sink(bad, batch)
+    return cast("DataFrame", sink(bad, batch))  # no words of bad records make an upsert

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -90,6 +90,9 @@ class FieldFormat:
         return cls(known, text_or_none(data["schema"]), writers, origin)
 
 
+ValueAndKey = tuple[FieldFormat | None, FieldFormat | None]
+
+
 @dataclass(frozen=True, slots=True)
 class RowDefinition:
     """How records become rows.
@@ -98,6 +101,9 @@ class RowDefinition:
     :ivar select: the columns, as Spark SQL; empty: all of the value's, and the key if it is decoded.
     :ivar where: which records become rows; the others are left out, and counted.
     :ivar expect: what must not be false of a row, by name.
+    :ivar keys: the columns that identify an entity, where the table has one row for each; empty: each record is a row.
+    :ivar delete_when: which records delete their entity.
+    :ivar topics: of a topic with schemas of its own, its value and its key.
     """
 
     value: FieldFormat | None = None
@@ -106,6 +112,18 @@ class RowDefinition:
     select: tuple[str, ...] = ()
     where: str | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    delete_when: str | None = None
+    topics: Mapping[str, ValueAndKey] = field(default_factory=dict)
+
+    def of_topic(self, topic: str | None) -> RowDefinition | None:
+        """How records of one topic become rows; ``None``: others have schemas of their own, and this has not."""
+        if not self.topics:
+            return self
+        if topic is None or topic not in self.topics:
+            return None
+        value, key = self.topics[topic]
+        return replace(self, value=value, key=key, topics={})
 
     @property
     def digest(self) -> str:
@@ -119,32 +137,56 @@ class RowDefinition:
 
     @property
     def formats(self) -> list[str]:
-        return sorted({field.format for field in (self.value, self.key) if field is not None})
+        return sorted({field.format for field in self.fields.values()})
+
+    @property
+    def fields(self) -> dict[str, FieldFormat]:
+        """Each field that is decoded: ``value``, ``key``, ``value of <topic>``, ``key of <topic>``."""
+        pairs = {"": (self.value, self.key)} | {f" of {topic}": pair for topic, pair in self.topics.items()}
+        named = {
+            f"{name}{of}": field
+            for of, pair in pairs.items()
+            for name, field in zip(("value", "key"), pair, strict=True)
+        }
+        return {name: field for name, field in named.items() if field is not None}
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "version": VERSION,
-            "value": self.value and self.value.to_dict(),
-            "key": self.key and self.key.to_dict(),
+            **_pair_to_dict((self.value, self.key)),
             "tombstones": self.tombstones,
             "select": list(self.select),
             "where": self.where,
             "expect": dict(self.expect),
+            "keys": list(self.keys),
+            "delete_when": self.delete_when,
+            "topics": {topic: _pair_to_dict(pair) for topic, pair in sorted(self.topics.items())},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RowDefinition:
         """:raises ValueError: it is not one of a version that is known."""
         require_version(data, VERSION, "row definition")
-        value, key = (data[name] and FieldFormat.from_dict(data[name]) for name in ("value", "key"))
         return cls(
-            value or None,
-            key or None,
+            *_pair_from_dict(data),
             "leave-out" if data["tombstones"] == "leave-out" else "row",
             tuple(map(text, data["select"])),
             text_or_none(data["where"]),
             {text(name): text(expression) for name, expression in data["expect"].items()},
+            tuple(map(text, data["keys"])),
+            text_or_none(data["delete_when"]),
+            {text(topic): _pair_from_dict(pair) for topic, pair in data["topics"].items()},
         )
+
+
+def _pair_to_dict(pair: ValueAndKey) -> dict[str, Any]:
+    value, key = pair
+    return {"value": value and value.to_dict(), "key": key and key.to_dict()}
+
+
+def _pair_from_dict(data: Mapping[str, Any]) -> ValueAndKey:
+    value, key = (data[name] and FieldFormat.from_dict(data[name]) for name in ("value", "key"))
+    return value or None, key or None
 
 
 def object_name(digest: str) -> str:

@@ -40,16 +40,21 @@ _COMMENT = re.compile(r"""\s+COMMENT\s+(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""
 
 def schema_changes(before: RowDefinition, now: RowDefinition) -> list[str]:
     """A sentence for the value, and one for the key, whose schema, or its version, is another one than before."""
-    fields = (("value", before.value, now.value), ("key", before.key, now.key))
-    return [line for name, old, new in fields if old and new for line in _change(name, old, new)]
+    return [line for name, old, new in _in_both(before, now) for line in _change(name, old, new)]
 
 
 def older_versions(before: RowDefinition, now: RowDefinition) -> Iterator[tuple[str, int, int]]:
     """Subjects of which ``now`` has an older version, with both: that of before and that of now."""
-    for old, new in ((before.value, now.value), (before.key, now.key)):
-        was, is_now = old and old.origin, new and new.origin
+    for _, old, new in _in_both(before, now):
+        was, is_now = old.origin, new.origin
         if was and is_now and was.subject == is_now.subject and was.version > is_now.version:
             yield was.subject, was.version, is_now.version
+
+
+def _in_both(before: RowDefinition, now: RowDefinition) -> Iterator[tuple[str, FieldFormat, FieldFormat]]:
+    for name, old in before.fields.items():
+        if name in now.fields:
+            yield name, old, now.fields[name]
 
 
 def _change(name: str, old: FieldFormat, new: FieldFormat) -> Iterator[str]:

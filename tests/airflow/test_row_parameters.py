@@ -25,6 +25,7 @@ from tests.conftest import unique_name
 JSON = {"format": "json", "schema": "id BIGINT"}
 GOOD = {"format": "parquet", "path": "/lake/good"}
 BAD = {"format": "parquet", "path": "/lake/bad", "limit": 5}
+TABLE = {"format": "delta", "table": "lake.orders"}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"value": "json"}, "value is 'json'; expected words"),
@@ -55,6 +56,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"value": JSON, "bad_records": {**GOOD, "limit": 5}}, "name the same output"),
     ({"bad_records": BAD}, "nothing decides which records are bad"),
     ({"value": JSON, "sink": {"format": "delta", "path": "/lake/d", "mode": "append"}}, "replaces its rows"),
+    ({"bad_records": {"format": "delta", "path": "/b", "upsert": {"keys": ["id"]}}}, "bad_records has upsert"),
+    ({"value": JSON, "bad_records": {**BAD, "path": "/lake/{topic}"}}, "bad_records has {topic} in it"),
+    ({"sink": {**GOOD, "upsert": {"keys": ["id"]}}}, "format 'parquet' takes"),
+    ({"sink": {**TABLE, "upsert": ["id"]}}, "sink has the upsert \\['id'\\]; give"),
+    ({"sink": {**TABLE, "upsert": {"delete_when": "true"}}}, "sink has the upsert .*; give"),
+    ({"sink": {**TABLE, "upsert": {"keys": "id"}}}, "sink has the upsert keys 'id'; give a list"),
+    ({"sink": {**TABLE, "upsert": {"keys": ["id"], "delete_when": "rand() > 1"}}}, "delete_when uses rand"),
+    ({"sink": {**TABLE, "mode": "append", "upsert": {"keys": ["id"]}}}, "An upsert into Delta is no append"),
 ]
 
 
@@ -140,6 +149,18 @@ def test_the_job_s_arguments_name_the_formats_that_it_needs_packages_for() -> No
     assert "--bad-records-table" in arguments
 
 
+def test_an_upsert_and_an_output_of_each_topic_need_a_definition_although_nothing_is_decoded(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    upsert = {"keys": ["key"], "delete_when": "length(value) = 0"}
+    for sink, found in (
+        (GOOD, None),
+        ({**GOOD, "path": "/lake/{topic}"}, RowDefinition()),
+        ({**TABLE, "upsert": upsert}, RowDefinition(keys=("key",), delete_when="length(value) = 0")),
+    ):
+        digest = put_definition(ResolveParameters(sink=sink), store, ["orders"])
+        assert (None if digest is None else read_object(store, object_name(digest), RowDefinition.from_dict)) == found
+
+
 def test_without_a_limit_no_record_may_be_bad() -> None:
     assert str(limit_of(ResolveParameters(value=JSON))) == "0"
     assert str(limit_of(ResolveParameters(value=JSON, bad_records=BAD))) == "5"
@@ -204,8 +225,25 @@ def test_a_json_schema_becomes_columns_or_the_dag_says_them(registered: Callable
 
 def test_topics_of_several_schemas_in_one_table_are_refused(tmp_path: Path) -> None:
     asked = ResolveParameters(value={"format": "avro", "registry": "registry"})
-    with pytest.raises(InvalidRequest, match="Name the subjects of one table"):
+    with pytest.raises(InvalidRequest, match="Give each topic a table"):
         put_definition(asked, LocalStore(tmp_path / "store"), ["orders", "payments"])
+
+
+def test_with_an_output_of_each_topic_each_has_its_own_schema(registered: Callable[..., int], tmp_path: Path) -> None:
+    orders, payments = unique_name("orders"), unique_name("payments")
+    for topic, column in ((orders, "amount"), (payments, "method")):
+        registered(f"{topic}-value", "JSON", {"type": "object", "properties": {column: {"type": "string"}}})
+    sink = {"format": "delta", "table": "lake.{topic}"}
+    value = {"format": "json", "registry": "registry"}
+    store = LocalStore(tmp_path)
+    digest = put_definition(ResolveParameters(value=value, sink=sink), store, [orders, payments])
+    found = read_object(store, object_name(digest or ""), RowDefinition.from_dict)
+    assert found is not None
+    assert {topic: value and value.schema for topic, (value, _) in found.topics.items()} == {
+        orders: "`amount` STRING",
+        payments: "`method` STRING",
+    }
+    assert found.of_topic("another") is None
 
 
 def test_the_registry_s_schema_has_to_be_of_the_format(registered: Callable[..., int], tmp_path: Path) -> None:

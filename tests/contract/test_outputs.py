@@ -10,6 +10,7 @@ import pytest
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, OutputTaken
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.output_claims import claim_output, owner_of, release_output
+from airflow_kafka_offsets.plan.topic_outputs import of_topic
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import CHECKPOINT, Pipeline, entries
 from tests.contract.troubles import EventfulStore, Killed, die, produce
@@ -252,3 +253,30 @@ def test_without_a_name_nothing_is_claimed(in_memory: Pipeline) -> None:
 def test_what_is_no_name_is_refused(in_memory: Pipeline, name: Any) -> None:
     with pytest.raises(InvalidRequest, match="output_name"):
         in_memory.resolve("one", output_name=name)
+
+
+# ── one output for each topic ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_output_of_each_topic_is_claimed_when_a_batch_has_it(
+    in_memory: Pipeline, other: Pipeline, memory: AnyCluster
+) -> None:
+    memory.create_topic("Shop.orders", 3)
+    by_topic: dict[str, Any] = {"output_name": "delta:lake.{topic}"}
+    in_memory.run("one", topics=[in_memory.topic], **by_topic)
+    assert owner_of(in_memory.store, "delta:lake.shop_orders") is None
+    produce(memory, replace(in_memory, topic="Shop.orders"))
+    in_memory.run("two", topics=[in_memory.topic, "Shop.orders"], **by_topic)
+    for table in (of_topic("delta:lake.{topic}", in_memory.topic), "delta:lake.shop_orders"):
+        with pytest.raises(OutputTaken):
+            other.resolve("three", output_name=table)
+
+
+def test_two_topics_with_one_output_are_refused_before_anything_is_planned(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    for twin in ("a.b", "A_b"):
+        memory.create_topic(twin, 1)
+    with pytest.raises(InvalidRequest, match=r"The topics A_b and a\.b have one output, delta:lake\.a_b"):
+        in_memory.resolve("one", topics=["a.b", "A_b"], output_name="delta:lake.{topic}")
+    assert in_memory.store.list("") == []

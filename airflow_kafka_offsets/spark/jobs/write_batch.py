@@ -12,16 +12,19 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import for_each_batch, planned_batch
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
-from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of_arguments
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of, words_of_arguments
 
 
 def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
-    sink, bad = sink_of_arguments(sys.argv[1:]), BadRecordPlace.of_arguments(sys.argv[1:])
+    words, bad = words_of_arguments(sys.argv[1:]), BadRecordPlace.of_arguments(sys.argv[1:])
     spark = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
     batch = planned_batch(spark=spark)
-    for_each_batch(spark, sink if batch.rows is None else RowSink(sink, batch.row_definition, bad))
+    if batch.rows is None:
+        for_each_batch(spark, sink_of(words))
+    else:
+        for_each_batch(spark, RowSink(words, batch.row_definition, bad, batch.topics_of_all_splits))
     spark.stop()
 
 

@@ -37,8 +37,8 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     quoted_table,
     table_output,
     table_parts,
-    wait_for_others,
     with_key,
+    write_among_others,
 )
 from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_delta_writer
 from airflow_kafka_offsets.values.sql_text import quoted
@@ -54,7 +54,6 @@ OWN_OPTIONS = (
     *("path", "replaceWhere", "txnAppId", "txnVersion", "userMetadata", "partitionOverwriteMode"),
     *("mergeSchema", "overwriteSchema"),
 )
-TRIES = 10
 NEWEST_COMMITS = 20
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
@@ -113,12 +112,38 @@ class DeltaSink:
                 writer.saveAsTable(quoted_table(self.table or ""))
 
         self._keep_bounds(spark)
-        commit(write, batch, self.output)
+        self.again(write, batch)
         if not self.has_commit(spark, attempted):
             if self.mode == "append":
                 raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
             raise overtaken(batch, self.output, "a newer attempt, which the table has on record,")
         return self.written(spark, batch)
+
+    def again(self, write: Callable[[], Any], batch: SinkBatch) -> None:
+        """Write, and again while others commit in between.
+
+        :raises LateAttempt: the other one was a newer attempt at the same split.
+        """
+        try:
+            write_among_others(write, _IN_THE_WAY)
+        except Exception as error:
+            if _OVERTAKEN not in str(error):
+                raise
+            raise overtaken(batch, self.output, "a newer attempt, which has committed meanwhile,") from error
+
+    def require_safe_merge(self, spark: SparkSession) -> None:
+        """It is, at each level of isolation that Delta has: a MERGE conflicts with each commit of another one."""
+
+    def make(self, rows: DataFrame) -> None:
+        """The table, with the columns of these rows, if there is none."""
+        if self.read(rows.sparkSession) is not None:
+            return
+        empty = rows.sparkSession.createDataFrame([], rows.schema).write.format("delta").mode("append")
+        empty = empty.options(**dict(self.options)).partitionBy(*self.partition_by)
+        if self.path:
+            empty.save(self.path)
+        else:
+            empty.saveAsTable(self.sql_name)
 
     def check(self, spark: SparkSession) -> None:
         require_one_delta_writer(spark, self.output, self.path, self.sql_name)
@@ -262,24 +287,6 @@ def _leaves(schema: StructType, parent: str = "") -> Iterator[tuple[str, bool]]:
 def commit_label(batch: SinkBatch) -> str:
     """What a commit says about itself in the table's history."""
     return json.dumps({BATCH_COLUMN: batch.key, SPLIT_COLUMN: batch.split, "attempt": batch.attempt})
-
-
-def commit(write: Callable[[], Any], batch: SinkBatch, output: str) -> None:
-    """Write, and again while others commit in between. Each time anew: what was read for it does not hold any more.
-
-    :raises LateAttempt: the other one was a newer attempt at the same split.
-    """
-    for tries in range(1, TRIES + 1):
-        try:
-            write()
-            return
-        except Exception as error:
-            text = str(error)
-            if _OVERTAKEN in text:
-                raise overtaken(batch, output, "a newer attempt, which has committed meanwhile,") from error
-            if tries == TRIES or not any(word in text for word in _IN_THE_WAY):
-                raise
-            wait_for_others(tries)
 
 
 _CANNOT_REPEAT = (

@@ -15,12 +15,13 @@ changed then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.evolution import TRIES, Change, Evolve, check_evolve, evolved, sql_type
+from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, check_evolve, evolved, sql_type
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
@@ -34,6 +35,7 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     table_output,
     table_parts,
     with_key,
+    write_among_others,
 )
 from airflow_kafka_offsets.spark.sinks.tables_on_s3 import require_one_iceberg_writer
 from airflow_kafka_offsets.values.sql_text import quoted
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 METRICS = "write.metadata.metrics"
+MERGE_ISOLATION = "write.merge.isolation-level"
 OWN_OPTIONS = ("isolation-level", "validate-from-snapshot-id", "overwrite-mode", "mergeSchema", "merge-schema")
 _OVERTAKEN = ("Found conflicting files", "Found conflicting deleted files", "Found new conflicting delete files")
 _LACKS_A_COLUMN = "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA"
@@ -71,16 +74,10 @@ class IcebergSink:
         spark = records.sparkSession
         self.check(spark)
         keyed = with_key(records, batch)
-        if not self._exists(spark):
-            self._create(keyed)
+        self.make(keyed)
         self._check_bounds(spark)
-        for tries in range(1, TRIES + 1):
-            try:
-                self._overwrite(keyed, batch)
-                break
-            except Exception as error:  # another driver has added a column since the table was looked at
-                if _LACKS_A_COLUMN not in str(error) or tries == TRIES:
-                    raise
+        # Another driver may add a column after the table was looked at.
+        write_among_others(partial(self._overwrite, keyed, batch), [_LACKS_A_COLUMN])
         return self.written(spark, batch)
 
     def _overwrite(self, keyed: DataFrame, batch: SinkBatch) -> None:
@@ -103,6 +100,10 @@ class IcebergSink:
             if (explained := self._explained(str(error), batch)) is not None:
                 raise explained from error
             raise
+
+    def again(self, write: Callable[[], None], batch: SinkBatch) -> None:
+        """Write, and again while others commit in between."""
+        write_among_others(write, _OVERTAKEN)
 
     def check(self, spark: SparkSession) -> None:
         require_one_iceberg_writer(spark, self.output, table_parts(self.table))
@@ -141,17 +142,34 @@ class IcebergSink:
         row = spark.table(f"{self.sql_name}.refs").where("name = 'main'").select("snapshot_id").first()
         return None if row is None else int(row[0])
 
-    def _create(self, keyed: DataFrame) -> None:
-        columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in keyed.schema.fields)
+    def make(self, rows: DataFrame) -> None:
+        """The table, with the columns of these rows, if there is none."""
+        if self._exists(rows.sparkSession):
+            return
+        columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in rows.schema.fields)
         partitions = f"PARTITIONED BY ({', '.join(self.partition_by)})" if self.partition_by else ""
         full = ", ".join(f"'{METRICS}.column.{column}' = 'full'" for column in (BATCH_COLUMN, SPLIT_COLUMN))
         # Another split may be faster: then the table is there.
-        keyed.sparkSession.sql(
+        rows.sparkSession.sql(
             f"CREATE TABLE IF NOT EXISTS {self.sql_name} ({columns}) USING iceberg {partitions} TBLPROPERTIES ({full})"
         )
 
+    def require_safe_merge(self, spark: SparkSession) -> None:
+        """:raises InvalidRequest: two that merge at the same time could both put a key in."""
+        level = self._properties(spark).get(MERGE_ISOLATION, "serializable")
+        if level != "serializable":
+            raise InvalidRequest(
+                [
+                    f"{self.output} has {MERGE_ISOLATION} = {level!r}: two drivers could put one key in twice. "
+                    f"First: ALTER TABLE {self.table} UNSET TBLPROPERTIES ('{MERGE_ISOLATION}')."
+                ]
+            )
+
+    def _properties(self, spark: SparkSession) -> dict[str, str]:
+        return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.sql_name}").collect()}
+
     def _check_bounds(self, spark: SparkSession) -> None:
-        properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.sql_name}").collect()}
+        properties = self._properties(spark)
         default = properties.get(f"{METRICS}.default", "truncate(16)")
         setting = f"{METRICS}.column.{BATCH_COLUMN}"
         if properties.get(setting, default).lower() != "full":

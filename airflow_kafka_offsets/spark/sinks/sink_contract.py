@@ -12,7 +12,8 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 BATCH_COLUMN = "kafka_batch"
 SPLIT_COLUMN = "kafka_split"
 OWN_COLUMNS = BATCH_COLUMN, SPLIT_COLUMN
+DELETED = "kafka_deleted"
+"""Of a table of entities: whether the newest record has deleted this one."""
 NO_RECORDS = f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING, {SPLIT_COLUMN} INT"
 
+TRIES = 10
 _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 _SAME_SCHEME = {"s3": "s3a", "s3n": "s3a"}
 
@@ -52,6 +56,16 @@ class SinkBatch(Protocol):
         """Raise if another attempt has taken this one's place; ``output`` changes next."""
 
 
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a sink returns whose rows are not one a record, so that nothing can be read back.
+
+    :ivar records: what it has merged into the rows that were there.
+    """
+
+    records: DataFrame
+
+
 class Sink(Protocol):
     """Writes one split of one batch, as often as need be."""
 
@@ -59,7 +73,7 @@ class Sink(Protocol):
     def output(self) -> str:
         """Names the output, the same for each way to write it down, and never with a password."""
 
-    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame | None:
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame | Merged:
         """Write; the frame that reads back what the output holds now for this key and split.
 
         :raises LateAttempt: the output shows that a newer attempt has taken this one's place.
@@ -93,6 +107,21 @@ def check_batch(batch: SinkBatch) -> None:
 def wait_for_others(tries: int) -> None:
     """Let writers that got in each other's way try again at different moments, and later each time."""
     time.sleep(random.uniform(0, 0.1 * 2**tries))
+
+
+def write_among_others(write: Callable[[], object], in_the_way: Iterable[str]) -> None:
+    """Write, and again while others commit in between. Each time anew: what was read for it does not hold any more.
+
+    :param in_the_way: what the error of such a write has in it.
+    """
+    for tries in range(1, TRIES + 1):
+        try:
+            write()
+            return
+        except Exception as error:
+            if tries == TRIES or not any(words in str(error) for words in in_the_way):
+                raise
+            wait_for_others(tries)
 
 
 def with_key(records: DataFrame, batch: SinkBatch, *more: str) -> DataFrame:

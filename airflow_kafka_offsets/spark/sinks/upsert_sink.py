@@ -1,37 +1,42 @@
-"""The newest record of each business key, in Delta or PostgreSQL.
+"""The newest record of each business key, in Delta, Iceberg or PostgreSQL.
 
 A batch that is done again after later ones must not put its old values over theirs. So the row of a key holds topic,
-partition and offset of the record that it comes from, and is updated only by a higher offset of the same partition, or
-by a later batch of the log. With that, doing a batch again, in any order, by any number of drivers at once, changes
-nothing. A later batch counts although its offset is lower: where a topic was re-created, offsets begin anew.
+partition and offset of the record that it comes from, and is updated only by a later batch of the log, or by the same
+batch and a higher offset of the same partition. With that, doing a batch again, in any order, by any number of drivers
+at once, changes nothing. The batch comes before the offset: where a topic was re-created, offsets begin anew.
+
+A key that is deleted has a row, too. Its column ``kafka_deleted`` is true, and its values are null. If the row were
+gone, a late driver, or a batch that is done again, would find no row and bring the old values back: nothing would say
+that a newer record has deleted them. For the same reason a delete of a key that has no row puts one in. Readers leave
+such rows out with a view; docs/sinks.md says when they may be removed.
 
 What it is not:
 
-- It has no row for each record, so there is nothing to read back: the call returns None, and the report is made from
-  the persisted scan.
+- It has no row for each record, so there is nothing to read back: the report is made from the persisted scan.
 - It takes nothing back. What an attempt has put in stays, even if a later one plans fewer records.
 - It compares offsets within one partition. A key that is found in two (the topic has got more partitions, or there are
   two topics) is refused: neither offset says which record is newer.
-- It deletes nothing. A record that says that something is gone becomes a row that says so. If rows were deleted, a
-  batch that is done again would bring them back.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.spark.sinks import postgresql
-from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink, commit
-from airflow_kafka_offsets.spark.sinks.evolution import evolved
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
+from airflow_kafka_offsets.spark.sinks.evolution import Table, evolved
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.postgresql import PARTITION, staged
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
+    DELETED,
+    Merged,
     Sink,
     SinkBatch,
     check_batch,
@@ -48,18 +53,34 @@ TWO_PARTITIONS = "a key has records in two partitions, whose offsets do not say 
 NO_KEY = "a record has no value in a key column, so nothing says which row is its own"
 
 
+class _Merges(Table, Protocol):
+    """A sink of a table that Spark's MERGE changes."""
+
+    @property
+    def sql_name(self) -> str: ...
+
+    def make(self, rows: DataFrame) -> None:
+        """The table, with the columns of these rows, if there is none."""
+
+    def require_safe_merge(self, spark: SparkSession) -> None:
+        """:raises InvalidRequest: two that merge at the same time could both put a key in."""
+
+    def again(self, write: Callable[[], None], batch: SinkBatch) -> None:
+        """Write, and again while others commit in between."""
+
+
 @dataclass(frozen=True, slots=True)
 class UpsertSink:
     """See :func:`upsert`."""
 
-    into: DeltaSink | JdbcSink
+    into: DeltaSink | IcebergSink | JdbcSink
     key_columns: tuple[str, ...]
 
     @property
     def output(self) -> str:
         return self.into.output
 
-    def __call__(self, records: DataFrame, batch: SinkBatch) -> None:
+    def __call__(self, records: DataFrame, batch: SinkBatch) -> Merged:
         check_batch(batch)
         self.check(records.sparkSession)
         present = {name.lower() for name in records.columns}
@@ -68,13 +89,26 @@ class UpsertSink:
             raise InvalidRequest(
                 [f"An upsert needs the columns {', '.join(missing)} in the records: it compares offsets."]
             )
-        if isinstance(self.into, DeltaSink):
-            _merge(self.into, self.key_columns, records, batch)
+        rows = self._without_deleted_values(records)
+        if isinstance(self.into, JdbcSink):
+            _insert(self.into, self.key_columns, rows, batch)
         else:
-            _insert(self.into, self.key_columns, records, batch)
+            _merge(self.into, self.key_columns, rows, batch)
+        return Merged(records)
+
+    def _without_deleted_values(self, records: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        if DELETED not in records.columns:
+            return records
+        stay = {name.lower() for name in (*self.key_columns, *SOURCE, DELETED)}
+        goes = [name for name in records.columns if name.lower() not in stay]
+        is_deleted = f.coalesce(f.col(DELETED), f.lit(False))
+        values = {name: f.when(~is_deleted, f.col(quoted(name))) for name in goes}
+        return records.withColumns({**values, DELETED: is_deleted})
 
     def check(self, spark: SparkSession) -> None:
-        if isinstance(self.into, DeltaSink):
+        if not isinstance(self.into, JdbcSink):
             self.into.check(spark)
 
     def keys(self, spark: SparkSession) -> list[str]:
@@ -88,24 +122,25 @@ class UpsertSink:
 def upsert(into: Sink, keys: Sequence[str]) -> UpsertSink:
     """Keep the newest record of each key: ``upsert(delta(table="lake.customers"), keys=["customer_id"])``.
 
-    The records need the columns ``topic``, ``partition`` and ``offset``. A table of PostgreSQL that is there already
+    The records need the columns ``topic``, ``partition`` and ``offset``. Where they have the column ``kafka_deleted``,
+    which is true or false, a record of which it is true deletes its key. A table of PostgreSQL that is there already
     needs a unique index on the keys.
 
-    :param into: a sink of Delta with ``mode="overwrite"``, or of PostgreSQL.
+    :param into: a sink of Delta with ``mode="overwrite"``, of Iceberg, or of PostgreSQL.
     :param keys: the columns that identify a row.
-    :raises InvalidRequest: no keys, or another sink. (Iceberg's MERGE would do; it is not tested here.)
+    :raises InvalidRequest: no keys, or another sink.
     """
     columns = names("keys", keys)
     if not columns:
         raise InvalidRequest(["keys is empty: name the columns that identify a row."])
-    if not isinstance(into, DeltaSink | JdbcSink):
-        raise InvalidRequest([f"upsert writes into delta(…) or jdbc(…), not {type(into).__name__}."])
+    if not isinstance(into, DeltaSink | IcebergSink | JdbcSink):
+        raise InvalidRequest([f"upsert writes into delta(…), iceberg(…) or jdbc(…), not {type(into).__name__}."])
     if isinstance(into, DeltaSink) and into.mode != "overwrite":
         raise InvalidRequest(["An upsert into Delta is no append: leave out mode='append'."])
     return UpsertSink(into, columns)
 
 
-def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
+def _merge(into: _Merges, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
     """One MERGE: an error in any row undoes it all."""
     from pyspark.sql import functions as f
 
@@ -128,38 +163,36 @@ def _merge(into: DeltaSink, keys: Sequence[str], records: DataFrame, batch: Sink
     source = newest.select(
         key_or_error.alias(BATCH_COLUMN),
         *(f.col(f"kafka_newest.{quoted(name)}") for name in keyed.columns if name != BATCH_COLUMN),
-    )
+    ).localCheckpoint()  # MERGE reads it more than once, and Spark takes no source there that is not deterministic
     view = f"kafka_upsert_{secrets.token_hex(6)}"
     same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
     elsewhere = "NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
 
     def write() -> None:
-        if into.read(spark) is None:
-            empty = spark.createDataFrame([], source.schema).write.format("delta").mode("append")
-            empty = empty.options(**dict(into.options)).partitionBy(*into.partition_by)
-            if into.path:
-                empty.save(into.path)
-            else:
-                empty.saveAsTable(into.sql_name)
+        into.make(source)
+        into.require_safe_merge(spark)
         evolved(source, into, batch, fill=True).createOrReplaceTempView(view)
         batch.look(into.output)
         spark.sql(
             f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "
             f"WHEN MATCHED AND {elsewhere} THEN UPDATE SET offset = CAST(raise_error('{TWO_PARTITIONS}') AS BIGINT) "
-            f"WHEN MATCHED AND (s.offset > t.offset OR {_is_of_before(batch)}) THEN UPDATE SET * "
+            f"WHEN MATCHED AND {_is_newer(batch, 's.offset > t.offset')} THEN UPDATE SET * "
             "WHEN NOT MATCHED THEN INSERT *"
         )
 
     try:
-        commit(write, batch, into.output)
+        into.again(write, batch)
     finally:
         spark.catalog.dropTempView(view)
 
 
-def _is_of_before(batch: SinkBatch) -> str:
-    """SQL: whether the row ``t`` is of an earlier batch of the log. A window is neither earlier nor later."""
+def _is_newer(batch: SinkBatch, offset_is_higher: str) -> str:
+    """SQL: whether a record of the batch is newer than the row ``t``. A window is neither earlier nor later."""
     number = number_of(batch.key)
-    return f"left(t.{BATCH_COLUMN}, 10) < '{number:010}'" if number else "false"
+    if not number:
+        return offset_is_higher
+    own, of_row = f"'{number:010}'", f"left(t.{BATCH_COLUMN}, 10)"
+    return f"({of_row} < {own} OR {of_row} = {own} AND {offset_is_higher})"
 
 
 def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
@@ -174,6 +207,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
         update = ", ".join(
             f"{postgresql.quoted(name)} = excluded.{postgresql.quoted(name)}" for name in staging.columns
         )
+        is_newer = _is_newer(batch, 'excluded."offset" > t."offset"')
         in_two = f"SELECT 1 FROM {rows} AS s GROUP BY {key} HAVING count(DISTINCT (topic, partition)) > 1"
         elsewhere = (
             f"SELECT 1 FROM {rows} AS s JOIN {target} AS t ON {same_key} "
@@ -195,5 +229,5 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 f'ORDER BY {key}, "offset" DESC '
                 f"ON CONFLICT ({key}) DO UPDATE SET {update} "
                 "WHERE t.topic = excluded.topic AND t.partition = excluded.partition "
-                f'AND (excluded."offset" > t."offset" OR {_is_of_before(batch)})'
+                f"AND {is_newer}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.log import read_reports as reads
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ReadReport
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
-from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.bad_records import parse_limit
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
@@ -77,18 +76,23 @@ class Rows:
         sink: dict[str, Any] | None = None,
         split: int = 0,
         between: Callable[[], object] | None = None,
+        before_table: tuple[int, Callable[[], object]] | None = None,
     ) -> Batch:
         """The job of one split.
 
         :param between: what happens when the rows are written, and bad records come next.
+        :param before_table: which of the tables, and what happens before its rows are written.
         """
         create_object(self.plans.store, definition.object_name, definition.to_dict())
         arguments = [*self.plans.arguments(batch, split), "--rows", definition.digest]
         place = BadRecordPlace(bad or {}, parse_limit(limit if bad else None))
-        to = RowSink(sink_of(sink or self.good), definition, place)
+        to = RowSink(sink or self.good, definition, place, planned_batch(arguments).topics_of_all_splits)
         if between is not None:
             assert to.set_aside is not None
             to.set_aside = After(to.set_aside, between)
+        if before_table is not None:
+            number, happens = before_table
+            to.tables[number] = replace(to.tables[number], sink=After(to.tables[number].sink, happens))
         return for_each_batch(self.spark, to, arguments)
 
     def require_each_once(self, batch: StoredBatch, count: int, *bad: dict[str, Any]) -> None:

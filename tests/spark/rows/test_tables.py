@@ -11,12 +11,13 @@ import pytest
 
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.topic_outputs import of_topic
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 from testbed.jars import spark_jars as kafka_jars
 from testbed.java import Java
 from testbed.postgres import PASSWORD, Postgres
-from tests.spark.conftest import Plans, require_read
+from tests.spark.conftest import Plans, committed, planned_anew, proofs, require_read
 from tests.spark.rows.conftest import json_rows
 from tests.spark.sinks.lab import Failed, Killed, Lab
 from tests.spark.sinks.outputs import conf
@@ -70,6 +71,21 @@ def words(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], lis
     return make
 
 
+@pytest.fixture
+def by_topic(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Words]:
+    """`by_topic(kind)`: a table for each topic."""
+
+    def make(kind: str) -> Words:
+        if kind == "delta":
+            return {"format": "delta", "path": f"{tmp_path}/{{topic}}"}
+        if kind == "iceberg":
+            return {"format": "iceberg", "table": "lake.db.{topic}"}
+        postgres: Postgres = request.getfixturevalue("postgres")
+        return {"format": "jdbc", "url": postgres.url, "table": '"{topic}"'}
+
+    return make
+
+
 def job(plans: Plans, batch: StoredBatch, definition: RowDefinition, sink: Words, **more: Any) -> dict[str, Any]:
     """The command for a driver."""
     return {
@@ -82,6 +98,13 @@ def job(plans: Plans, batch: StoredBatch, definition: RowDefinition, sink: Words
 
 def offsets(lab: Lab, *outputs: Words) -> list[list[int]]:
     return [[offset for (offset,) in lab.ask("rows_of", words=words)] for words in outputs]
+
+
+def entities(lab: Lab, by_topic: Words, topic: str) -> list[list[Any]]:
+    """What a reader of the topic's table sees, by offset."""
+    words = {name: of_topic(word, topic).strip('"') for name, word in by_topic.items() if name != "upsert"}
+    columns = "id; offset; coalesce(name, 'null'); CAST(kafka_deleted AS INT)"
+    return list(lab.ask("rows_of", words=words, columns=columns))
 
 
 def ask(lab: Lab, command: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -137,3 +160,43 @@ def test_a_driver_that_is_killed_between_two_tables_is_not_committed_and_the_nex
     ask(lab, job(plans, batch, MENDED, good, bad=bad))
     require_read(batch)
     assert offsets(lab, good, bad) == [[0, 1, 2], []]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "jdbc"])
+def test_each_topic_has_a_table_of_entities_and_what_is_deleted_stays_deleted(
+    kind: str, plans: Plans, produced: Any, lab: Lab, by_topic: Callable[[str], Words]
+) -> None:
+    definition = json_rows("id INT, op STRING, name STRING", keys=("id",), delete_when="value.op = 'd'")
+    create_object(plans.store, definition.object_name, definition.to_dict())
+    one = produced([b'{"id":1,"name":"a"}', b'{"id":2,"name":"b"}', b'{"id":1,"op":"d"}', b'{"id":3,"op":"d"}'])
+    two = produced([b'{"id":1,"name":"of the other topic"}', None])
+    first = plans.batch({(one, 0): (0, 2), (two, 0): (0, 2)})
+    second = plans.batch({(one, 0): (2, 4)}, number=2, after=first.log.plan.batch.key, characters="next")
+    sink = by_topic(kind)
+    ask(lab, job(plans, first, definition, sink))
+    require_read(first)
+    assert proofs(first) == ["merged"]
+    assert [entities(lab, sink, topic) for topic in (one, two)] == [
+        [[1, 0, "a", 0], [2, 1, "b", 0]],
+        [[1, 0, "of the other topic", 0]],
+    ]
+    after = [[2, 1, "b", 0], [1, 2, "null", 1], [3, 3, "null", 1]]
+    ask(lab, job(plans, second, definition, sink))
+    assert entities(lab, sink, one) == after
+    ask(lab, job(plans, committed(first), definition, sink))  # once more, after the newer one
+    require_read(first)
+    assert entities(lab, sink, one) == after
+
+
+def test_a_split_of_entities_that_a_new_plan_empties_is_verified_and_its_rows_stay(
+    plans: Plans, produced: Any, lab: Lab, by_topic: Callable[[str], Words]
+) -> None:
+    definition = json_rows("id INT, name STRING", keys=("id",))
+    create_object(plans.store, definition.object_name, definition.to_dict())
+    topic = produced([b'{"id":1,"name":"a"}'])
+    batch, sink = plans.batch({(topic, 0): (0, 1)}), by_topic("delta")
+    ask(lab, job(plans, batch, definition, sink))
+    anew = planned_anew(batch, plans.plan({(topic, 0): (0, 0)}, overwrites=(0,)))
+    ask(lab, job(plans, anew, definition, sink))
+    require_read(anew)
+    assert entities(lab, sink, topic) == [[1, 0, "a", 0]]

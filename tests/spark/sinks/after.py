@@ -16,9 +16,9 @@ class After:
     def __init__(self, sink: Sink, happens: Callable[[], object]) -> None:
         self.sink, self.happens = sink, happens
 
-    def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame | None:
+    def __call__(self, records: DataFrame, batch: SinkBatch, **more: Any) -> Any:
         self.happens()
-        return self.sink(records, batch)
+        return self.sink(records, batch, **more)
 
     @property
     def __class__(self) -> type:  # type: ignore[override]  # it passes for its sink, of which the job asks the kind

@@ -23,7 +23,6 @@ from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
-from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.values.bad_records import parse_limit
 from tests.spark.sinks import outputs
 from tests.spark.sinks.after import After
@@ -129,7 +128,7 @@ class Driver:
         error: Exception | None = None
         try:
             written = sink(records, batch)
-            read = None if written is None else _rows(written)
+            read = _rows(written) if isinstance(written, DataFrame) else None
         except Exception as raised:
             error = raised
         if not nested:
@@ -169,8 +168,8 @@ class Driver:
                 kill_group()
             answers.extend(self.answer(command) for command in between)  # type: ignore[arg-type]
 
-        definition = planned_batch(argv, self.spark).row_definition
-        write = RowSink(sink_of(sink), definition, BadRecordPlace(bad or {}, parse_limit("100%" if bad else None)))
+        batch, place = planned_batch(argv, self.spark), BadRecordPlace(bad or {}, parse_limit("100%" if bad else None))
+        write = RowSink(sink, batch.row_definition, place, batch.topics_of_all_splits)
         if between and write.set_aside is not None:
             write.set_aside = After(write.set_aside, happens)
         for_each_batch(self.spark, write, argv)

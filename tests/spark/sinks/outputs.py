@@ -60,6 +60,8 @@ def sink(kind: str, place: Mapping[str, str], **options: Any) -> Sink:
         return jdbc(place["url"], place["name"], **options)
     if kind == "upsert delta":
         return upsert(delta(path), keys=["id"])
+    if kind == "upsert iceberg":
+        return upsert(iceberg(f"lake.db.{place['name']}"), keys=["id"])
     if kind == "upsert jdbc":
         return upsert(jdbc(place["url"], place["name"], **options), keys=["id"])
     raise ValueError(kind)
@@ -75,7 +77,7 @@ def whole(kind: str, spark: SparkSession, place: Mapping[str, str]) -> DataFrame
             frame = spark.read.format("delta").load(path)
         elif kind == "delta table":
             frame = spark.table(place["name"])
-        elif kind.startswith("iceberg"):
+        elif "iceberg" in kind:
             table = f"{'jdbc' if 'jdbc' in kind else 'lake'}.db.{place['name']}"
             if not spark.catalog.tableExists(table):
                 return None

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     sink_arguments,
     sink_into,
     sink_of,
-    sink_of_arguments,
+    words_of_arguments,
 )
 
 POSTGRES = "jdbc:postgresql://db:5432/lake"
@@ -46,7 +46,7 @@ SINKS: list[tuple[dict[str, Any], Any]] = [
 def test_the_words_and_the_jobs_arguments_make_the_same_sink(words: dict[str, Any], sink: Any) -> None:
     arguments = ["--plan", "x", *sink_arguments(words), "--split", "0"]
     assert sink_of(words) == sink
-    assert sink_of_arguments(arguments) == sink
+    assert sink_of(words_of_arguments(arguments)) == sink
     assert formats_of_arguments(arguments) == {words["format"]}
     assert not [argument for argument in arguments if "{{" in argument or "}}" in argument]
 
@@ -54,7 +54,7 @@ def test_the_words_and_the_jobs_arguments_make_the_same_sink(words: dict[str, An
 def test_a_database_is_chosen_by_its_url_and_table() -> None:
     options = {"batchsize": 5}
     words = {"format": "jdbc", "url": POSTGRES, "table": "public.orders", "options": options, "evolve": "add"}
-    for sink in (sink_of(words), sink_of_arguments(sink_arguments(words))):
+    for sink in (sink_of(words), sink_of(words_of_arguments(sink_arguments(words)))):
         assert sink.output == jdbc(POSTGRES, "public.orders").output
         assert isinstance(sink, JdbcSink)
         assert sink.evolve == "add"

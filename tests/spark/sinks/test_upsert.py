@@ -1,4 +1,4 @@
-"""The newest record of each key, in Delta and in PostgreSQL: whatever is done again, and in whichever order."""
+"""The newest record of each key, in Delta, Iceberg and PostgreSQL: whatever is done again, and in whichever order."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,10 @@ import pytest
 from tests.spark.sinks.conftest import A, B, Output, Row
 from tests.spark.sinks.lab import Failed
 
-pytestmark = pytest.mark.parametrize("kind", ["upsert delta", "upsert jdbc"])
+pytestmark = pytest.mark.parametrize("kind", ["upsert delta", "upsert iceberg", "upsert jdbc"])
 DAY = "2026-11-22"
+C = "0000000009-20261122T042057-p4q1"
+DELETES = {"kafka_deleted": "value = 'gone'"}
 
 
 def newest(output: Output) -> dict[int, tuple[int, str]]:
@@ -42,7 +44,10 @@ def test_a_topic_that_was_re_created_is_newer_although_its_offsets_are_lower(
     output = output_of(kind)
     output.write(A, [record(1, 900, "of the old topic"), record(2, 901, "of the old topic")])
     output.write(B, [record(1, 3, "of the new one")])
-    assert newest(output) == {1: (3, "of the new one"), 2: (901, "of the old topic")}
+    after = {1: (3, "of the new one"), 2: (901, "of the old topic")}
+    assert newest(output) == after
+    output.write(A, [record(1, 902, "of the old topic")], attempt=2)  # by a driver that comes late
+    assert newest(output) == after
 
 
 def test_a_key_in_two_partitions_and_a_record_without_key_are_refused_and_nothing_is_written(
@@ -69,3 +74,61 @@ def test_a_column_of_the_key_s_name_is_refused_and_nothing_is_written(
         with pytest.raises(Failed, match=f"InvalidRequest: .*{column}"):
             output.write(A, [record(1, 0, "a")], extra=column)
     assert newest(output) == {}
+
+
+def entities(output: Output) -> dict[int, tuple[int, str | None, bool]]:
+    """By id: offset, value, and whether it is deleted."""
+    rows = output.ask("table", columns=["id", "offset", "value", "kafka_deleted"])
+    return {int(number): (int(offset), value, deleted == "True") for number, offset, value, deleted in rows}
+
+
+def test_what_a_newer_batch_has_deleted_stays_deleted_when_an_older_one_is_done_again(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output, first = output_of(kind), [record(1, 0, "a"), record(2, 1, "b")]
+    output.write(A, first, columns=DELETES)
+    output.write(B, [record(1, 2, "gone"), record(3, 3, "gone")], columns=DELETES)
+    deleted = {1: (2, None, True), 2: (1, "b", False), 3: (3, None, True)}
+    assert entities(output) == deleted
+    for attempt in (2, 3):
+        output.write(A, [*first, record(3, 1, "of before its delete")], attempt=attempt, columns=DELETES)
+        assert entities(output) == deleted
+    output.write(C, [record(1, 4, "again")], columns=DELETES)
+    output.write(B, [record(1, 2, "gone"), record(3, 3, "gone")], attempt=2, columns=DELETES)
+    assert entities(output) == {**deleted, 1: (4, "again", False)}
+
+
+def test_a_late_driver_of_an_older_batch_does_not_bring_back_what_is_deleted_while_it_writes(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output = output_of(kind)
+    output.write(A, [record(9, 0, "z")], columns=DELETES)
+    newer = {"do": "write", **output.command(B, [record(1, 7, "gone")], columns=DELETES)}
+    output.write(A, [record(1, 1, "a"), record(9, 0, "z")], attempt=2, columns=DELETES, on_look={"meanwhile": [newer]})
+    assert entities(output) == {1: (7, None, True), 9: (0, "z", False)}
+
+
+def test_a_record_and_its_delete_in_one_batch_leave_it_deleted(kind: str, output_of: Callable[[str], Output]) -> None:
+    output = output_of(kind)
+    output.write(A, [record(1, 0, "a"), record(1, 1, "gone"), record(2, 2, "gone"), record(2, 3, "b")], columns=DELETES)
+    assert entities(output) == {1: (1, None, True), 2: (3, "b", False)}
+
+
+def test_a_condition_that_is_null_deletes_nothing(kind: str, output_of: Callable[[str], Output]) -> None:
+    output = output_of(kind)
+    output.write(A, [record(1, 0, "a")], columns={"kafka_deleted": "CAST(NULL AS BOOLEAN)"})
+    assert entities(output) == {1: (0, "a", False)}
+
+
+def test_drivers_that_put_the_same_new_keys_in_at_the_same_time_leave_one_row_each(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output = output_of(kind)
+    keys = range(8)
+    writes = [
+        output.command(A, [record(n, n, "a") for n in keys], columns=DELETES),
+        *(output.command(B, [record(n, n, "gone") for n in keys if n % 2 == s], s, columns=DELETES) for s in (0, 1)),
+    ]
+    answers = output.lab.ask("together", commands=[{"do": "write", **write} for write in writes])
+    assert [answer.get("message") for answer in answers] == [None] * 3
+    assert entities(output) == {n: (n, None, True) for n in keys}
