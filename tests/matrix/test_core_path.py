@@ -199,6 +199,19 @@ def test_batches(site: Site) -> None:
     assert committed_offsets(broker, site.group, site.topic) == {0: 130, 1: 30}
 
 
+def test_typed_rows(site: Site) -> None:
+    """JSON becomes columns; what is bad is set aside, what is not wanted is left out, and all of it is counted."""
+    site.broker.create_topic(site.topic, 1)
+    records = [b'{"n": %d, "at": "2026-11-20T10:00:00Z"}' % n for n in range(1, 11)]
+    bad = [b'{"n": 0}', b'{"n": 1} ', b'{"n": 1} x', b'{"at": "2026-11-20"}', b'{"n": 9, "at": "now"}', b"\xff"]
+    site.broker.produce_many(site.topic, 16, partitions=1, value=lambda n: (records + bad)[n])
+    run = site.airflow.trigger("typed", site.conf)
+    assert site.wait("typed", run) == "success", site.told("typed", run)
+    assert list(rows_by_batch(site.output).values()) == [10]  # without 3, and with the one that ends in a blank
+    assert list(rows_by_batch(Path(f"{site.output}-bad")).values()) == [5]
+    assert "5 set aside as bad, 1 left out" in site.log("typed", run, "orders.commit")
+
+
 def test_backfill(site: Site) -> None:
     """Two hours, each once into its own place; ``WindowCompleteSensor`` stands before each."""
     site.broker.create_topic(site.topic, 2, {"retention.ms": "-1"})

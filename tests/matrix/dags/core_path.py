@@ -49,6 +49,21 @@ with DAG("batch", schedule=None, **COMMON):
         sensor={"min_partitions": 2, **QUICK},
     )
 
+with DAG("typed", schedule=None, **COMMON):
+    kafka_spark_batch(
+        "orders",
+        topics=TOPIC,
+        group_id=GROUP,
+        startup_mode="earliest-offset",
+        value={"format": "json", "schema": "n BIGINT NOT NULL, at TIMESTAMP"},
+        select=["value.*", "CAST(value.at AS DATE) AS day"],
+        where="value.n <> 3",
+        expect={"n is positive": "value.n > 0"},
+        sink={"format": "parquet", "path": OUTPUT},
+        bad_records={"format": "parquet", "path": f"{OUTPUT}-bad", "limit": 5},
+        sensor=None,
+    )
+
 # One for each table format.
 for table_format, sink in {
     "delta": {"format": "delta", "path": OUTPUT},
