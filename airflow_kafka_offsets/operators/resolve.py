@@ -378,7 +378,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         """This run's row definition; ``None`` where records stay as they are."""
         plan = assignment.plan
         topics, to_read = (plan.topics, plan.to_read()) if plan else (set(), [])
-        return put_definition(self._asked(), pipeline.store, topics, {p.topic_partition.topic for p in to_read})
+        sink: Any = self._sink_of(plan)  # as the job gets it: a table for all topics needs one schema
+        asked = replace(self._asked(), sink=sink)
+        return put_definition(asked, pipeline.store, topics, {p.topic_partition.topic for p in to_read})
 
     def _own_words(self, plan: Plan | None = None) -> list[str]:
         """The Spark job's arguments that are no batch's.
@@ -387,19 +389,23 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
         :raises InvalidRequest: they would not reach the job as they are, or do not name the plan's output.
         """
-        sink: Mapping[str, Any] | None = self.sink
-        output = plan.asked.output if plan is not None else None
-        if plan is not None and sink and output is not None and self._output_origin == "templated sink":
-            wanted = output_of(sink)
-            sink = sink_into(sink, output)
-            if sink is None:
-                raise output_of_another_run(plan, wanted)
-        asked = self._asked()
+        sink, asked = self._sink_of(plan), self._asked()
         own = [*(sink_arguments(sink) if sink else ()), *row_arguments(asked), *map(str, self.application_args)]
         problems = [*row_problems(asked, asked), *word_problems(own)]
         if problems:
             raise InvalidRequest(problems)
         return own
+
+    def _sink_of(self, plan: Plan | None) -> Mapping[str, Any] | None:
+        """:raises InvalidRequest: it does not name the plan's output."""
+        sink: Mapping[str, Any] | None = self.sink
+        output = plan.asked.output if plan is not None else None
+        if plan is None or not sink or output is None or self._output_origin != "templated sink":
+            return sink
+        into = sink_into(sink, output)
+        if into is None:
+            raise output_of_another_run(plan, output_of(sink))
+        return into
 
     def bad_record_limit(self) -> str | None:
         """How many of the batch's records may be bad; ``None`` where nothing decides which are."""

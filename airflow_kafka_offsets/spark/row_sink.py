@@ -147,8 +147,15 @@ class RowSink:
         return union_of([with_fate(frame, fate, names) for frame, fate, names in found if frame is not None])
 
     def tables_of(self, batch: Batch) -> list[Table]:
-        """Those that may have rows of the split."""
-        return [table for table in self.tables if table.topic is None or table.topic in batch.topics]
+        """Those that may have rows of the split.
+
+        A topic may have the output of one that only a plan before has: `orders`, where `Orders` is gone. Its rows, or
+        none, replace the other's.
+        """
+        topics, planned = batch.topics, batch.plan.topics
+        found = [table for table in self.tables if table.topic is None or table.topic in topics]
+        found.sort(key=lambda table: table.topic in planned)
+        return list({table.sink.output: table for table in found}.values())
 
     def __call__(self, records: DataFrame, batch: Batch) -> Divided:
         """
@@ -197,7 +204,7 @@ class _Write:
         """Write the rows of one table; what reads them back."""
         sink: Callable[..., Any] = table.sink
         if table.definition is None:
-            return self._emptied(table, frames)
+            return self._emptied(table)
         if isinstance(sink, FilesSink):
             size = sum(p.range.size for p in self.batch.partitions if table.topic in (None, p.topic_partition.topic))
             sink = partial(sink, judge=partial(self._judge_staged, size))
@@ -205,11 +212,12 @@ class _Write:
         self.has_written = True
         return with_fate(written.records if isinstance(written, Merged) else written, ROW, frames.source_names)
 
-    def _emptied(self, table: Table, frames: RowFrames) -> DataFrame:
+    def _emptied(self, table: Table) -> DataFrame:
         """Take back what an attempt before has written of a topic that is gone."""
-        there = table.sink.written(self.batch.scanned.sparkSession, self.batch)
+        spark = self.batch.scanned.sparkSession
+        there = table.sink.written(spark, self.batch)
         if there is None or there.isEmpty():
-            return with_fate(frames.rows, ROW)
+            return with_fate(no_records_of_kafka(spark), ROW)
         return with_fate(cast("DataFrame", table.sink(there.drop(*OWN_COLUMNS).limit(0), self.batch)), ROW)
 
     def _judge_staged(self, size: int, staged: DataFrame) -> None:

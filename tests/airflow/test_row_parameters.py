@@ -12,7 +12,12 @@ from airflow.sdk import DAG
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from airflow_kafka_offsets import kafka_spark_batch
+from airflow_kafka_offsets.batch.carry_out import Assignment
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.entries import Planned
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.row_parameters import limit_of, put_definition, row_arguments
 from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_arguments
@@ -20,6 +25,7 @@ from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.values.row_definition import Origin, RowDefinition, object_name
 from testbed.registry_server import RegistryServer
+from tests.builders import plan, planned
 from tests.conftest import unique_name
 
 JSON = {"format": "json", "schema": "id BIGINT"}
@@ -244,6 +250,28 @@ def test_with_an_output_of_each_topic_each_has_its_own_schema(registered: Callab
         payments: "`method` STRING",
     }
     assert found.of_topic("another") is None
+
+
+def test_a_batch_that_stays_in_one_table_has_one_schema_although_the_dag_gives_each_topic_a_table_now(
+    registered: Callable[..., int], tmp_path: Path
+) -> None:
+    topic, store = unique_name("orders"), LocalStore(tmp_path / "store")
+    registered(f"{topic}-value", "AVRO", avro("id"))
+    with DAG("typed", schedule=None):
+        task = ResolveStartupOffsetsOperator(
+            task_id="resolve",
+            topics=topic,
+            group_id="g",
+            value={"format": "avro", "registry": "registry"},
+            sink={"format": "parquet", "path": "/lake/{{ ds }}/{topic}"},
+        )
+    task.sink = {"format": "parquet", "path": "/lake/2026-11-22/{topic}"}  # as it is rendered
+    log = PipelineLog(store, "pipeline")
+    begun = log.begin(7, Planned(plan([planned(TopicPartition(topic, 0), 0, 3)], output="/lake/2026-11-21")))
+    made = task._put_rows(Assignment(begun, (0,), "does it"), log)
+    assert made is not None
+    assert made.value is not None
+    assert made.topics == {}
 
 
 def test_the_registry_s_schema_has_to_be_of_the_format(registered: Callable[..., int], tmp_path: Path) -> None:

@@ -40,8 +40,11 @@ def order(number: int, amount: object = 1, **more: object) -> bytes:
 def produced(broker: KafkaBroker, topic: Callable[..., str]) -> Callable[[Values], str]:
     """`produced(values)`: a topic whose partition 0 has them at the offsets 0, 1, …"""
 
-    def make(values: Values, **of_topic: Any) -> str:
-        name = topic(**of_topic)
+    def make(values: Values, name: str | None = None, **of_topic: Any) -> str:
+        if name is None:
+            name = topic(**of_topic)
+        else:
+            broker.create_topic(name, 1)
         producer = Producer(broker.client_config)
         for number, value in enumerate(values):
             producer.produce(name, value=value, key=b"%d" % number, partition=0, headers={"n": b"%d" % number})

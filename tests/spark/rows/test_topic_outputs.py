@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from airflow_kafka_offsets.errors import BadRecords, ReadNotVerified, UnknownOutput
+from airflow_kafka_offsets.plan.topic_outputs import of_topic
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.spark.conftest import Plans, planned_anew, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
@@ -153,3 +154,27 @@ def test_gaps_of_transactions_are_no_missing_records(
     require_read(batch)
     assert seen(rows, with_transactions, other) == [[0, 1, 2, 3, 4, 10, 11], [0]]
     assert rows.report(batch).proof == "compared"
+
+
+def test_records_whose_topic_has_no_schema_are_not_counted_as_rows(rows: Rows, plans: Plans, produced: Any) -> None:
+    one = produced(GOOD)
+    batch = plans.batch({(one, 0): (0, 2)})
+    rows.do(batch, RowDefinition(topics={"another": (ORDERS.value, None)}))
+    assert rows.offsets(rows.good) == []
+    with pytest.raises(ReadNotVerified, match="short: 0 of 2 records"):
+        require_read(batch)
+
+
+@pytest.mark.parametrize("first", ["A", "a"])
+def test_a_topic_that_takes_the_output_of_one_that_a_new_plan_drops_replaces_its_rows(
+    rows: Rows, plans: Plans, produced: Any, sink: dict[str, Any], first: str
+) -> None:
+    gone = produced(GOOD, prefix=first)
+    there = produced(GOOD, name=first.swapcase() + gone[1:])
+    batch = plans.batch({(gone, 0): (0, 2)})
+    rows.do(batch, ORDERS, sink=sink)
+    anew = planned_anew(batch, plans.plan({(there, 0): (0, 2)}))
+    rows.do(anew, ORDERS, sink=sink)
+    require_read(anew)
+    folder = {"path": sink["path"].format(topic=of_topic("{topic}", gone))}
+    assert rows.table(folder, "topic", "offset") == [(there, 0), (there, 1)]
