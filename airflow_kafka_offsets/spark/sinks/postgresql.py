@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 DRIVER = "org.postgresql.Driver"
 PARTITION = "kafka_task"
+LONGEST_NAME = 63
 Properties = Callable[["SparkSession"], Mapping[str, str]]
 _TYPES = {  # as Spark's own writer has them
     "tinyint": "smallint",
@@ -68,6 +69,11 @@ class Name:
         part = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
         if not re.fullmatch(rf"{part}(?:\.{part})?", name):
             raise InvalidRequest([f"{name!r} is no table's name: give table, or schema.table."])
+        for long in (part for part in found if len(part.encode()) > LONGEST_NAME):
+            cut = f"{len(long.encode())} bytes, and PostgreSQL cuts it off after {LONGEST_NAME}"
+            raise InvalidRequest(
+                [f"The name {long!r} has {cut}: another table could have the rest. Give a shorter one."]
+            )
         return cls(*(["public", *found][-2:]))
 
     def __str__(self) -> str:

@@ -2,8 +2,9 @@
 
 A batch that is done again after later ones must not put its old values over theirs. So the row of a key holds topic,
 partition and offset of the record that it comes from, and is updated only by a later batch of the log, or by the same
-batch and a higher offset of the same partition. With that, doing a batch again, in any order, by any number of drivers
-at once, changes nothing. The batch comes before the offset: where a topic was re-created, offsets begin anew.
+batch and an offset of the same partition that is not lower. With that, doing a batch again, in any order, by any number
+of drivers at once, changes nothing; with a mended definition it mends the rows that still come from its records. The
+batch comes before the offset: where a topic was re-created, offsets begin anew.
 
 A key that is deleted has a row, too. Its column ``kafka_deleted`` is true, and its values are null. If the row were
 gone, a late driver, or a batch that is done again, would find no row and bring the old values back: nothing would say
@@ -176,7 +177,7 @@ def _merge(into: _Merges, keys: Sequence[str], records: DataFrame, batch: SinkBa
         spark.sql(
             f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "
             f"WHEN MATCHED AND {elsewhere} THEN UPDATE SET offset = CAST(raise_error('{TWO_PARTITIONS}') AS BIGINT) "
-            f"WHEN MATCHED AND {_is_newer(batch, 's.offset > t.offset')} THEN UPDATE SET * "
+            f"WHEN MATCHED AND {_is_newer(batch, 's.offset >= t.offset')} THEN UPDATE SET * "
             "WHEN NOT MATCHED THEN INSERT *"
         )
 
@@ -186,13 +187,16 @@ def _merge(into: _Merges, keys: Sequence[str], records: DataFrame, batch: SinkBa
         spark.catalog.dropTempView(view)
 
 
-def _is_newer(batch: SinkBatch, offset_is_higher: str) -> str:
-    """SQL: whether a record of the batch is newer than the row ``t``. A window is neither earlier nor later."""
+def _is_newer(batch: SinkBatch, offset_is_not_lower: str) -> str:
+    """SQL: whether a record of the batch is newer than the row ``t``, or is the one that the row was made of.
+
+    A window is neither earlier nor later.
+    """
     number = number_of(batch.key)
     if not number:
-        return offset_is_higher
+        return offset_is_not_lower
     own, of_row = f"'{number:010}'", f"left(t.{BATCH_COLUMN}, 10)"
-    return f"({of_row} < {own} OR {of_row} = {own} AND {offset_is_higher})"
+    return f"({of_row} < {own} OR {of_row} = {own} AND {offset_is_not_lower})"
 
 
 def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
@@ -200,6 +204,8 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
     keyed = evolved(with_key(records, batch, PARTITION), into, batch)
     with staged(into.database, into.table, keyed, batch, dict(into.options)) as (connection, staging):
         columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
+        cased = {name.lower(): name for name in staging.columns}  # PostgreSQL's names have a case
+        keys = [cased[name.lower()] for name in keys]
         key = ", ".join(postgresql.quoted(name) for name in keys)
         target, rows = into.table.sql, f"({staging.rows})"
         no_key = " OR ".join(f"{postgresql.quoted(name)} IS NULL" for name in keys)
@@ -207,7 +213,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
         update = ", ".join(
             f"{postgresql.quoted(name)} = excluded.{postgresql.quoted(name)}" for name in staging.columns
         )
-        is_newer = _is_newer(batch, 'excluded."offset" > t."offset"')
+        is_newer = _is_newer(batch, 'excluded."offset" >= t."offset"')
         in_two = f"SELECT 1 FROM {rows} AS s GROUP BY {key} HAVING count(DISTINCT (topic, partition)) > 1"
         elsewhere = (
             f"SELECT 1 FROM {rows} AS s JOIN {target} AS t ON {same_key} "
@@ -217,13 +223,8 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
             postgresql.take_place(connection, into.table, batch, into.output, into.wait_s)
             staging.require_whole(connection)
             postgresql.make_table(connection, staging, f"CREATE UNIQUE INDEX ON {target} ({key})")
-            for found, problem in (
-                (f"SELECT 1 FROM {rows} AS s WHERE {no_key}", NO_KEY),
-                (in_two, TWO_PARTITIONS),
-                (elsewhere, TWO_PARTITIONS),
-            ):
-                if connection.value(f"{found} LIMIT 1") is not None:
-                    raise InvalidRequest([f"Batch {batch.key} was not written to {into.output}: {problem}."])
+            _refuse(connection, f"SELECT 1 FROM {rows} AS s WHERE {no_key}", NO_KEY, into, batch)
+            _refuse(connection, in_two, TWO_PARTITIONS, into, batch)
             connection.run(
                 f"INSERT INTO {target} AS t ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM {rows} AS s "
                 f'ORDER BY {key}, "offset" DESC '
@@ -231,3 +232,11 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 "WHERE t.topic = excluded.topic AND t.partition = excluded.partition "
                 f"AND {is_newer}"
             )
+            # Not before: the INSERT waits for another split that puts the same key in, and then leaves its row alone.
+            _refuse(connection, elsewhere, TWO_PARTITIONS, into, batch)
+
+
+def _refuse(connection: postgresql.Connection, found: str, problem: str, into: JdbcSink, batch: SinkBatch) -> None:
+    """:raises InvalidRequest: the query finds a row; the transaction is taken back."""
+    if connection.value(f"{found} LIMIT 1") is not None:
+        raise InvalidRequest([f"Batch {batch.key} was not written to {into.output}: {problem}."])

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
+from airflow_kafka_offsets.spark.sinks.postgresql import Connection
 from airflow_kafka_offsets.values.bad_records import parse_limit
 from tests.spark.sinks import outputs
 from tests.spark.sinks.after import After
@@ -103,6 +104,7 @@ class Driver:
         on_look: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         in_swap: Sequence[Mapping[str, Any]] = (),
+        before_insert: Sequence[Mapping[str, Any]] = (),
         extra: str | None = None,
         nulls: Sequence[str] = (),
         columns: Mapping[str, str | None] | None = None,
@@ -122,6 +124,8 @@ class Driver:
         sink = outputs.sink(kind, place, **(options or {}))
         if in_swap:
             self._do_in_swap(in_swap)
+        if before_insert:
+            self._do_before_insert(before_insert)
         nested = self.steps._counts
         if not nested:
             self.steps.begin(fault if fault.get("on") in ("files", "calls") else None)
@@ -201,6 +205,18 @@ class Driver:
             return lines
 
         Folders.read_lines = read_lines  # type: ignore[method-assign]
+
+    def _do_before_insert(self, commands: Sequence[Mapping[str, Any]]) -> None:
+        """When a database has been looked at, and the statement that writes comes next."""
+        plain = Connection.run
+
+        def run(connection: Connection, sql: str, *parameters: str | int) -> int:
+            if sql.startswith("INSERT"):
+                Connection.run = plain  # type: ignore[method-assign]
+                self._later.extend(self.answer(command) for command in commands)
+            return plain(connection, sql, *parameters)
+
+        Connection.run = run  # type: ignore[method-assign]
 
     def view(self, kind: str, place: Mapping[str, str]) -> dict[str, list[list[Any]]]:
         """What a reader sees, by key and split."""

@@ -132,3 +132,13 @@ def test_drivers_that_put_the_same_new_keys_in_at_the_same_time_leave_one_row_ea
     answers = output.lab.ask("together", commands=[{"do": "write", **write} for write in writes])
     assert [answer.get("message") for answer in answers] == [None] * 3
     assert entities(output) == {n: (n, None, True) for n in keys}
+
+
+def test_a_batch_that_is_done_again_with_a_mended_definition_mends_its_rows_and_no_newer_ones(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output = output_of(kind)
+    output.write(A, [record(1, 0, "wrong"), record(2, 1, "wrong"), record(3, 2, "wrong")], columns=DELETES)
+    output.write(B, [record(2, 3, "newer")], columns=DELETES)
+    output.write(A, [record(1, 0, "right"), record(2, 1, "right"), record(3, 2, "gone")], attempt=2, columns=DELETES)
+    assert entities(output) == {1: (0, "right", False), 2: (3, "newer", False), 3: (2, None, True)}
