@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 SOURCE = ("topic", "partition", "offset")
 TWO_PARTITIONS = "a key has records in two partitions, whose offsets do not say which is newer"
+TWICE = (
+    "it has a key in two rows. Was it written without upsert, or with other keys? Give the upsert a table of its own"
+)
 NO_KEY = "a record has no value in a key column, so nothing says which row is its own"
 
 
@@ -168,11 +171,15 @@ def _merge(into: _Merges, keys: Sequence[str], records: DataFrame, batch: SinkBa
     view = f"kafka_upsert_{secrets.token_hex(6)}"
     same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
     elsewhere = "NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
+    in_two_rows = f"GROUP BY {', '.join(f's.{quoted(name)}' for name in keys)} HAVING count(*) > 1 LIMIT 1"
 
     def write() -> None:
         into.make(source)
         into.require_safe_merge(spark)
         evolved(source, into, batch, fill=True).createOrReplaceTempView(view)
+        # MERGE would update them all. PostgreSQL has a unique index.
+        if not spark.sql(f"SELECT 1 FROM {into.sql_name} AS t JOIN {view} AS s ON {same_key} {in_two_rows}").isEmpty():
+            raise InvalidRequest([f"Batch {batch.key} was not written to {into.output}: {TWICE}."])
         batch.look(into.output)
         spark.sql(
             f"MERGE INTO {into.sql_name} AS t USING {view} AS s ON {same_key} "

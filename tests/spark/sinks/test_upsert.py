@@ -1,6 +1,7 @@
 """The newest record of each key, in Delta, Iceberg and PostgreSQL: whatever is done again, and in whichever order."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -142,3 +143,16 @@ def test_a_batch_that_is_done_again_with_a_mended_definition_mends_its_rows_and_
     output.write(B, [record(2, 3, "newer")], columns=DELETES)
     output.write(A, [record(1, 0, "right"), record(2, 1, "right"), record(3, 2, "gone")], attempt=2, columns=DELETES)
     assert entities(output) == {1: (0, "right", False), 2: (3, "newer", False), 3: (2, None, True)}
+
+
+def test_a_table_that_has_a_key_twice_is_refused_and_nothing_is_written(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    """Plain rows were written to it, or the keys were others."""
+    output = output_of(kind)
+    plain = replace(output, kind=kind.removeprefix("upsert "))
+    plain.write(A, [record(1, 0, "a"), record(1, 1, "b"), record(2, 2, "c")])
+    before = output.view()
+    with pytest.raises(Failed, match=r"key in two rows|no unique or exclusion constraint"):
+        output.write(B, [record(1, 3, "d")])
+    assert output.view() == before
