@@ -136,6 +136,19 @@ def put_definition(
     def formats(of: Collection[str]) -> ValueAndKey:
         return _field("value", words.value, of), _field("key", words.key, of)
 
+    def of_topics() -> dict[str, ValueAndKey]:
+        found, refused = {}, None
+        for topic in with_records or sorted(topics):
+            try:
+                found[topic] = formats([topic])
+            except InvalidRequest as error:
+                if with_records:
+                    raise
+                refused = error  # a batch that reads nothing, such as a skipped one, does without
+        if refused is not None and not found:
+            raise refused
+        return found
+
     has_subjects = of_each_topic and any(map(_has_subject_of_topic, (words.value, words.key)))
     definition = RowDefinition(
         *((None, None) if has_subjects else formats(topics)),
@@ -145,7 +158,7 @@ def put_definition(
         dict(words.expect),
         tuple(upsert.get("keys", ())),
         upsert.get("delete_when"),
-        {topic: formats([topic]) for topic in with_records or topics} if has_subjects else {},
+        of_topics() if has_subjects else {},
     )
     create_object(store, definition.object_name, definition.to_dict())  # one that is there is the same
     return definition

@@ -163,8 +163,8 @@ def test_an_upsert_and_an_output_of_each_topic_need_a_definition_although_nothin
         ({**GOOD, "path": "/lake/{topic}"}, RowDefinition()),
         ({**TABLE, "upsert": upsert}, RowDefinition(keys=("key",), delete_when="length(value) = 0")),
     ):
-        digest = put_definition(ResolveParameters(sink=sink), store, ["orders"])
-        assert (None if digest is None else read_object(store, object_name(digest), RowDefinition.from_dict)) == found
+        assert put_definition(ResolveParameters(sink=sink), store, ["orders"]) == found
+        assert found is None or read_object(store, found.object_name, RowDefinition.from_dict) == found
 
 
 def test_without_a_limit_no_record_may_be_bad() -> None:
@@ -242,8 +242,9 @@ def test_with_an_output_of_each_topic_each_has_its_own_schema(registered: Callab
     sink = {"format": "delta", "table": "lake.{topic}"}
     value = {"format": "json", "registry": "registry"}
     store = LocalStore(tmp_path)
-    digest = put_definition(ResolveParameters(value=value, sink=sink), store, [orders, payments])
-    found = read_object(store, object_name(digest or ""), RowDefinition.from_dict)
+    made = put_definition(ResolveParameters(value=value, sink=sink), store, [orders, payments])
+    assert made is not None
+    found = read_object(store, made.object_name, RowDefinition.from_dict)
     assert found is not None
     assert {topic: value and value.schema for topic, (value, _) in found.topics.items()} == {
         orders: "`amount` STRING",
@@ -272,6 +273,20 @@ def test_a_batch_that_stays_in_one_table_has_one_schema_although_the_dag_gives_e
     assert made is not None
     assert made.value is not None
     assert made.topics == {}
+
+
+def test_a_batch_that_reads_nothing_needs_no_schema_of_a_topic_that_has_none_yet(
+    registered: Callable[..., int], tmp_path: Path
+) -> None:
+    orders, new = unique_name("orders"), unique_name("new")
+    registered(f"{orders}-value", "AVRO", avro("id"))
+    asked = ResolveParameters(value={"format": "avro", "registry": "registry"}, sink={**GOOD, "path": "/lake/{topic}"})
+    made = put_definition(asked, LocalStore(tmp_path), [new, orders])
+    assert made is not None
+    assert list(made.topics) == [orders]
+    for topics, with_records in (([new, orders], [new]), ([new], [])):
+        with pytest.raises(InvalidRequest, match=f"{new}-value"):
+            put_definition(asked, LocalStore(tmp_path), topics, with_records)
 
 
 def test_the_registry_s_schema_has_to_be_of_the_format(registered: Callable[..., int], tmp_path: Path) -> None:
