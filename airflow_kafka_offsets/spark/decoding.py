@@ -1,15 +1,21 @@
 """Kafka's bytes → columns, and for each record why it is bad, if it is. Spark's own functions decode.
 
 What this must not do: raise on a record, or pass over a part of one. Spark's functions stop where a record ends, and do
-not say that bytes come after it. So an end is put behind each record, as one more field. Where Spark does not read this
-end, the bytes are no record of the schema.
+not say that bytes come after it. So an end is written into each record, as its last field. Where Spark does not read
+this end, the bytes are no record of the schema.
+
+Nearly all records are good, so what is asked of each one is as little as possible:
+
+- the end has a short name, and goes before the object's last brace, because a struct around it costs twice as much;
+- it is written by a projection of its own. Spark compiles that, and does not compile what stands inside ``from_json``;
+- what the bytes were is not asked any more once they are decoded. So Spark need not copy them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,9 +29,11 @@ if TYPE_CHECKING:
 
 RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
 BAD = {"value": "kafka_bad_value", "key": "kafka_bad_key"}
+_TEXT = {"value": "kafka_text_value", "key": "kafka_text_key"}
 _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
-_CORRUPT = "kafka_corrupt"
-_INNER, _END = "kafka_inner", "kafka_end"
+_CORRUPT, _END = "kafka_corrupt", "kafka_end"
+_END_OF_JSON, _NOT_UTF8 = "!", "u"
+_BLANKS = " \t\r\n"  # what JSON allows around an object
 _END_OF_AVRO = b"\xe9kafka\x1b\xa7"
 _START_OF_REASON = 200  # Spark's reasons go on with the whole schema
 
@@ -61,6 +69,8 @@ class _Reader:
     def __init__(self, spark: SparkSession, name: str, given: FieldFormat) -> None:
         self.spark, self.name, self.given = spark, name, given
         self.schema = _schema_of(spark, name, given) if given.format == "json" else None
+        taken = () if self.schema is None else self.schema.names
+        self.end, self.corrupt = _free("e", taken), _free(_CORRUPT, taken)
 
     def read(self, records: DataFrame) -> DataFrame:
         """:raises InvalidRequest: Spark does not take the schema, or lacks the package of the format."""
@@ -71,6 +81,8 @@ class _Reader:
         # The condition is always true. An expression that is not deterministic is computed once, where it stands: else
         # Spark decodes again for each column, and for each filter that it moves down.
         once = f.expr("spark_partition_id() >= 0")
+        if self.schema is not None:
+            records = records.withColumn(_TEXT[self.name], f.when(once, self._with_end()))
         try:
             return records.withColumn(_DECODED[self.name], f.when(once, self._decoded()))
         except (ValueError, PySparkException) as error:
@@ -89,14 +101,24 @@ class _Reader:
         from pyspark.sql import functions as f
 
         body = self._body()
-        if self.given.format == "string":
-            return body.cast("string")
-        if self.given.format == "json":
-            options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "timeZone": "UTC"}
-            assert self.schema is not None
-            whole = f.concat(f.lit(f'{{"{_INNER}":'), body.cast("string"), f.lit(f',"{_END}":true}}'))
-            return f.from_json(whole, _with_end_of_json(self.schema), options)
-        return self._avro(f.concat(body, f.lit(_END_OF_AVRO)))
+        if self.given.format == "avro":
+            return self._avro(f.concat(body, f.lit(_END_OF_AVRO)))
+        if self.schema is None:
+            return f.when(_is_utf8(self.spark, body), body.cast("string"))
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": self.corrupt, "timeZone": "UTC"}
+        return f.from_json(f.col(_TEXT[self.name]), _with(self.schema, self.end, self.corrupt), options)
+
+    def _with_end(self) -> Column:
+        """The object with its end. Where the bytes do not end as an object does, an object that is cut off."""
+        from pyspark.sql import functions as f
+
+        body = self._body()
+        trimmed = f.call_function("rtrim", f.lit(_BLANKS), body.cast("string")).cast("binary")
+        end = f.lit(f',"{self.end}":"{_END_OF_JSON}"}}'.encode())
+        whole = (f.when(_ends_in_brace(text), f.concat(_but_last(text), end)) for text in (body, trimmed))
+        return f.when(_is_utf8(self.spark, body), f.coalesce(*whole, f.lit(b"{")).cast("string")).when(
+            body.isNotNull(), f.lit(f'{{"{self.end}":"{_NOT_UTF8}"}}')
+        )
 
     def _body(self) -> Column:
         """The bytes without a registry's header."""
@@ -112,8 +134,7 @@ class _Reader:
         found = f.col(_DECODED[self.name])
         if self.given.format == "string":
             return found
-        inner = found[_INNER] if self.given.format == "json" else found.dropFields(_END)
-        return f.when(f.col(RAW[self.name]).isNotNull(), inner)
+        return found.dropFields(self.end, self.corrupt) if self.given.format == "json" else found.dropFields(_END)
 
     def problem(self) -> Column:
         """Why the bytes are bad, in words; null where they are not."""
@@ -134,20 +155,22 @@ class _Reader:
                     ),
                 ),
             ]
-        if self.given.format in ("string", "json"):
-            reasons.append((~_is_utf8(self.spark, self._body()), f.lit(f"the {self.name} is no valid UTF-8")))
-        if self.given.format == "json":
-            assert self.schema is not None
-            bad = found[_CORRUPT].isNotNull() | found[_END].isNull() | found[_INNER].isNull()
-            reasons.append((bad, f.lit(f"the {self.name} is not JSON of this schema")))
+        not_utf8 = f.lit(f"the {self.name} is no valid UTF-8")
+        if self.given.format == "string":
+            reasons.append((raw.isNotNull() & found.isNull(), not_utf8))
+        elif self.schema is not None:
+            end = found[self.end]
+            empty = rf'\A[{_BLANKS}]*\{{[{_BLANKS}]*,"{self.end}":"{_END_OF_JSON}"\}}\z'  # which has a comma too many
+            is_whole = end.eqNullSafe(_END_OF_JSON) & found[self.corrupt].isNull()
+            is_bad = ~(is_whole | found[self.corrupt].rlike(empty).eqNullSafe(True))
+            reasons.append((found.isNotNull() & end.eqNullSafe(_NOT_UTF8), not_utf8))
+            reasons.append((found.isNotNull() & is_bad, f.lit(f"the {self.name} is not JSON of this schema")))
             for path, is_lacking in _never_null(self.name, self.schema):
-                null = f.lit(f"{path} is null, and the schema has it as NOT NULL")
-                reasons.append((is_lacking(found[_INNER]), null))
-        elif self.given.format == "avro":
-            bad = ~found[_END].eqNullSafe(f.lit(_END_OF_AVRO))
+                reasons.append((is_lacking(found), f.lit(f"{path} is null, and the schema has it as NOT NULL")))
+        else:
+            bad = raw.isNotNull() & ~found[_END].eqNullSafe(f.lit(_END_OF_AVRO))
             reasons.append((bad, f.lit(f"the {self.name} is not Avro of this schema")))
-        first = f.coalesce(*(f.when(condition, words) for condition, words in reasons))
-        return f.when(raw.isNotNull(), first)
+        return f.coalesce(*(f.when(condition, words) for condition, words in reasons))
 
     def _avro(self, body: Column) -> Column:
         from pyspark.sql import functions as f
@@ -186,11 +209,30 @@ def _is_utf8(spark: SparkSession, found: Column) -> Column:
     return f.decode(found, "utf-8") == text  # which has U+FFFD for bytes that are no character
 
 
-def _with_end_of_json(schema: StructType) -> StructType:
-    from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+def _with(schema: StructType, *names: str) -> StructType:
+    from pyspark.sql.types import StringType, StructField, StructType
 
-    found = {_INNER: schema, _END: BooleanType(), _CORRUPT: StringType()}
-    return StructType([StructField(name, kind) for name, kind in found.items()])
+    return StructType([*schema.fields, *(StructField(name, StringType()) for name in names)])
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """The name, made longer where a column has it; Spark's names have no case."""
+    lower = {column.lower() for column in taken}
+    while name in lower:
+        name += "_"
+    return name
+
+
+def _ends_in_brace(text: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.substring(text, -1, 1) == f.lit(b"}")
+
+
+def _but_last(text: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return text.substr(f.lit(1), f.length(text) - 1)
 
 
 def _with_end_of_avro(text: str) -> str:

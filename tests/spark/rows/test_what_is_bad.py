@@ -92,6 +92,18 @@ JSON: dict[str, dict[bytes, Any]] = {
         b'{"id":1},{"id":2}': Bad(NOT_JSON),
         b'{"id":1}} x': Bad(NOT_JSON),
         b'{"id":1}\x00': Bad(NOT_JSON),
+        b'{"id":1}}': Bad(NOT_JSON),
+        # ends as an object does, and is none: decoding writes its own field before the last brace
+        b"}": Bad(NOT_JSON),
+        b'{"a":{"id":1}': Bad(NOT_JSON),
+        b'{"a":"b}': Bad(NOT_JSON),
+        b'{"a":"b\\}': Bad(NOT_JSON),
+        b'{"a}': Bad(NOT_JSON),
+        b'{"a":}': Bad(NOT_JSON),
+        b"{'a':'b}": Bad(NOT_JSON),
+        b'[{"id":1},{"id":2}': Bad(NOT_JSON),
+        b'{"id":1},"e":"!"': Bad(NOT_JSON),
+        b"{} {}": Bad(NOT_JSON),
         # other letters
         b'{"id":1,"text":"\xff"}': Bad(NOT_UTF8),
         b'\xef\xbb\xbf{"id":1}': Bad(NOT_JSON),  # a byte order mark
@@ -102,7 +114,10 @@ JSON: dict[str, dict[bytes, Any]] = {
         b'{"id":1,"unknown":"is passed over"}': 1,
         b'{"id":1,"id":2}': 2,
         b"{}": None,
+        b"\t{ \n} \r\n": None,
         b'{"id":null}': None,
+        b'{"id":1,"e":"u"}': 1,  # as the field is called that decoding writes
+        b'{"id":1,"e":{"a":[1]}}': 1,
         b'{"ID":1}': None,
     },
     "text STRING": {
@@ -155,9 +170,9 @@ JSON: dict[str, dict[bytes, Any]] = {
         b'{"a.b":1}': Bad("value.my column is null, and the schema has it as NOT NULL"),
     },
     # names that decoding itself uses
-    "kafka_inner INT, kafka_end INT, kafka_corrupt INT, reason INT, kafka_reason INT, topic INT": {
-        b'{"kafka_inner":1,"kafka_end":2,"kafka_corrupt":3,"reason":4,"kafka_reason":5,"topic":6}': (1, 2, 3, 4, 5, 6),
-        b'{"kafka_end":"x"}': Bad(NOT_JSON),
+    "E INT, e_ INT, kafka_corrupt INT, reason INT, kafka_reason INT, topic INT": {
+        b'{"E":1,"e_":2,"kafka_corrupt":3,"reason":4,"kafka_reason":5,"topic":6}': (1, 2, 3, 4, 5, 6),
+        b'{"e_":"x"}': Bad(NOT_JSON),
     },
 }
 
