@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,7 +33,8 @@ BAD = {"value": "kafka_bad_value", "key": "kafka_bad_key"}
 _TEXT = {"value": "kafka_text_value", "key": "kafka_text_key"}
 _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
 _CORRUPT, _END = "kafka_corrupt", "kafka_end"
-_END_OF_JSON, _NOT_UTF8 = "!", "u"
+_END_OF_JSON = secrets.token_hex(3)  # another one in each process: no record has it, with something behind its object
+_NOT_UTF8 = "u"
 _BLANKS = " \t\r\n"  # what JSON allows around an object
 _END_OF_AVRO = b"\xe9kafka\x1b\xa7"
 _START_OF_REASON = 200  # Spark's reasons go on with the whole schema

@@ -103,6 +103,7 @@ JSON: dict[str, dict[bytes, Any]] = {
         b"{'a':'b}": Bad(NOT_JSON),
         b'[{"id":1},{"id":2}': Bad(NOT_JSON),
         b'{"id":1},"e":"!"': Bad(NOT_JSON),
+        b'{"id":1,"e":"!"} x}': Bad(NOT_JSON),
         b"{} {}": Bad(NOT_JSON),
         # other letters
         b'{"id":1,"text":"\xff"}': Bad(NOT_UTF8),
