@@ -288,6 +288,15 @@ def required_columns(connection: Connection, target: Name) -> list[str]:
     return connection.values(required)
 
 
+def nullable_columns(connection: Connection, target: Name) -> list[str]:
+    """Those that are null in a row for which an INSERT does not name them."""
+    nullable = (
+        f"SELECT attname FROM pg_attribute WHERE attrelid = {_regclass(target)} AND attnum > 0 "
+        "AND NOT attisdropped AND NOT attnotnull AND NOT atthasdef"
+    )
+    return connection.values(nullable)
+
+
 def change_column(connection: Connection, target: Name, change: Change, wait_s: int) -> None:
     """Inside of a transaction: add a column or widen it, if it is still as it was when the rows were compared.
 

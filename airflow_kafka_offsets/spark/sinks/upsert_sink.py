@@ -217,9 +217,6 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
         target, rows = into.table.sql, f"({staging.rows})"
         no_key = " OR ".join(f"{postgresql.quoted(name)} IS NULL" for name in keys)
         same_key = " AND ".join(f"t.{postgresql.quoted(name)} = s.{postgresql.quoted(name)}" for name in keys)
-        update = ", ".join(
-            f"{postgresql.quoted(name)} = excluded.{postgresql.quoted(name)}" for name in staging.columns
-        )
         is_newer = _is_newer(batch, 'excluded."offset" >= t."offset"')
         in_two = f"SELECT 1 FROM {rows} AS s GROUP BY {key} HAVING count(DISTINCT (topic, partition)) > 1"
         elsewhere = (
@@ -232,6 +229,14 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
             postgresql.make_table(connection, staging, f"CREATE UNIQUE INDEX ON {target} ({key})")
             _refuse(connection, f"SELECT 1 FROM {rows} AS s WHERE {no_key}", NO_KEY, into, batch)
             _refuse(connection, in_two, TWO_PARTITIONS, into, batch)
+            # Also a column that the rows lack: it would keep what an older record had in it.
+            update = ", ".join(
+                f"{column} = excluded.{column}"
+                for column in map(
+                    postgresql.quoted,
+                    {*staging.columns, *postgresql.nullable_columns(connection, into.table)},
+                )
+            )
             connection.run(
                 f"INSERT INTO {target} AS t ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM {rows} AS s "
                 f'ORDER BY {key}, "offset" DESC '

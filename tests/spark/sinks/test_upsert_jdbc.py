@@ -6,9 +6,9 @@ import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks import jdbc
-from tests.spark.sinks.conftest import A, Output
+from tests.spark.sinks.conftest import A, B, Output
 from tests.spark.sinks.lab import Failed
-from tests.spark.sinks.test_upsert import newest, record
+from tests.spark.sinks.test_upsert import DELETES, newest, record
 
 KIND = "upsert jdbc"
 
@@ -36,3 +36,11 @@ def test_a_key_is_found_whatever_the_case_of_its_column(output_of: Callable[[str
     for attempt in (1, 2):
         output.write(A, [record(1, 0, "a"), record(1, 1, "b")], attempt=attempt, columns={"ID": "id"})
     assert output.ask("table", columns=["id", "offset", "value"]) == [["1", "1", "b"]]
+
+
+def test_a_column_that_the_rows_lack_keeps_nothing_of_an_older_record(output_of: Callable[[str], Output]) -> None:
+    output = output_of(KIND)
+    output.write(A, [record(1, 0, "a"), record(2, 1, "b")], columns={**DELETES, "name": "'of before'"})
+    output.write(B, [record(1, 2, "gone"), record(2, 3, "c")], columns=DELETES)
+    found = output.ask("table", columns=["id", "value", "name", "kafka_deleted"])
+    assert found == [["1", None, None, "True"], ["2", "c", None, "False"]]
