@@ -65,6 +65,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bad_records": {"format": "delta", "path": "/b", "upsert": {"keys": ["id"]}}}, "bad_records has upsert"),
     ({"value": JSON, "bad_records": {**BAD, "path": "/lake/{topic}"}}, "bad_records has {topic} in it"),
     ({"sink": {**GOOD, "upsert": {"keys": ["id"]}}}, "format 'parquet' takes"),
+    ({"sink": {**TABLE, "table": "lake.{Topic}"}}, "sink has the table 'lake.{Topic}': use {topic}"),
     ({"sink": {**TABLE, "upsert": ["id"]}}, "sink has the upsert \\['id'\\]; give"),
     ({"sink": {**TABLE, "upsert": {"delete_when": "true"}}}, "sink has the upsert .*; give"),
     ({"sink": {**TABLE, "upsert": {"keys": "id"}}}, "sink has the upsert keys 'id'; give a list"),

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.sink_contract import SinkBatch, wait_for_others
+from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, SinkBatch, wait_for_others
 from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -177,6 +177,13 @@ def evolved(rows: DataFrame, table: Table, batch: SinkBatch, fill: bool = False)
         columns = table.columns(rows)
         if columns is None:
             return rows
+        if DELETED in columns.names and DELETED not in rows.columns:
+            raise InvalidRequest(
+                [
+                    f"{table.output} has one row for each key: it has the column {DELETED}, and these rows have not. "
+                    "Nothing was written. Write it with upsert, or name another output."
+                ]
+            )
         found = Comparison(table.output, columns, rows.schema)
         found.require(table.evolve)
         if not found.changes:

@@ -102,8 +102,16 @@ def problems_of(words: Any) -> list[str]:
     return [
         *(f"sink lacks {word!r}, which format {name!r} needs." for word in missing),
         *(f"sink has {word!r}, and format {name!r} takes {takes}." for word in unknown),
+        *_braces_problems(words.get("table")),
         *_upsert_problems(words.get(UPSERT)),
     ]
+
+
+def _braces_problems(table: Any) -> list[str]:
+    """A typing mistake would be a table's name. What is wrong with a path, its sink says."""
+    if "{" not in str(table).replace(TOPIC, ""):
+        return []
+    return [f"sink has the table {table!r}: use {TOPIC}, or a name without braces."]
 
 
 def _upsert_problems(words: Any) -> list[str]:

@@ -156,3 +156,13 @@ def test_a_table_that_has_a_key_twice_is_refused_and_nothing_is_written(
     with pytest.raises(Failed, match=r"key in two rows|no unique or exclusion constraint"):
         output.write(B, [record(1, 3, "d")])
     assert output.view() == before
+
+
+def test_rows_are_not_put_into_a_table_of_entities(kind: str, output_of: Callable[[str], Output]) -> None:
+    """``upsert`` is gone from the DAG, and a batch is done again."""
+    output = output_of(kind)
+    output.write(A, [record(1, 0, "a"), record(2, 1, "b")], columns=DELETES)
+    plain = Output(kind.removeprefix("upsert "), output.place, output.lab)
+    with pytest.raises(Failed, match="has one row for each key"):
+        plain.write(A, [record(1, 0, "a"), record(2, 1, "b")], attempt=2)
+    assert entities(output) == {1: (0, "a", False), 2: (1, "b", False)}
