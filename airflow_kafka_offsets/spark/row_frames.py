@@ -6,7 +6,7 @@ why the record is bad. So no record is in two of them, whenever each is read.
 A record on which an expression raises is bad. Spark has no public ``try`` for any expression; ``try_to_binary`` gives
 null where its argument raises, so the argument is the expression's outcome in a word. Spark would take an expression
 that occurs twice out of that and compute it first; so this sets ``spark.sql.subexpressionElimination.enabled`` to false
-for the session.
+for the session (:data:`SETTINGS`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SOURCE_COLUMNS = ("topic", "partition", "offset")
+SETTINGS = {
+    "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # before Spark 4 a date that is none could end the job
+}
 REASON = "kafka_reason"
 LEFT_OUT = ""
 _CANNOT_RAISE = re.compile(r"[\w.`*]+(?:\s+(?:AS\s+)?[\w`]+)?", re.IGNORECASE)
@@ -86,8 +90,9 @@ def decode(records: DataFrame, batch: Batch) -> RowFrames:
             found = decode(records, batch)
             return found.divided(good(found.rows, batch), bad(found.bad, batch))
 
-    Spark reads Kafka once for each of the frames that is used, unless the records are persisted before. The session's
-    ``spark.sql.subexpressionElimination.enabled`` is set to false. The limit of bad records is checked by the commit.
+    Spark reads Kafka once for each of the frames that is used, unless the records are persisted before. The session
+    gets ``spark.sql.subexpressionElimination.enabled=false`` and ``spark.sql.legacy.timeParserPolicy=CORRECTED``. The
+    limit of bad records is checked by the commit.
 
     :param records: what ``write`` is handed.
     :param batch: that ``write`` is handed with them.
@@ -101,7 +106,8 @@ def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
     """:raises InvalidRequest: Spark does not take the schemas or the expressions, or two columns have one name."""
     from pyspark.sql import functions as f
 
-    records.sparkSession.conf.set("spark.sql.subexpressionElimination.enabled", "false")
+    for setting, value in SETTINGS.items():
+        records.sparkSession.conf.set(setting, value)
     fields = decoded(records, definition.value, definition.key)
     seen = fields.select(*(quoted(name) for name in records.columns), *BAD.values(), *RAW.values())
     visible = [quoted(name) for name in records.columns]

@@ -204,12 +204,13 @@ def test_typed_rows(site: Site) -> None:
     site.broker.create_topic(site.topic, 1)
     records = [b'{"n": %d, "at": "2026-11-20T10:00:00Z"}' % n for n in range(1, 11)]
     bad = [b'{"n": 0}', b'{"n": 1} ', b'{"n": 1} x', b'{"at": "2026-11-20"}', b'{"n": 9, "at": "now"}', b"\xff"]
-    site.broker.produce_many(site.topic, 16, partitions=1, value=lambda n: (records + bad)[n])
+    bad += [b'{"n": 9, "due": "31/12/2026"}']
+    site.broker.produce_many(site.topic, 17, partitions=1, value=lambda n: (records + bad)[n])
     run = site.airflow.trigger("typed", site.conf)
     assert site.wait("typed", run) == "success", site.told("typed", run)
     assert list(rows_by_batch(site.output).values()) == [10]  # without 3, and with the one that ends in a blank
-    assert list(rows_by_batch(Path(f"{site.output}-bad")).values()) == [5]
-    assert "5 set aside as bad, 1 left out" in site.log("typed", run, "orders.commit")
+    assert list(rows_by_batch(Path(f"{site.output}-bad")).values()) == [6]
+    assert "6 set aside as bad, 1 left out" in site.log("typed", run, "orders.commit")
 
 
 def test_backfill(site: Site) -> None:

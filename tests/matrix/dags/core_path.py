@@ -55,12 +55,12 @@ with DAG("typed", schedule=None, **COMMON):
         topics=TOPIC,
         group_id=GROUP,
         startup_mode="earliest-offset",
-        value={"format": "json", "schema": "n BIGINT NOT NULL, at TIMESTAMP"},
+        value={"format": "json", "schema": "n BIGINT NOT NULL, at TIMESTAMP, due DATE"},
         select=["value.*", "CAST(value.at AS DATE) AS day"],
         where="value.n <> 3",
         expect={"n is positive": "value.n > 0"},
         sink={"format": "parquet", "path": OUTPUT},
-        bad_records={"format": "parquet", "path": f"{OUTPUT}-bad", "limit": 5},
+        bad_records={"format": "parquet", "path": f"{OUTPUT}-bad", "limit": 6},
         sensor=None,
     )
 
