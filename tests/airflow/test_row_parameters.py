@@ -115,6 +115,8 @@ def test_a_job_s_own_output_is_no_place_for_bad_records() -> None:
     [
         {"value": {"format": "json", "schema": "{{ params.schema }}"}},
         {"value": "{{ params.value }}"},
+        {"sink": {**TABLE, "table": "lake.`{{ params.topic }}`"}},
+        {"sink": {**TABLE, "table": "lake_{% if params.x %}a{% endif %}.{topic}"}, "value": JSON},
         {"value": JSON, "bad_records": {**BAD, "path": "{{ params.path }}"}},
         {"value": JSON, "where": "value.text = 'rand() AND (' AND value.`select` > 0"},
     ],
@@ -122,7 +124,7 @@ def test_a_job_s_own_output_is_no_place_for_bad_records() -> None:
 )
 def test_what_a_template_decides_is_left_to_the_run(words: dict[str, Any]) -> None:
     with DAG("typed", schedule=None):
-        kafka_spark_batch("orders", topics="orders", group_id="g", sink=GOOD, **words)
+        kafka_spark_batch("orders", topics="orders", group_id="g", **{"sink": GOOD, **words})
 
 
 def test_the_definition_is_put_into_the_work_store_under_its_digest(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ because YARN's cluster mode deletes two braces in a row, and no secret, because 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
@@ -86,6 +87,7 @@ UPSERT = "upsert"
 _LISTS = {"partition_by"}
 _PAIRS = {"options"}
 _SOME_TOPIC = "kafka_topic_name"
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 
 def problems_of(words: Any) -> list[str]:
@@ -109,7 +111,7 @@ def problems_of(words: Any) -> list[str]:
 
 def _braces_problems(table: Any) -> list[str]:
     """A typing mistake would be a table's name. What is wrong with a path, its sink says."""
-    if "{" not in str(table).replace(TOPIC, ""):
+    if "{" not in _TEMPLATE.sub("", str(table)).replace(TOPIC, ""):
         return []
     return [f"sink has the table {table!r}: use {TOPIC}, or a name without braces."]
 
