@@ -196,8 +196,7 @@ def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
     definitions: dict[str | None, tuple[int, ...]] = {}
     for split, report in reports.items():
         definitions[report.rows] = (*definitions.get(report.rows, ()), split)
-    _, set_asides, left_outs = zip((0, 0, 0), *topics.values(), strict=True)
-    return Fates(sum(set_asides), sum(left_outs), definitions, topics)
+    return Fates(sum(read.set_aside for _, read in reads), sum(read.left_out for _, read in reads), definitions, topics)
 
 
 def require_verified(

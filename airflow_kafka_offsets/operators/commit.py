@@ -118,7 +118,8 @@ class CommitOffsetsOperator(BaseOperator):
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left)))
+        by_topic = _by_topic(outcome)
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left, by_topic)))
         done = outcome.plan
         backlog = done.found.backlog if done else None
         context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=backlog.more_runs if backlog else 0)
@@ -129,7 +130,7 @@ class CommitOffsetsOperator(BaseOperator):
             "proof": PROVED[outcome.proof] if outcome.proof else None,
             "set_aside": outcome.fates.set_aside,
             "left_out": outcome.fates.left_out,
-            "topics": by_topic if fits(by_topic := _by_topic(outcome)) else {},
+            "topics": by_topic if fits(by_topic) else {},
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
         }
@@ -176,7 +177,7 @@ class CommitOffsetsOperator(BaseOperator):
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
 
-    def _say(self, outcome: CommitOutcome, left: int | None) -> str:
+    def _say(self, outcome: CommitOutcome, left: int | None, by_topic: Mapping[str, Mapping[str, Any]]) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
         plan = outcome.plan
         last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this, fates=outcome.fates)
@@ -189,7 +190,7 @@ class CommitOffsetsOperator(BaseOperator):
                 counted(len(outcome.written), "partition"),
                 moves_table(outcome.written),
             )
-        for topic, counts in _by_topic(outcome).items():
+        for topic, counts in by_topic.items():
             words = "%s → %s: %d rows, %d set aside as bad, %d left out"
             self.log.info(words, topic, *counts.values())
         self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)

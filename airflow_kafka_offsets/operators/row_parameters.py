@@ -72,7 +72,7 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
             problems += [f"bad_records: {problem}" for problem in problems_of(sink_words(bad))] or _output_problems(
                 bad, asked.sink, asked.output_name
             )
-        if not row_words(written).is_given and not _upsert_words(written):
+        if not _decides_what_is_bad(written):
             problems.add(
                 "bad_records is given, and nothing decides which records are bad: give value, key, where, select or "
                 "expect."
@@ -99,13 +99,17 @@ def _upsert_words(asked: ResolveParameters) -> Mapping[str, Any]:
     return (sink.get(UPSERT) if isinstance(sink, Mapping) else None) or {}
 
 
+def _decides_what_is_bad(asked: ResolveParameters) -> bool:
+    return row_words(asked).is_given or bool(_upsert_words(asked))
+
+
 def set_aside_output(bad: Mapping[str, Any] | None) -> str | None:
     return sink_of(sink_words(bad)).output if bad else None
 
 
 def limit_of(asked: ResolveParameters) -> Limit | None:
     """How many records may be bad; ``None`` where nothing decides which are."""
-    if not row_words(asked).is_given and not _upsert_words(asked):
+    if not _decides_what_is_bad(asked):
         return None
     return parse_limit((asked.bad_records or {}).get(LIMIT))
 
@@ -130,38 +134,42 @@ def put_definition(
     """
     words, upsert = row_words(asked), _upsert_words(asked)
     of_each_topic = is_of_each_topic(asked.sink or {})
-    if not words.is_given and not upsert and not of_each_topic:
+    if not _decides_what_is_bad(asked) and not of_each_topic:
         return None
-
-    def formats(of: Collection[str]) -> ValueAndKey:
-        return _field("value", words.value, of), _field("key", words.key, of)
-
-    def of_topics() -> dict[str, ValueAndKey]:
-        found, refused = {}, None
-        for topic in with_records or sorted(topics):
-            try:
-                found[topic] = formats([topic])
-            except InvalidRequest as error:
-                if with_records:
-                    raise
-                refused = error  # a batch that reads nothing, such as a skipped one, does without
-        if refused is not None and not found:
-            raise refused
-        return found
-
     has_subjects = of_each_topic and any(map(_has_subject_of_topic, (words.value, words.key)))
     definition = RowDefinition(
-        *((None, None) if has_subjects else formats(topics)),
+        *((None, None) if has_subjects else _formats(words, topics)),
         "leave-out" if words.tombstones == "leave-out" else "row",
         tuple(words.select),
         words.where,
         dict(words.expect),
         tuple(upsert.get("keys", ())),
         upsert.get("delete_when"),
-        of_topics() if has_subjects else {},
+        _formats_by_topic(words, topics, with_records) if has_subjects else {},
     )
     create_object(store, definition.object_name, definition.to_dict())  # one that is there is the same
     return definition
+
+
+def _formats(words: RowWords, topics: Collection[str]) -> ValueAndKey:
+    return _field("value", words.value, topics), _field("key", words.key, topics)
+
+
+def _formats_by_topic(
+    words: RowWords, topics: Collection[str], with_records: Collection[str]
+) -> dict[str, ValueAndKey]:
+    """:raises InvalidRequest: a topic with records has no schema; or, where none has records, no topic has one."""
+    if with_records:
+        return {topic: _formats(words, [topic]) for topic in with_records}
+    found, refused = {}, None
+    for topic in sorted(topics):
+        try:
+            found[topic] = _formats(words, [topic])
+        except InvalidRequest as error:  # a batch that reads nothing, such as a skipped one, does without
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return found
 
 
 def _has_subject_of_topic(words: FieldWords | None) -> bool:

@@ -73,7 +73,8 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     :raises LateAttempt: another job has begun the same split at the same moment; nothing was written.
     """
     keep_secrets_out_of_the_log(spark)
-    all_options = _source_options(spark, batch, batch.partitions, options)
+    given = _given(spark, batch, options)
+    all_options = _source_options(spark, batch, batch.partitions, given)
     frame = _frame(spark, batch.partitions, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
     names = batch.store.list(batch.folder)
     require_current(batch.store, batch.plan_object, batch.plan, names)
@@ -82,7 +83,7 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     attempt.look()
     batch._attempt = attempt
     batch._frames.append(frame)
-    batch._read_topic = partial(_of_topic, spark, batch, options)
+    batch._read_topic = partial(_of_topic, spark, batch, given)
     batch._same_topics = partial(require_same_topics, spark, batch, all_options)
     batch._is_compacted = partial(has_compacted_topic, spark, batch, all_options)
     log.info(
@@ -94,9 +95,9 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     return frame
 
 
-def _of_topic(spark: SparkSession, batch: Batch, options: dict[str, Any], topic: str) -> DataFrame:
+def _of_topic(spark: SparkSession, batch: Batch, given: Mapping[str, Any], topic: str) -> DataFrame:
     partitions = [p for p in batch.partitions if p.topic_partition.topic == topic]
-    return _frame(spark, partitions, _source_options(spark, batch, partitions, options))
+    return _frame(spark, partitions, _source_options(spark, batch, partitions, given))
 
 
 def _frame(spark: SparkSession, partitions: Sequence[PlannedPartition], options: dict[str, Any]) -> DataFrame:
@@ -123,9 +124,11 @@ def no_records_of_kafka(spark: SparkSession, *, headers: bool = False) -> DataFr
     return spark.createDataFrame([], KAFKA_COLUMNS + _HEADERS * headers)
 
 
-def _source_options(
-    spark: SparkSession, batch: Batch, partitions: Sequence[PlannedPartition], options: dict[str, Any]
-) -> dict[str, Any]:
+def _given(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not the plan's to say.
+
+    :raises InvalidRequest: one of them is, or no cluster is named.
+    """
     given: dict[str, Any] = {}
     if batch.bootstrap_servers:
         given[BOOTSTRAP_SERVERS] = batch.bootstrap_servers
@@ -151,6 +154,12 @@ def _source_options(
                 f'read_batch(spark, batch, **{{"{BOOTSTRAP_SERVERS}": "host:9092"}}).'
             ]
         )
+    return given
+
+
+def _source_options(
+    spark: SparkSession, batch: Batch, partitions: Sequence[PlannedPartition], given: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         **_wait(given),
         **_tasks(spark, partitions, given),

@@ -12,7 +12,7 @@ for the session (:data:`SETTINGS`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -229,21 +229,26 @@ class _Entity:
     def __init__(self, seen: DataFrame, definition: RowDefinition, selected: list[str]) -> None:
         from pyspark.sql import functions as f
 
-        self.keys = {name: _column_of(seen, selected, name) for name in definition.keys}
+        self.keys: dict[str, Column] = {}
         self.has_tombstones, self.is_deleted = True, []
         if definition.keys:
+            columns = {text: seen.selectExpr(text).columns for text in (*selected, *SOURCE_COLUMNS)}
+            self.keys = {name: _column_of(columns, name) for name in definition.keys}
             self.has_tombstones = all(_is_made_without_value(seen, column) for column in self.keys.values())
             asked = f.lit(False) if definition.delete_when is None else f.expr(definition.delete_when)
             is_deleted = f.col("value").isNull() | f.coalesce(asked, f.lit(False))
             self.is_deleted.append(is_deleted.alias(DELETED))
 
 
-def _column_of(seen: DataFrame, selected: list[str], name: str) -> Column:
-    """:raises InvalidRequest: no expression makes a column of that name."""
+def _column_of(columns: Mapping[str, Iterable[str]], name: str) -> Column:
+    """
+    :param columns: the names of those that each expression makes.
+    :raises InvalidRequest: none makes one of that name.
+    """
     from pyspark.sql import functions as f
 
-    for text in (*selected, *SOURCE_COLUMNS):
-        if name.lower() in (found.lower() for found in seen.selectExpr(text).columns):
+    for text, names in columns.items():
+        if name.lower() in (found.lower() for found in names):
             return f.col(f"{text[:-1]}{quoted(name)}") if text.endswith("*") else f.expr(text)
     raise InvalidRequest([f"The upsert has the key {name!r}, and no column of select has that name. Name one."])
 

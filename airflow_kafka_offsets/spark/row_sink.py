@@ -79,7 +79,7 @@ class BadRecordPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RowTable:
     """One output of rows.
 
     :ivar definition: ``None``: the topic is gone, and with it how its rows are made.
@@ -104,7 +104,7 @@ class RowSink:
         self.output, self.definition, self.bad = output_of(words), definition, bad
         own = {**words, UPSERT: {"keys": definition.keys}} if definition.keys else words
         names = sorted(topics) if is_of_each_topic(words) else [None]
-        self.tables = [Table(sink_of(own, topic), definition.of_topic(topic), topic) for topic in names]
+        self.tables = [RowTable(sink_of(own, topic), definition.of_topic(topic), topic) for topic in names]
         self.set_aside = sink_of(bad.words) if bad.words else None
 
     @property
@@ -146,7 +146,7 @@ class RowSink:
             found.append((self.set_aside.written(spark, batch), SET_ASIDE, None))
         return union_of([with_fate(frame, fate, names) for frame, fate, names in found if frame is not None])
 
-    def tables_of(self, batch: Batch) -> list[Table]:
+    def tables_of(self, batch: Batch) -> list[RowTable]:
         """Those that may have rows of the split.
 
         A topic may have the output of one that only a plan before has: `orders`, where `Orders` is gone. Its rows, or
@@ -200,7 +200,7 @@ class _Write:
             parts += [with_fate(frames.left_out, LEFT_OUT) for _, frames in self.parts]
         return Divided(union_of(parts), counts if len(parts) == 1 else None, is_merged=bool(self.to.definition.keys))
 
-    def _rows(self, table: Table, frames: RowFrames) -> DataFrame:
+    def _rows(self, table: RowTable, frames: RowFrames) -> DataFrame:
         """Write the rows of one table; what reads them back."""
         sink: Callable[..., Any] = table.sink
         if table.definition is None:
@@ -212,7 +212,7 @@ class _Write:
         self.has_written = True
         return with_fate(written.records if isinstance(written, Merged) else written, ROW, frames.source_names)
 
-    def _emptied(self, table: Table) -> DataFrame:
+    def _emptied(self, table: RowTable) -> DataFrame:
         """Take back what an attempt before has written of a topic that is gone."""
         spark = self.batch.scanned.sparkSession
         there = table.sink.written(spark, self.batch)

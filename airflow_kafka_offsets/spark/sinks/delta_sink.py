@@ -131,9 +131,6 @@ class DeltaSink:
                 raise
             raise overtaken(batch, self.output, "a newer attempt, which has committed meanwhile,") from error
 
-    def require_safe_merge(self, spark: SparkSession) -> None:
-        """It is, at each level of isolation that Delta has: a MERGE conflicts with each commit of another one."""
-
     def make(self, rows: DataFrame) -> None:
         """The table, with the columns of these rows, if there is none."""
         if self.read(rows.sparkSession) is not None:

@@ -154,7 +154,7 @@ class IcebergSink:
             f"CREATE TABLE IF NOT EXISTS {self.sql_name} ({columns}) USING iceberg {partitions} TBLPROPERTIES ({full})"
         )
 
-    def require_safe_merge(self, spark: SparkSession) -> None:
+    def require_serializable_merge(self, spark: SparkSession) -> None:
         """:raises InvalidRequest: two that merge at the same time could both put a key in."""
         level = self._properties(spark).get(MERGE_ISOLATION, "serializable")
         if level != "serializable":

@@ -22,15 +22,15 @@ What it is not:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
-from airflow_kafka_offsets.spark.sinks.evolution import Table, evolved
+from airflow_kafka_offsets.spark.sinks.evolution import evolved
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.postgresql import PARTITION, staged
@@ -55,22 +55,6 @@ TWICE = (
     "it has a key in two rows. Was it written without upsert, or with other keys? Give the upsert a table of its own"
 )
 NO_KEY = "a record has no value in a key column, so nothing says which row is its own"
-
-
-class _Merges(Table, Protocol):
-    """A sink of a table that Spark's MERGE changes."""
-
-    @property
-    def sql_name(self) -> str: ...
-
-    def make(self, rows: DataFrame) -> None:
-        """The table, with the columns of these rows, if there is none."""
-
-    def require_safe_merge(self, spark: SparkSession) -> None:
-        """:raises InvalidRequest: two that merge at the same time could both put a key in."""
-
-    def again(self, write: Callable[[], None], batch: SinkBatch) -> None:
-        """Write, and again while others commit in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +128,7 @@ def upsert(into: Sink, keys: Sequence[str]) -> UpsertSink:
     return UpsertSink(into, columns)
 
 
-def _merge(into: _Merges, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
+def _merge(into: DeltaSink | IcebergSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:
     """One MERGE: an error in any row undoes it all."""
     from pyspark.sql import functions as f
 
@@ -175,7 +159,8 @@ def _merge(into: _Merges, keys: Sequence[str], records: DataFrame, batch: SinkBa
 
     def write() -> None:
         into.make(source)
-        into.require_safe_merge(spark)
+        if isinstance(into, IcebergSink):
+            into.require_serializable_merge(spark)
         evolved(source, into, batch, fill=True).createOrReplaceTempView(view)
         # MERGE would update them all. PostgreSQL has a unique index.
         if not spark.sql(f"SELECT 1 FROM {into.sql_name} AS t JOIN {view} AS s ON {same_key} {in_two_rows}").isEmpty():

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from tests.contract.troubles import Killed, die
 from tests.spark.conftest import RUN, Plans, planned_anew, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
 from tests.stores.builders import as_it_is_now
@@ -26,14 +27,6 @@ VALUES = [order(0), b'{"id": "1"}', order(2)]  # the second is bad, until its sc
 STRICT = json_rows()
 MENDED = json_rows("id STRING, amount DECIMAL(10,2), kind STRING")
 ALL_GOOD = RowDefinition(value=FieldFormat("string"))
-
-
-class Killed(BaseException):
-    """Nothing catches it, as nothing catches SIGKILL: the driver does nothing more."""
-
-
-def die() -> NoReturn:
-    raise Killed
 
 
 def fail() -> NoReturn:

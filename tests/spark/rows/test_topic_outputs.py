@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.errors import BadRecords, ReadNotVerified, UnknownOutput
 from airflow_kafka_offsets.plan.topic_outputs import of_topic
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from tests.contract.troubles import Killed, die
 from tests.spark.conftest import Plans, planned_anew, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
 
 ORDERS = json_rows("id BIGINT, amount INT")
 GOOD = [order(0), order(1)]
-
-
-class Killed(BaseException):
-    pass
-
-
-def die() -> NoReturn:
-    raise Killed
 
 
 @pytest.fixture
