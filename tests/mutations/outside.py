@@ -194,6 +194,7 @@ OUTSIDE = (
     Mutation("delta: bounds of the key", "DeltaSink.__call__", Without("_keep_bounds"), "tests/spark/sinks/test_delta.py"),
     Mutation("delta: on S3", "require_one_delta_writer", Always("startswith"), "tests/spark/sinks/test_tables_on_s3.py"),
     Mutation("sink: looked at early", "for_each_batch", Without("'check'"), "tests/spark/test_for_each_batch.py"),
+    Mutation("iceberg: merges of two drivers", "IcebergSink.require_serializable_merge", Never("level"), "tests/spark/sinks/test_iceberg.py"),
     Mutation("iceberg: on S3", "require_one_iceberg_writer", Always("is_locked"), "tests/spark/sinks/test_tables_on_s3.py"),
     Mutation("evolve: a late file", "FilesSink._record", Without("_compared"), "tests/spark/sinks/test_evolution.py"),
     Mutation("evolve: narrowed", "change_column", Instead("found == _type_of(change.old) + dimensions", "found is not None"), "tests/spark/sinks/test_evolution.py"),

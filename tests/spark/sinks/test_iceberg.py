@@ -12,6 +12,11 @@ def table(output: Output) -> str:
     return f"lake.db.{output.place['name']}"
 
 
+def first_step(error: Failed) -> str:
+    """The statement that it tells to run first."""
+    return str(error).split("First: ")[1].splitlines()[0].rstrip(".")
+
+
 @pytest.mark.parametrize("newer_rows", [rows(7), []], ids=["that writes", "that writes nothing"])
 def test_a_late_driver_is_refused_even_after_its_last_look(
     newer_rows: list[list[object]], output_of: Callable[[str], Output]
@@ -60,10 +65,24 @@ def test_a_table_whose_bounds_are_cut_is_refused_with_what_to_do(output_of: Call
     with pytest.raises(Failed, match="ALTER TABLE") as failed:
         output.write(A, rows(0))
     assert output.view() == {}
-    remedy = str(failed.value).split("First: ")[1].splitlines()[0].rstrip(".")
-    lab.ask("sql", statement=remedy)
+    lab.ask("sql", statement=first_step(failed.value))
     output.write(A, rows(0))
     assert output.write(A, rows(1), attempt=2)["read"] == seen(rows(1))
+
+
+def test_an_upsert_into_a_table_where_two_drivers_could_put_one_key_in_is_refused_with_what_to_do(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    output = output_of("upsert iceberg")
+    output.write(A, [[0, "2026-11-22", "a", 1]])
+    level = "'write.merge.isolation-level' = 'snapshot'"
+    lab.ask("sql", statement=f"ALTER TABLE {table(output)} SET TBLPROPERTIES ({level})")
+    with pytest.raises(Failed, match="two drivers could put one key in twice") as failed:
+        output.write(B, [[1, "2026-11-22", "b", 2]])
+    assert list(output.view()) == [f"{A}/0"]
+    lab.ask("sql", statement=first_step(failed.value))
+    output.write(B, [[1, "2026-11-22", "b", 2]])
+    assert output.ask("keys") == [A, B]
 
 
 def test_a_table_of_120_columns_whose_key_stands_last_has_its_bounds(
