@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.plan.topic_outputs import of_topic
 from testbed.airflow_home import spark_defaults
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch, rows_of_delta
@@ -87,6 +88,41 @@ def test_the_typed_batch_makes_rows_of_good_orders_and_sets_bad_ones_aside(
     committed = xcom("kafka_typed_orders", result, "orders.commit")
     assert (committed["set_aside"], committed["left_out"]) == (2, 0)
     assert committed_offsets(broker, group, name) == {0: 100, 1: 100}
+
+
+def test_the_entity_tables_have_a_table_for_each_topic_and_what_is_deleted_stays_deleted(
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    tmp_path: Path,
+    set_variables: SetVariables,
+    xcom: Callable[..., Any],
+    spark_with_delta: None,
+) -> None:
+    customers, places = topic(1), topic(1)
+    set_variables(ENTITY_TOPICS=f"{customers}|{places}", ENTITY_GROUP=group, ENTITIES=str(tmp_path / "lake"))
+    entities = {name: tmp_path / "lake" / of_topic("{topic}", name) for name in (customers, places)}
+    changes = [(b"1", b'{"name": "Ann"}'), (b"2", b'{"name": "Bob"}'), (b"3", b'{"name": "Cid"}'), (b"4", b"no json")]
+    broker.produce(customers, [(0, key, value, None) for key, value in changes])
+    broker.produce(places, [(0, b"1", b'{"name": "Rome"}', None)])
+
+    first = run("kafka_entity_tables", file=DAGS / "entity_tables.py")
+    deletes = [(b"1", None), (b"2", b'{"op": "d"}'), (b"3", b'{"name": "Cy"}')]
+    broker.produce(customers, [(0, key, value, None) for key, value in deletes])
+    second = run("kafka_entity_tables", file=DAGS / "entity_tables.py")
+
+    assert (first.state, second.state) == ("success", "success")
+    rows = {row["id"]: (row["name"], row["kafka_deleted"]) for row in rows_of_delta(entities[customers])}
+    assert rows == {"1": (None, True), "2": (None, True), "3": ("Cy", False)}
+    assert [row["name"] for row in rows_of_delta(entities[places])] == ["Rome"]
+    assert sum(rows_by_batch(tmp_path / "lake_bad").values()) == 1
+    counted = xcom("kafka_entity_tables", first, "entities.commit")
+    assert counted["proof"].startswith("scanned and merged by key")
+    assert {name: (of["rows"], of["set_aside"]) for name, of in counted["topics"].items()} == {
+        customers: (3, 1),
+        places: (1, 0),
+    }
 
 
 def json_order(number: int) -> bytes:
