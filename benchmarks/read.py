@@ -2,7 +2,7 @@
 
 ``make bench-read`` starts a broker, fills two topics, and runs both sides in turn in one Spark session: 10 million
 records of 200 bytes in 100 partitions (``large``), and 1,000 partitions with ten records each (``many``); the plain
-side as it is, and with the short wait for fetches that `read_batch` sets without being asked (``-short``, a star in the
+side as it is, and with the settings for fetches that `read_batch` sets without being asked (``-short``, a star in the
 table). `measure` gives the rows of the table.
 
 Both sides write with `spark.sinks.files`. A round is one run of each side, and the next round begins with the other
@@ -30,7 +30,7 @@ from confluent_kafka import Producer
 
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark import read_batch, report_batch
-from airflow_kafka_offsets.spark.kafka_source import FETCH_WAIT, SHORT_WAIT_MS
+from airflow_kafka_offsets.spark.kafka_source import FETCHES
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.local import LocalStore
 from benchmarks.measured import say, title
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 KEY_BYTES, RECORD_BYTES = 8, 200
 LIMITS = {"large": 1.03, "many": 1.10}
 CASES = ("large", "large-short", "many", "many-short")
-SHORT = {FETCH_WAIT: SHORT_WAIT_MS}
 FAST = ("-XX:TieredStopAtLevel=4", "-Xmx1g")  # the testbed's own broker is made for tests of seconds
 
 
@@ -299,9 +298,9 @@ def measure(
     """
     asked = {
         "large": (Case("large", records, 100, LIMITS["large"]), rounds),
-        "large-short": (Case("large", records, 100, LIMITS["large"], SHORT), rounds),
+        "large-short": (Case("large", records, 100, LIMITS["large"], FETCHES), rounds),
         "many": (Case("many", 10_000, 1_000, LIMITS["many"]), rounds),
-        "many-short": (Case("many", 10_000, 1_000, LIMITS["many"], SHORT), rounds),
+        "many-short": (Case("many", 10_000, 1_000, LIMITS["many"], FETCHES), rounds),
     }
     with bench(data) as running:
         return [running.row(*asked[name]) for name in cases]

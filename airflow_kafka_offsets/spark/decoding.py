@@ -84,7 +84,7 @@ class _Reader:
         # Spark decodes again for each column, and for each filter that it moves down.
         once = f.expr("spark_partition_id() >= 0")
         if self.schema is not None:
-            records = records.withColumn(_TEXT[self.name], f.when(once, self._with_end()))
+            records = records.withColumn(_TEXT[self.name], f.when(once, f.expr(self._with_end())))
         try:
             return records.withColumn(_DECODED[self.name], f.when(once, self._decoded()))
         except (ValueError, PySparkException) as error:
@@ -102,32 +102,31 @@ class _Reader:
     def _decoded(self) -> Column:
         from pyspark.sql import functions as f
 
-        body = self._body()
         if self.given.format == "avro":
-            return self._avro(f.concat(body, f.lit(_END_OF_AVRO)))
+            return self._avro(f.expr(f"concat({self._body}, {_binary(_END_OF_AVRO)})"))
         if self.schema is None:
-            return f.when(_is_utf8(self.spark, body), body.cast("string"))
+            return f.expr(f"CASE WHEN {_is_utf8(self.spark, self._body)} THEN {_text(self._body)} END")
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": self.corrupt, "timeZone": "UTC"}
         return f.from_json(f.col(_TEXT[self.name]), _with(self.schema, self.end, self.corrupt), options)
 
-    def _with_end(self) -> Column:
+    def _with_end(self) -> str:
         """The object with its end. Where the bytes do not end as an object does, an object that is cut off."""
-        from pyspark.sql import functions as f
-
-        body = self._body()
-        trimmed = f.call_function("rtrim", f.lit(_BLANKS), body.cast("string")).cast("binary")
-        end = f.lit(f',"{self.end}":"{_END_OF_JSON}"}}'.encode())
-        whole = (f.when(_ends_in_brace(text), f.concat(_but_last(text), end)) for text in (body, trimmed))
-        return f.when(_is_utf8(self.spark, body), f.coalesce(*whole, f.lit(b"{")).cast("string")).when(
-            body.isNotNull(), f.lit(f'{{"{self.end}":"{_NOT_UTF8}"}}')
+        body, end = self._body, _binary(f',"{self.end}":"{_END_OF_JSON}"}}')
+        whole = ", ".join(
+            f"CASE WHEN substring({text}, -1, 1) = {_binary('}')} "
+            f"THEN concat(substring({text}, 1, length({text}) - 1), {end}) END"
+            for text in (body, f"CAST(rtrim({_text(_binary(_BLANKS))}, {_text(body)}) AS BINARY)")
         )
+        object_or_start = _text(f"coalesce({whole}, {_binary('{')})")
+        not_utf8 = _text(_binary(f'{{"{self.end}":"{_NOT_UTF8}"}}'))
+        is_utf8 = _is_utf8(self.spark, body)
+        return f"CASE WHEN {is_utf8} THEN {object_or_start} WHEN {body} IS NOT NULL THEN {not_utf8} END"
 
-    def _body(self) -> Column:
+    @property
+    def _body(self) -> str:
         """The bytes without a registry's header."""
-        from pyspark.sql import functions as f
-
-        raw = f.col(RAW[self.name])
-        return f.substring(raw, REGISTRY_HEADER + 1, 2**31 - 1) if self.given.writers else raw
+        raw = RAW[self.name]
+        return f"substring({raw}, {REGISTRY_HEADER + 1})" if self.given.writers else raw
 
     def value(self) -> Column:
         """What the user's expressions see."""
@@ -142,37 +141,43 @@ class _Reader:
         """Why the bytes are bad, in words; null where they are not."""
         from pyspark.sql import functions as f
 
-        raw, found = f.col(RAW[self.name]), f.col(_DECODED[self.name])
-        reasons: list[tuple[Column, Column]] = []
+        found = f.col(_DECODED[self.name])
+        lacking = () if self.schema is None else _never_null(self.name, self.schema)
+        return f.coalesce(
+            f.expr(f"CASE {' '.join(f'WHEN {condition} THEN {words}' for condition, words in self._reasons())} END"),
+            *(
+                f.when(is_lacking(found), f.lit(f"{path} is null, and the schema has it as NOT NULL"))
+                for path, is_lacking in lacking
+            ),
+        )
+
+    def _reasons(self) -> Iterator[tuple[str, str]]:
+        """In SQL: a condition, and the words if it is true."""
+        name, raw, found = self.name, RAW[self.name], _DECODED[self.name]
         if self.given.writers:
-            known = sorted(self.given.writers)
-            reasons += [
-                (~_has_header(raw), f.lit(f"the {self.name} does not begin with a schema registry's five bytes")),
-                (
-                    ~_schema_id(raw).isin(known),
-                    f.concat(
-                        f.lit(f"the {self.name} has the schema id "),
-                        _schema_id(raw).cast("string"),
-                        f.lit(", which no version of the subjects has"),
-                    ),
-                ),
-            ]
-        not_utf8 = f.lit(f"the {self.name} is no valid UTF-8")
+            known = ", ".join(map(str, sorted(self.given.writers)))
+            yield f"NOT {_has_header(raw)}", f"'the {name} does not begin with the five bytes of a schema registry'"
+            yield (
+                f"{_schema_id(raw)} NOT IN ({known})",
+                f"concat('the {name} has the schema id ', {_schema_id(raw)}, ', which no version of the subjects has')",
+            )
+        not_utf8 = f"'the {name} is no valid UTF-8'"
         if self.given.format == "string":
-            reasons.append((raw.isNotNull() & found.isNull(), not_utf8))
+            yield f"{raw} IS NOT NULL AND {found} IS NULL", not_utf8
         elif self.schema is not None:
-            end = found[self.end]
-            empty = rf'\A[{_BLANKS}]*\{{[{_BLANKS}]*,"{self.end}":"{_END_OF_JSON}"\}}\z'  # which has a comma too many
-            is_whole = end.eqNullSafe(_END_OF_JSON) & found[self.corrupt].isNull()
-            is_bad = ~(is_whole | found[self.corrupt].rlike(empty).eqNullSafe(True))
-            reasons.append((found.isNotNull() & end.eqNullSafe(_NOT_UTF8), not_utf8))
-            reasons.append((found.isNotNull() & is_bad, f.lit(f"the {self.name} is not JSON of this schema")))
-            for path, is_lacking in _never_null(self.name, self.schema):
-                reasons.append((is_lacking(found), f.lit(f"{path} is null, and the schema has it as NOT NULL")))
+            end, corrupt = f"{found}.{self.end}", f"{found}.{self.corrupt}"
+            blanks, empty = _text(_binary(_BLANKS)), f'{{,"{self.end}":"{_END_OF_JSON}"}}'  # with a comma too many
+            is_whole = (
+                f"{end} <=> '{_END_OF_JSON}' AND {corrupt} IS NULL OR translate({corrupt}, {blanks}, '') <=> '{empty}'"
+            )
+            yield f"{found} IS NOT NULL AND {end} <=> '{_NOT_UTF8}'", not_utf8
+            yield f"{found} IS NOT NULL AND NOT ({is_whole})", f"'the {name} is not JSON of this schema'"
         else:
-            bad = raw.isNotNull() & ~found[_END].eqNullSafe(f.lit(_END_OF_AVRO))
-            reasons.append((bad, f.lit(f"the {self.name} is not Avro of this schema")))
-        return f.coalesce(*(f.when(condition, words) for condition, words in reasons))
+            end_of_avro = _binary(_END_OF_AVRO)
+            yield (
+                f"{raw} IS NOT NULL AND NOT {found}.{_END} <=> {end_of_avro}",
+                f"'the {name} is not Avro of this schema'",
+            )
 
     def _avro(self, body: Column) -> Column:
         from pyspark.sql import functions as f
@@ -182,33 +187,40 @@ class _Reader:
         options = {"mode": "PERMISSIVE", "avroSchema": reader}
         if not self.given.writers:
             return from_avro(body, reader, options)
-        schema_id = _schema_id(f.col(RAW[self.name]))
         by_writer = (
-            f.when(schema_id == number, from_avro(body, _with_end_of_avro(writer), options))
+            f.when(
+                f.expr(f"{_schema_id(RAW[self.name])} = {number}"),
+                from_avro(body, _with_end_of_avro(writer), options),
+            )
             for number, writer in sorted(self.given.writers.items())
         )
         return f.coalesce(*by_writer)
 
 
-def _has_header(raw: Column) -> Column:
-    from pyspark.sql import functions as f
-
-    return (f.length(raw) >= REGISTRY_HEADER) & (f.substring(raw, 1, 1) == f.lit(b"\0"))
-
-
-def _schema_id(raw: Column) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.when(_has_header(raw), f.conv(f.hex(f.substring(raw, 2, 4)), 16, 10).cast("bigint"))
+def _binary(text: str | bytes) -> str:
+    """A literal in SQL. As digits it needs no quotes."""
+    return f"X'{(text.encode() if isinstance(text, str) else text).hex()}'"
 
 
-def _is_utf8(spark: SparkSession, found: Column) -> Column:
-    from pyspark.sql import functions as f
+def _text(binary: str) -> str:
+    return f"CAST({binary} AS STRING)"
 
-    text = found.cast("string")
-    if int(spark.version.partition(".")[0]) >= 4:
-        return f.call_function("is_valid_utf8", text)
-    return f.decode(found, "utf-8") == text  # which has U+FFFD for bytes that are no character
+
+def _has_header(raw: str) -> str:
+    return f"(length({raw}) >= {REGISTRY_HEADER} AND substring({raw}, 1, 1) = {_binary(bytes(1))})"
+
+
+def _schema_id(raw: str) -> str:
+    return f"CASE WHEN {_has_header(raw)} THEN CAST(conv(hex(substring({raw}, 2, 4)), 16, 10) AS BIGINT) END"
+
+
+def _is_utf8(spark: SparkSession, found: str) -> str:
+    """Java decodes bytes that are no character to U+FFFD, and does so quickly; where there is none, all are valid."""
+    text = _text(found)
+    is_valid = (
+        f"is_valid_utf8({text})" if int(spark.version.partition(".")[0]) >= 4 else f"decode({found}, 'utf-8') = {text}"
+    )
+    return f"(size(split({text}, '\ufffd', 2)) = 1 OR {is_valid})"
 
 
 def _with(schema: StructType, *names: str) -> StructType:
@@ -223,18 +235,6 @@ def _free(name: str, taken: Iterable[str]) -> str:
     while name in lower:
         name += "_"
     return name
-
-
-def _ends_in_brace(text: Column) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.substring(text, -1, 1) == f.lit(b"}")
-
-
-def _but_last(text: Column) -> Column:
-    from pyspark.sql import functions as f
-
-    return text.substr(f.lit(1), f.length(text) - 1)
 
 
 def _with_end_of_avro(text: str) -> str:

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.spark.client_properties import (
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_check import has_compacted_topic, require_records, require_same_topics
+from airflow_kafka_offsets.spark.session_settings import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,11 +37,12 @@ _DECIDED_BY_THE_PLAN = {
         f"startingOffsetsByTimestamp endingOffsetsByTimestamp failOnDataLoss {ISOLATION_LEVEL}"
     ).split()
 }
+_V1_SOURCES = "spark.sql.sources.useV1SourceList"
 MIN_TASKS, MOST_OF_A_TASK = "minPartitions", "maxRecordsPerPartition"
 FEWEST, MOST = 100_000, 1_000_000
 """Records of one task: a range of no more than ``FEWEST`` is never cut, one of more than ``MOST`` always."""
 FETCH_WAIT, FETCH_BYTES = "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes"
-SHORT_WAIT_MS = "10"
+FETCHES = {FETCH_WAIT: "10", "kafka.max.poll.records": "10000"}
 KAFKA_COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 )
@@ -106,8 +108,12 @@ def _frame(spark: SparkSession, partitions: Sequence[PlannedPartition], options:
     if not partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
         return no_records_of_kafka(spark, headers=headers)
+    reader = spark.read.format("kafka").options(**options)
     try:
-        return spark.read.format("kafka").options(**options).load()
+        reader.load()  # the source's first version refuses wrong options here, the second one where it reads
+        others = [name for name in str(spark.conf.get(_V1_SOURCES)).split(",") if name.strip().lower() != "kafka"]
+        with setting(spark, _V1_SOURCES, ",".join(others)):
+            return reader.load()  # by the second one: the first makes Java objects of each record, and rows of these
     except AnalysisException as error:
         if "Failed to find" not in str(error):
             raise
@@ -161,7 +167,7 @@ def _source_options(
     spark: SparkSession, batch: Batch, partitions: Sequence[PlannedPartition], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
-        **_wait(given),
+        **_fetches(given),
         **_tasks(spark, partitions, given),
         **given,
         **spark_options(partitions),
@@ -170,13 +176,17 @@ def _source_options(
     }
 
 
-def _wait(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A fetch at the end of a log waits for more: half a second by default, and Spark's task waits behind it.
+def _fetches(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How records come, unless the job says so itself; Kafka's own values are for consumers that never end.
 
-    Of a thousand partitions with few records each, that is nearly all of the time. A batch has nothing to wait for.
+    A fetch at the end of a log waits for more: half a second by default, and Spark's task waits behind it. Of a
+    thousand partitions with few records each, that is nearly all of the time. A batch has nothing to wait for.
+
+    A poll hands over 500 of the records that a fetch has brought, and each poll costs: twice the time of the read.
     """
     names = {name.lower() for name in given}
-    return {} if names & {FETCH_WAIT, FETCH_BYTES} else {FETCH_WAIT: SHORT_WAIT_MS}
+    taken = names | ({FETCH_WAIT} if FETCH_BYTES in names else set())
+    return {name: value for name, value in FETCHES.items() if name not in taken}
 
 
 def _tasks(spark: SparkSession, partitions: Sequence[PlannedPartition], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 from airflow_kafka_offsets.spark.take_back import other_places, take_back
+from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 
 FATE = "kafka_fate"
 ROW, SET_ASIDE, LEFT_OUT = "row", "set aside", "left out"
+_KINDS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}  # folders may read as others
+_WORD = "shiftright(CAST(offset AS BIGINT), 6)"
+_BIT = "shiftleft(1L, CAST(CAST(offset AS BIGINT) & 63 AS INT))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +115,7 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
 
 def offsets_of(frame: DataFrame) -> DataFrame:
     """Topic, partition and offset of each row, as Kafka has them."""
-    from pyspark.sql import functions as f
-
-    kinds = {"topic": "string", "partition": "int", "offset": "bigint"}  # folders may read as others
-    return frame.select(*(f.col(name).cast(kind).alias(name) for name, kind in kinds.items()))
+    return frame.selectExpr(*(f"CAST({name} AS {kind}) AS {name}" for name, kind in _KINDS.items()))
 
 
 def with_fate(frame: DataFrame, fate: str, names: Mapping[str, str] | None = None) -> DataFrame:
@@ -122,11 +123,9 @@ def with_fate(frame: DataFrame, fate: str, names: Mapping[str, str] | None = Non
 
     :param names: of topic, partition and offset, what the output calls them; one that is not there yet has their own.
     """
-    from pyspark.sql import functions as f
-
-    found = {name: (names or {}).get(name, name) for name in ("topic", "partition", "offset")}
-    columns = [f.col(alias if alias in frame.columns else name).alias(name) for name, alias in found.items()]
-    return offsets_of(frame.select(*columns)).withColumn(FATE, f.lit(fate))
+    found = {name: alias for name, alias in (names or {}).items() if alias in frame.columns}
+    columns = (f"CAST({quoted(found.get(name, name))} AS {kind}) AS {name}" for name, kind in _KINDS.items())
+    return frame.selectExpr(*columns, f"'{fate}' AS {FATE}")
 
 
 def union_of(frames: Sequence[DataFrame]) -> DataFrame:
@@ -142,6 +141,18 @@ def count_offsets(frame: DataFrame) -> Counts:
     :raises InvalidRequest: it has no topic, partition and offset of each row.
     """
     return _collect(_count_by_partition(frame))
+
+
+def records_without(records: DataFrame, rows: DataFrame) -> DataFrame:
+    """The records whose offset is in none of the rows. The driver holds 64 offsets of the rows as one long.
+
+    :param rows: what :func:`with_fate` returns.
+    """
+    from pyspark.sql import functions as f
+
+    there = f.broadcast(_by_word(rows).drop("rows"))
+    joined = records.withColumn("word", f.expr(_WORD)).join(there, ["topic", "partition", "word"], "left")
+    return joined.where(f"NOT coalesce(bits & {_BIT} != 0, false)").select(*records.columns)
 
 
 def has_every_offset(batch: Batch, counts: Counts) -> bool:
@@ -217,25 +228,26 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
                 "persist the records before the write and report those: report_batch(batch, batch.scanned)."
             ]
         )
-    offset = f.col("offset").cast("long")
-    fates = (SET_ASIDE, LEFT_OUT) if FATE in frame.columns else ()
+    fates = [name for name in (SET_ASIDE, LEFT_OUT) if FATE in frame.columns]
+    sums = (
+        "sum(rows) AS rows",
+        *(f"sum(`{name}`) AS `{name}`" for name in fates),
+        "sum(bit_count(bits)) AS offsets",
+        "min(word * 64 + length(bin(bits)) - length(rtrim('0', bin(bits)))) AS first",
+        "max(word * 64 + length(bin(bits)) - 1) AS last",
+        "bit_xor(xxhash64(word, bits)) AS hash",
+    )
+    by_word = _by_word(frame, *(f"count_if({FATE} = '{name}') AS `{name}`" for name in fates))
+    return by_word.groupBy("topic", "partition").agg(*map(f.expr, sums))
+
+
+def _by_word(frame: DataFrame, *more: str) -> DataFrame:
+    """Which of 64 offsets are there, as the bits of a long."""
+    from pyspark.sql import functions as f
+
     # Spark's own bitmap_construct_agg is counted by sorting all rows, twice; a long is counted in a hash map.
-    by_word = frame.groupBy("topic", "partition", f.shiftright(offset, 6).alias("word")).agg(
-        f.count("*").alias("rows"),
-        *(f.count_if(f.col(FATE) == name).alias(name) for name in fates),
-        f.bit_or(f.call_function("shiftleft", f.lit(1).cast("long"), offset.bitwiseAND(63).cast("int"))).alias("bits"),
-        f.min(offset).alias("first"),
-        f.max(offset).alias("last"),
-        f.bit_xor(f.xxhash64(offset)).alias("hash"),
-    )
-    return by_word.groupBy("topic", "partition").agg(
-        f.sum("rows").alias("rows"),
-        *(f.sum(name).alias(name) for name in fates),
-        f.sum(f.bit_count("bits")).alias("offsets"),
-        f.min("first").alias("first"),
-        f.max("last").alias("last"),
-        f.bit_xor("hash").alias("hash"),
-    )
+    counts = ("count(*) AS rows", f"bit_or({_BIT}) AS bits", *more)
+    return frame.groupBy("topic", "partition", f.expr(f"{_WORD} AS word")).agg(*map(f.expr, counts))
 
 
 def _collect(counting: DataFrame) -> Counts:

@@ -104,11 +104,14 @@ def decode(records: DataFrame, batch: Batch) -> RowFrames:
 
 def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
     """:raises InvalidRequest: Spark does not take the schemas or the expressions, or two columns have one name."""
+    return _frames_of(records, decoded(records, definition.value, definition.key), definition)
+
+
+def _frames_of(records: DataFrame, fields: DataFrame, definition: RowDefinition) -> RowFrames:
     from pyspark.sql import functions as f
 
     for setting, value in SETTINGS.items():
         records.sparkSession.conf.set(setting, value)
-    fields = decoded(records, definition.value, definition.key)
     seen = fields.select(*(quoted(name) for name in records.columns), *BAD.values(), *RAW.values())
     visible = [quoted(name) for name in records.columns]
     selected, source_names = _selected(seen.select(*visible), definition)
@@ -149,7 +152,7 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
         problems += [f"{what} {problem}" for problem in _problems_of(plain, text, is_condition)]
     if problems:
         raise InvalidRequest(problems)
-    frames = row_frames(records, definition)
+    frames = _frames_of(records, fields, definition)
     columns = frames.rows.columns
     if definition.keys and (clash := ", ".join(name for name, alias in frames.source_names.items() if name != alias)):
         raise InvalidRequest([f"An upsert compares offsets, and select names a column {clash} too. Rename yours."])

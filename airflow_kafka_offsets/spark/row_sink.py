@@ -31,6 +31,7 @@ from airflow_kafka_offsets.spark.report import (
     Divided,
     count_offsets,
     has_every_offset,
+    records_without,
     union_of,
     with_fate,
 )
@@ -171,10 +172,9 @@ class _Write:
 
     def __init__(self, to: RowSink, records: DataFrame, batch: Batch) -> None:
         self.to, self.batch = to, batch
-        self.parts = [
-            (table, row_frames(self._records_of(table.topic, records), table.definition or RowDefinition()))
-            for table in to.tables_of(batch)
-        ]
+        self.parts = [(table, self._records_of(table.topic, records)) for table in to.tables_of(batch)]
+        self.frames = [_frames_of(table, own) for table, own in self.parts]
+        self.no_rows = self.frames
         self.has_looked_again = self.has_written = False
 
     def _records_of(self, topic: str | None, records: DataFrame) -> DataFrame:
@@ -189,15 +189,15 @@ class _Write:
             return Divided(with_fate(no_records_of_kafka(self.batch.scanned.sparkSession), ROW))
         if self.to.definition.keys:
             self._look_again()
-        rows = union_of([self._rows(table, frames) for table, frames in self.parts])
+        rows = union_of([self._rows(table, frames) for (table, _), frames in zip(self.parts, self.frames, strict=True)])
         counts = None
         if not self.has_looked_again and not all(isinstance(table.sink, FilesSink) for table, _ in self.parts):
             counts = count_offsets(rows)
             if not has_every_offset(self.batch, counts):
-                self._look_again()
+                self._look_again(rows)
         parts = [rows, *self._set_aside()]
         if self.has_looked_again:
-            parts += [with_fate(frames.left_out, LEFT_OUT) for _, frames in self.parts]
+            parts += [with_fate(frames.left_out, LEFT_OUT) for frames in self.no_rows]
         return Divided(union_of(parts), counts if len(parts) == 1 else None, is_merged=bool(self.to.definition.keys))
 
     def _rows(self, table: RowTable, frames: RowFrames) -> DataFrame:
@@ -207,7 +207,7 @@ class _Write:
             return self._emptied(table)
         if isinstance(sink, FilesSink):
             size = sum(p.range.size for p in self.batch.partitions if table.topic in (None, p.topic_partition.topic))
-            sink = partial(sink, judge=partial(self._judge_staged, size))
+            sink = partial(sink, judge=partial(self._judge_staged, size, frames.source_names))
         written = sink(frames.rows, self.batch)
         self.has_written = True
         return with_fate(written.records if isinstance(written, Merged) else written, ROW, frames.source_names)
@@ -220,29 +220,32 @@ class _Write:
             return with_fate(no_records_of_kafka(spark), ROW)
         return with_fate(cast("DataFrame", table.sink(there.drop(*OWN_COLUMNS).limit(0), self.batch)), ROW)
 
-    def _judge_staged(self, size: int, staged: DataFrame) -> None:
+    def _judge_staged(self, size: int, names: Mapping[str, str], staged: DataFrame) -> None:
         if not self.has_looked_again and staged.count() != size:
-            self._look_again()
+            self._look_again(with_fate(staged, ROW, names))
 
-    def _look_again(self) -> None:
-        """Read Kafka for what is no row.
+    def _look_again(self, rows: DataFrame | None = None) -> None:
+        """Read Kafka for what is no row: for the records whose offsets the output lacks.
 
+        :param rows: what the output has; ``None``: that is not known, and each record is decoded again.
         :raises BadRecords: more records are bad than the limit allows.
         """
         self.has_looked_again = True
-        for _, frames in self.parts:
+        if rows is not None:
+            self.no_rows = [_frames_of(table, records_without(own, rows)) for table, own in self.parts]
+        for frames in self.no_rows:
             frames.rest.persist()
         count, plan, limit = self._bad().count(), self.batch.plan, self.to.bad.limit
         allowed = limit.allowed(plan.record_count_upper_bound)
         if count > allowed:
             first = self._bad().orderBy(*SOURCE_COLUMNS).limit(_EXAMPLES).collect()
             is_there = "its rows are in the output until it is done again"
-            rows = is_there if self.has_written else "its output stays as it is"
-            name, left = f"{plan.batch}, split {self.batch.split}", f"Nothing is committed, and {rows}."
+            output = is_there if self.has_written else "its output stays as it is"
+            name, left = f"{plan.batch}, split {self.batch.split}", f"Nothing is committed, and {output}."
             raise BadRecords(name, count, allowed, str(limit), tuple(map(_example, first)), left)
 
     def _bad(self) -> DataFrame:
-        return union_of([frames.bad for _, frames in self.parts])
+        return union_of([frames.bad for frames in self.no_rows])
 
     def _set_aside(self) -> list[DataFrame]:
         """Write the bad records, or nothing where an earlier attempt may have left some; what reads them back."""
@@ -255,6 +258,10 @@ class _Write:
                 return []
             bad = bad.limit(0)
         return [with_fate(set_aside(own, bad, self.batch), SET_ASIDE)]
+
+
+def _frames_of(table: RowTable, records: DataFrame) -> RowFrames:
+    return row_frames(records, table.definition or RowDefinition())
 
 
 def _example(row: Any) -> str:

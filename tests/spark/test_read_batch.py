@@ -135,16 +135,34 @@ def test_a_range_with_gaps_is_cut_as_well(spark: SparkSession, plans: Plans, wit
     assert offset_numbers(records) == [0, 1, 2, 3, 4, 10, 11]
 
 
-def test_a_fetch_at_the_end_of_a_log_does_not_wait_for_more(
+def test_a_fetch_at_the_end_of_a_log_does_not_wait_for_more_and_a_poll_hands_over_many_records(
     spark: SparkSession, plans: Plans, filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a second is Kafka's own, for each partition. A job that tunes its fetches is left alone."""
+    """Kafka's own are half a second for each partition, and 500 records. A job that tunes its fetches is left alone."""
     asked = []
     monkeypatch.setattr(source_module, "require_records", lambda spark, batch, options: asked.append(options))
     batch = plans.batch({(filled(3), 0): (0, 3)})
-    for options in ({}, {"kafka.fetch.max.wait.ms": "70"}, {"kafka.fetch.min.bytes": "9"}):
+    for options in (
+        {},
+        {"kafka.fetch.max.wait.ms": "70"},
+        {"kafka.fetch.min.bytes": "9"},
+        {"kafka.max.poll.records": "5"},
+    ):
         read_batch(spark, plans.job(batch), **options)
-    assert [found.get("kafka.fetch.max.wait.ms") for found in asked] == ["10", "70", None]
+    assert [found.get("kafka.fetch.max.wait.ms") for found in asked] == ["10", "70", None, "10"]
+    assert [found.get("kafka.max.poll.records") for found in asked] == ["10000", "10000", "10000", "5"]
+
+
+def test_records_are_read_by_the_second_version_of_sparks_source_and_the_session_is_as_before(
+    spark: SparkSession, plans: Plans, filled: Filled
+) -> None:
+    """The first one makes Java objects of each record. What else reads Kafka in this session is not changed."""
+    sources = "spark.sql.sources.useV1SourceList"
+    before = spark.conf.get(sources)
+    records = read_batch(spark, plans.job(plans.batch({(filled(3), 0): (0, 3)})))
+    plan = records._jdf.queryExecution().executedPlan().toString()
+    assert ("BatchScan" in plan, "KafkaRelation" in plan) == (True, False)
+    assert spark.conf.get(sources) == before
 
 
 def test_a_repeat_overwrites_its_own_output(spark: SparkSession, plans: Plans, filled: Filled, tmp_path: Path) -> None:

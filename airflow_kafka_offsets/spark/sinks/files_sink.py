@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.session_settings import setting
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
@@ -88,7 +89,7 @@ class FilesSink:
         self._finish_others(folders, own, batch)
         staging = f"{own}{batch.attempt}-{secrets.token_hex(2)}"
         try:
-            self._stage(compared.fitted(keyed, fill=True), f"{staging}/new")
+            self._stage(folders, compared.fitted(keyed, fill=True), batch, f"{staging}/new")
             self._unhide(folders, f"{staging}/new")
             new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
             if judge is not None:
@@ -222,12 +223,23 @@ class FilesSink:
         for change in compared.changes:
             say(self.output, change)
 
-    def _stage(self, keyed: DataFrame, folder: str) -> None:
-        writer = keyed.write.format(self.format).mode("error").options(**dict(self.options))
+    def _stage(self, folders: Folders, keyed: DataFrame, batch: SinkBatch, new: str) -> None:
+        """Write to the folders of the key and split below ``new``; to none where there are no rows."""
+        rows = keyed if self.partition_by else keyed.drop(*OWN_COLUMNS)
+        writer = rows.write.format(self.format).mode("error").options(**dict(self.options))
         # Its folders are this write's alone: nothing there could be overwritten, dynamically or not.
         writer = writer.option("partitionOverwriteMode", "static")
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        writer.partitionBy(*self.partition_by, BATCH_COLUMN, SPLIT_COLUMN).save(folder)
+        spark = keyed.sparkSession
+        if self.partition_by:
+            # Else Spark sorts all rows by these columns, though most tasks have rows of one folder alone.
+            with setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
+                writer.partitionBy(*self.partition_by, *OWN_COLUMNS).save(new)
+            return
+        own = f"{new}/{self._own_folders(batch)}"  # written as one folder: Spark need not ask each row for its own
+        writer.save(own)
+        if len(folders.found(f"{own}/part-*")) == 1 and self._read(spark, new, [own]).isEmpty():
+            folders.remove(own)
 
     def _unhide(self, folders: Folders, staged: str) -> None:
         """Escape a folder's name that readers of the whole output would leave out: they read the same value of it."""

@@ -23,7 +23,7 @@ from tests.spark.rows.conftest import json_rows
 NOT_JSON = "the value is not JSON of this schema"
 NOT_UTF8 = "the value is no valid UTF-8"
 NOT_AVRO = "the value is not Avro of this schema"
-NO_HEADER = "the value does not begin with a schema registry's five bytes"
+NO_HEADER = "the value does not begin with the five bytes of a schema registry"
 RAISES = " raises an error on this record"
 
 

@@ -98,7 +98,20 @@ def test_another_format_with_its_options(output_of: Callable[[str], Output]) -> 
     output, json = output_of("files"), {"options": {"format": "json", "options": {"compression": "gzip"}}}
     assert output.write(A, rows(0, 1), **json)["read"] == seen(rows(0, 1))
     assert output.write(A, rows(2), attempt=2, **json)["read"] == seen(rows(2))
-    assert [path.suffixes for path in folder(output).rglob("part-*")] == [[".c000", ".json", ".gz"]]
+    assert [path.suffixes for path in folder(output).rglob("part-*")] == [[".json", ".gz"]]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "json", "csv"])
+def test_a_repeat_without_rows_leaves_no_folder_and_one_row_does(
+    output_of: Callable[[str], Output], format: str
+) -> None:
+    """Spark writes a file without rows, which some formats do not read."""
+    output, as_format = output_of("files"), {"options": {"format": format, "options": {"header": True}}}
+    output.write(A, rows(0), **as_format)
+    own = folder(output) / f"kafka_batch={A}" / "kafka_split=0"
+    assert list(own.glob("part-*")) != []
+    assert output.write(A, rows(), attempt=2, **as_format)["read"] == []
+    assert not own.exists()
 
 
 def test_a_session_that_overwrites_partitions_dynamically_changes_nothing(
