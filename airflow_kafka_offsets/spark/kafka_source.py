@@ -21,7 +21,6 @@ from airflow_kafka_offsets.spark.client_properties import (
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_check import has_compacted_topic, require_records, require_same_topics
-from airflow_kafka_offsets.spark.session_settings import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +36,6 @@ _DECIDED_BY_THE_PLAN = {
         f"startingOffsetsByTimestamp endingOffsetsByTimestamp failOnDataLoss {ISOLATION_LEVEL}"
     ).split()
 }
-_V1_SOURCES = "spark.sql.sources.useV1SourceList"
 MIN_TASKS, MOST_OF_A_TASK = "minPartitions", "maxRecordsPerPartition"
 FEWEST, MOST = 100_000, 1_000_000
 """Records of one task: a range of no more than ``FEWEST`` is never cut, one of more than ``MOST`` always."""
@@ -108,12 +106,9 @@ def _frame(spark: SparkSession, partitions: Sequence[PlannedPartition], options:
     if not partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
         return no_records_of_kafka(spark, headers=headers)
-    reader = spark.read.format("kafka").options(**options)
     try:
-        reader.load()  # the source's first version refuses wrong options here, the second one where it reads
-        others = [name for name in str(spark.conf.get(_V1_SOURCES)).split(",") if name.strip().lower() != "kafka"]
-        with setting(spark, _V1_SOURCES, ",".join(others)):
-            return reader.load()  # by the second one: the first makes Java objects of each record, and rows of these
+        # The source's second version would be quicker, but Spark shows its options in plans, and secrets with them.
+        return spark.read.format("kafka").options(**options).load()
     except AnalysisException as error:
         if "Failed to find" not in str(error):
             raise

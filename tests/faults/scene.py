@@ -66,7 +66,8 @@ def report(split: int = 0, attempt: int = 1) -> str:
 
 # Files below the output: of a Spark task that has finished, staged where readers do not look; and in their place.
 def finished_task(split: int = 0) -> str:
-    return f"_kafka_staging/*--split-{split}--*/new/_temporary/0/task_*/kafka_batch=*/kafka_split=*/part-*.parquet"
+    staged = f"_kafka_staging/*--split-{split}--*/new/kafka_batch=*/kafka_split=*"
+    return f"{staged}/_temporary/0/task_*/part-*.parquet"
 
 
 def in_place(split: int = 0) -> str:

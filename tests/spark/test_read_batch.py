@@ -153,18 +153,6 @@ def test_a_fetch_at_the_end_of_a_log_does_not_wait_for_more_and_a_poll_hands_ove
     assert [found.get("kafka.max.poll.records") for found in asked] == ["10000", "10000", "10000", "5"]
 
 
-def test_records_are_read_by_the_second_version_of_sparks_source_and_the_session_is_as_before(
-    spark: SparkSession, plans: Plans, filled: Filled
-) -> None:
-    """The first one makes Java objects of each record. What else reads Kafka in this session is not changed."""
-    sources = "spark.sql.sources.useV1SourceList"
-    before = spark.conf.get(sources)
-    records = read_batch(spark, plans.job(plans.batch({(filled(3), 0): (0, 3)})))
-    plan = records._jdf.queryExecution().executedPlan().toString()
-    assert ("BatchScan" in plan, "KafkaRelation" in plan) == (True, False)
-    assert spark.conf.get(sources) == before
-
-
 def test_a_repeat_overwrites_its_own_output(spark: SparkSession, plans: Plans, filled: Filled, tmp_path: Path) -> None:
     batch = plans.batch({(filled(10), 0): (0, 10)})
     for attempt in (1, 2):
