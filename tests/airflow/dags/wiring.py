@@ -47,6 +47,13 @@ def read(arguments: list[str]) -> None:
 
 
 @task
+def read_splits(arguments: list[list[str]]) -> None:
+    """Stands for a task that submits a Spark job for each split: docs/many-topics.md."""
+    for of_split in arguments:
+        read_split(of_split)
+
+
+@task
 def check(rejected: str) -> None:
     """Stands for a quality check that anybody can make fail."""
     if rejected == "True":
@@ -271,14 +278,18 @@ def listed(items: Any) -> list[Any]:
     return list(items)
 
 
-with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"]}, **NATIVE, **COMMON):
+with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"], "output": "none"}, **NATIVE, **COMMON):
 
     @task_group
     def one_topic(topic: str) -> None:
         resolve = ResolveStartupOffsetsOperator(
-            task_id="resolve", topics=topic, pipeline_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
+            task_id="resolve",
+            topics=topic,
+            pipeline_id="{{ params.group }}/{{ task.topics }}",
+            output_name="{{ params.output }}/{{ task.topics }}",
+            **EARLIEST,
         )
-        CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+        read_splits(resolve.output) >> CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"])
 
     one_topic.expand(topic=listed("{{ params.topics }}"))
 
