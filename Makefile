@@ -73,7 +73,7 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 # jars and processes 5 %, a second Spark that reads while a sink stages files 2 %, typed rows in tables 5 %, a Spark of a
 # terminal's own 3 %.
 SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py \
-  tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py \
+  tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
   tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
