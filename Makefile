@@ -73,7 +73,7 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 # jars and processes 5 %, a second Spark that reads while a sink stages files 2 %, typed rows in tables 5 %, a Spark of a
 # terminal's own 3 %.
 SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py \
-  tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py \
+  tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
   tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
@@ -85,7 +85,7 @@ SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/extras \
-  tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
+  tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
   tests/contract/test_group_of_new_broker.py tests/size $(SLOW)
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.

@@ -169,6 +169,14 @@ def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "postgresql-42.7.14", pinned("postgresql"), "PostgreSQL's driver 42.7.14 (1 MB, once)", say=say)
 
 
+def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Eclipse's Java compiler, one jar that is run; for :mod:`testbed.java_compiler`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "ecj-3.38.0", pinned("ecj"), "Eclipse's Java compiler 3.38.0 (3 MB, once)", say=say)
+
+
 @cache
 def pinned(section: str, lock: Path = LOCK) -> tuple[Artifact, ...]:
     """The artifacts that a section of the lock file names."""

@@ -46,6 +46,7 @@ from airflow_kafka_offsets.operators.row_parameters import (
 )
 from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
 from airflow_kafka_offsets.plan.job_arguments import ROWS, job_arguments
+from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table
@@ -166,7 +167,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param bad_records: where records go that do not decode or fail an expectation, as a sink, and how many there may
         be: ``{"format": "parquet", "path": "/lake/bad_orders", "limit": "0.1%"}``. Without it one bad record fails the
         batch.
-    :param application_args: the Spark job's own arguments, put before the batch's in each list.
+    :param application_args: the Spark job's own arguments, put before the batch's in each list. With
+        ``{starting_offsets}`` and ``{ending_offsets}`` among them (and ``{assign}``, ``{batch_key}``, ``{split}``) they
+        are all that the job gets: it need not know what a batch is.
     :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; every problem is named.
     :raises AirflowFailException: the request is wrong (no retry can help); every problem is named.
     """
@@ -306,6 +309,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             problems.add(f"application_args is the string {asked.application_args!r}; give a list of words.")
         else:
             problems += word_problems([str(word) for word in asked.application_args])
+            problems += placeholder_problems(asked.application_args)
         if self.sink is not None and self.output_name is not None:
             problems.add("sink and output_name are both given: a sink names its output itself.")
         if asked.work_store is not None:
@@ -361,6 +365,17 @@ class ResolveStartupOffsetsOperator(BaseOperator):
                 changes, warnings = row_changes(rows, assignment.batch, assignment.is_new)
                 about += changes
                 assignment = replace(assignment, warnings=(*assignment.warnings, *warnings))
+            jobs = [batch_arguments(of_split, own) for of_split in arguments]
+            if assignment.plan and has_placeholders(self.application_args):
+                jobs = offset_words(own, assignment.plan, assignment.splits)
+                if not fits(jobs):
+                    raise InvalidRequest(
+                        (
+                            f"The arguments of {len(jobs)} Spark jobs have {size_of(jobs):,} bytes with their offsets, "
+                            f"and {LARGEST:,} go through Airflow's database: read fewer partitions, or let the job use "
+                            "read_batch.",
+                        )
+                    )
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         except OverlappingRun as held:
@@ -372,7 +387,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             self.defer(trigger=trigger, method_name="execute_after_wait")
         about += self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
-        return [batch_arguments(of_split, own) for of_split in arguments]
+        return jobs
 
     def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> RowDefinition | None:
         """This run's row definition; ``None`` where records stay as they are."""

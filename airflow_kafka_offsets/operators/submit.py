@@ -11,9 +11,11 @@ must stay true here:
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     """``SparkSubmitOperator`` that re-attaches to a driver of the same plan; after a clear it submits anew.
 
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
-    its batch and split in Airflow's UI.
+    its batch and split in Airflow's UI, unless it is given offsets in the place of a batch.
 
     :param application: the PySpark job; default: the one that is in this package, which writes to the sink of the
         resolve task.
@@ -128,7 +130,7 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
     def _job_arguments(self) -> JobArguments | None:
         try:
             return parse_job_arguments([str(argument) for argument in self.application_args or ()])
-        except InvalidRequest:  # no batch's; the job refuses them
+        except InvalidRequest:  # no batch's: a job that is given offsets takes them, and any other one refuses them
             return None
 
     def _complete(self) -> dict[str, str]:
@@ -172,8 +174,11 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         states = context.get("task_state_store")
         if states is None:
             return super().execute_resumable(context)
-        job = parse_job_arguments([str(argument) for argument in self.application_args or ()])
-        last = LastDriver(states, f"{job.plan_id}:{job.split}", int(context["dag_run"].clear_number or 0))
+        job, words = self._job_arguments(), [str(argument) for argument in self.application_args or ()]
+        own = sha256(json.dumps(words).encode()).hexdigest()  # of a job that is given offsets in the place of a plan
+        last = LastDriver(
+            states, f"{job.plan_id}:{job.split}" if job else own, int(context["dag_run"].clear_number or 0)
+        )
         with_last: Any = {**context, "task_state_store": last}
         return super().execute_resumable(with_last)
 

@@ -324,5 +324,10 @@ class ResolveParameters(RequestParameters):
         places=(DAG,),
     )
     application_args: Sequence[str] = _row(
-        (), WRITTEN, "the Spark job's own arguments, put before the batch's in each list", places=(DAG,)
+        (),
+        WRITTEN,
+        "the Spark job's own arguments, put before the batch's in each list. With `{starting_offsets}` and "
+        "`{ending_offsets}` among them (and `{assign}`, `{batch_key}`, `{split}`) they are all that the job gets: it "
+        "need not know what a batch is",
+        places=(DAG,),
     )

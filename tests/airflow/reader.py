@@ -55,6 +55,28 @@ def read_split(arguments: list[str]) -> None:
     attempt.report(ReadReport(plan.plan_id, job.split, attempt.number, "rows", reads, plan.asked.output, rows=job.rows))
 
 
+def read_ranges(path: str, assign: str, starting_offsets: str, ending_offsets: str) -> None:
+    """A job that knows of no batch: it reads what three options of Spark's source say, and writes one file."""
+    starts, ends = json.loads(starting_offsets), json.loads(ending_offsets)
+    servers = json.loads(json.loads(os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"])["bootstrap.servers"]
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False})
+    values: list[str] = []
+    try:
+        for topic, partitions in json.loads(assign).items():
+            for partition in map(str, partitions):
+                consumer.assign([KafkaTopicPartition(topic, int(partition), starts[topic][partition])])
+                position = starts[topic][partition]
+                while position < ends[topic][partition]:
+                    message = consumer.poll(30)
+                    assert message is not None, f"{topic}[{partition}] ends at {position}"
+                    position = message.offset() + 1
+                    values.append(message.value().decode())
+    finally:
+        consumer.close()
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(values))
+
+
 def rows_of(output: Path) -> dict[str, list[str]]:
     """What a reader of the whole base folder finds: the values under each batch's key, sorted."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,28 +11,30 @@ import pytest
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from testbed.dag_runs import RunResult
+from tests.airflow.reader import all_rows
 
 Run = Callable[..., RunResult]
 Said = Callable[[], str]
 
 
 def test_each_topic_of_a_mapped_task_group_goes_on_where_it_ended_though_the_list_changes(
-    run: Run, broker: KafkaBroker, topic: Any, group: str
+    run: Run, broker: KafkaBroker, topic: Any, group: str, tmp_path: Path
 ) -> None:
     """The third topic's first run is no loss of the work store, although the task has succeeded before."""
     first, second, third = (topic(1, prefix=f"mapped-{letter}") for letter in "bca")
     broker.produce_many(first, 2)
     broker.produce_many(second, 3)
 
-    assert run("mapped", {"group": group, "topics": [first, second]}).state == "success"
+    assert run("mapped", {"group": group, "topics": [first, second], "output": str(tmp_path)}).state == "success"
     assert [committed_offsets(broker, group, name) for name in (first, second)] == [{0: 2}, {0: 3}]
 
     broker.produce_many(first, 1)
     broker.produce_many(third, 4)
-    again = run("mapped", {"group": group, "topics": [third, first, second]})
+    again = run("mapped", {"group": group, "topics": [third, first, second], "output": str(tmp_path)})
 
     assert again.states("one_topic.commit") == ["success"] * 3
     assert [committed_offsets(broker, group, name) for name in (first, second, third)] == [{0: 3}, {0: 3}, {0: 4}]
+    assert [len(all_rows(tmp_path / name)) for name in (first, second, third)] == [3, 3, 4]
 
 
 def test_a_commit_may_be_mapped_over_plans(run: Run, broker: KafkaBroker, group: str) -> None:

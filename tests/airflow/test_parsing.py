@@ -24,6 +24,7 @@ from airflow_kafka_offsets import (
     kafka_spark_batch,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.operators.task_group_types import BatchParameters, GroupParameters, TaskParameters
 from airflow_kafka_offsets.request.parameters import MOST_DAGS, ScopeParameters
 from tests.parameters.made import MADE, of_a_dag
@@ -184,6 +185,33 @@ def test_the_groups_name_is_airflows_group_id(airflow: Path) -> None:
         kafka_spark_batch("b", **arguments)
         kafka_spark_batch("plain", prefix_group_id=False, **arguments)
     assert {"outer.b.resolve", "resolve"} <= dag.task_dict.keys()
+
+
+def test_a_loop_makes_a_pipeline_of_each_topic_with_a_name_and_an_output_of_its_own(airflow: Path) -> None:
+    """docs/many-topics.md: the name of a pipeline is made of group, DAG and task, and none of them counts the list."""
+    from airflow.sdk import DAG
+
+    topics = [f"topic-{n}" for n in range(30)]
+    with DAG("shop", schedule=None) as dag:
+        for topic in topics:
+            sink: Any = {"format": "parquet", "path": f"/lake/{topic}"}
+            kafka_spark_batch(topic, topics=[topic], group_id=f"{topic}-to-lake", sink=sink)
+    resolves: list[Any] = [dag.get_task(f"{topic}.resolve") for topic in topics]
+    names = {default_pipeline_id(task.group_id, dag.dag_id, task.task_id) for task in resolves}
+    assert names == {f"{topic}-to-lake/shop/{topic}.resolve" for topic in topics}
+    assert {task.sink["path"] for task in resolves} == {f"/lake/{topic}" for topic in topics}
+
+
+def test_airflow_cannot_map_the_task_group_since_its_spark_task_is_mapped_itself(airflow: Path) -> None:
+    """docs/many-topics.md says so. Once Airflow can, the page has a shorter way to show."""
+    from airflow.sdk import DAG, task_group
+
+    @task_group
+    def one_topic(topic: str) -> None:
+        kafka_spark_batch("batch", topics=topic, group_id="g", application="job.py")
+
+    with DAG("mapped", schedule=None), pytest.raises(NotImplementedError, match="expansion in an expanded task group"):
+        one_topic.expand(topic=["orders", "payments"])
 
 
 # ── a sink in the place of a job ──────────────────────────────────────────────────────────────────────────────────────

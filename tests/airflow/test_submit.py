@@ -62,8 +62,9 @@ class States(dict[str, Any]):
 class Task:
     """One task instance: its state store, the clears of its run, and the cluster."""
 
-    def __init__(self, drivers: Drivers | None = None) -> None:
+    def __init__(self, drivers: Drivers | None = None, *, knows_batches: bool = True) -> None:
         self.drivers, self.clears, self.states = drivers or Drivers(), 0, States()
+        self.knows_batches = knows_batches
 
     def run(self, plan_id: str = "A") -> None:
         """A try that ends, unless its driver has finished already, with the loss of the worker."""
@@ -73,6 +74,8 @@ class Task:
             _backend = drivers
 
         arguments = job_arguments("pipelines/x/batches/00000000/0000000001/1.json", plan_id, 0, "file:///store")
+        if not self.knows_batches:
+            arguments = ["--starting-offsets", f"of {plan_id}"]
         operator = Operator(task_id="spark", application="job.py", application_args=arguments)
         run = SimpleNamespace(clear_number=self.clears)
         operator.execute_resumable({"task_state_store": self.states, "dag_run": run, "ti": None})
@@ -113,6 +116,15 @@ def test_another_plan_waits_until_the_driver_of_the_former_has_ended() -> None:
     task.drivers.states["driver-0"] = "KILLED"
     task.lose_worker("B")
     assert task.drivers.states == {"driver-0": "KILLED", "driver-1": "RUNNING"}
+
+
+def test_a_job_that_is_given_offsets_is_known_by_them() -> None:
+    task = Task(knows_batches=False)
+    task.lose_worker("A")
+    task.lose_worker("A")
+    assert list(task.drivers.states) == ["driver-0"]
+    with pytest.raises(FormerDriverRuns):
+        task.run("B")
 
 
 def test_a_plan_that_comes_back_after_another_is_read_again() -> None:

@@ -12,10 +12,13 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.values.row_definition import FieldFormat, Origin, RowDefinition
 from tests.builders import draft, planned
+from tests.docs.pages import DOCS, blocks_of
 from tests.golden.worked import HERE, work
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/work-store.schema.json").read_text())
@@ -90,6 +93,15 @@ def test_what_a_version_has_kept_fits_the_schema(version: str) -> None:
 def test_what_is_written_now_fits_the_schema(tmp_path: Path) -> None:
     work(tmp_path)
     check(tmp_path)
+
+
+def test_the_report_that_a_page_shows_fits_the_schema_and_verifies_what_the_page_says() -> None:
+    (block,) = [block for block in blocks_of(DOCS / "other-languages.md") if block.language == "json"]
+    shown = json.loads(block.code)
+    validator("report", closed(SCHEMA)).validate({**shown, "sha256": "0" * 64})
+    read = ReadReport.from_dict(shown)
+    assert read.partitions == {TopicPartition("orders", 0): PartitionRead(37, 37, 3, 39)}
+    assert (read.proof, read.wrote) == ("rows", True)
 
 
 def test_a_row_definition_fits_the_schema() -> None:

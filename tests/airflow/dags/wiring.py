@@ -28,7 +28,7 @@ from airflow_kafka_offsets import (
     WindowCompleteSensor,
     kafka_spark_batch,
 )
-from tests.airflow.reader import read_split
+from tests.airflow.reader import read_ranges, read_split
 
 COMMON = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
 TOPIC, GROUP = "{{ params.topic }}", "{{ params.group }}"
@@ -44,6 +44,19 @@ def succeed() -> None:
 def read(arguments: list[str]) -> None:
     """Stands for Spark."""
     read_split(arguments)
+
+
+@task
+def read_splits(arguments: list[list[str]]) -> None:
+    """Stands for a task that submits a Spark job for each split: docs/many-topics.md."""
+    for of_split in arguments:
+        read_split(of_split)
+
+
+@task
+def read_by_offsets(arguments: list[str]) -> None:
+    """Stands for a Spark job that knows of no batch: it gets a path and three options of Spark's source."""
+    read_ranges(*arguments)
 
 
 @task
@@ -71,10 +84,10 @@ def batch(dag_id: str, retries: int = 0, **more: Any) -> None:
             "orders",
             kafka_config_id="{{ params.kafka }}",
             group_id=GROUP,
-            submit=lambda arguments: read.expand(arguments=arguments),
             before_commit=[check("{{ params.reject }}")],
             sensor={"poke_interval": 0.2, "timeout": 60},
             **{
+                "submit": lambda arguments: read.expand(arguments=arguments),
                 "startup_mode": "{{ params.startup_mode }}",
                 "splits": "{{ params.splits }}",
                 "overlap_timeout": "{{ params.overlap_timeout }}",
@@ -87,6 +100,12 @@ def batch(dag_id: str, retries: int = 0, **more: Any) -> None:
 
 batch("batch")
 batch("batch_retried", retries=1)
+batch(
+    "batch_of_an_old_job",
+    submit=lambda arguments: read_by_offsets.expand(arguments=arguments),
+    application_args=["{{ params.output }}/{batch_key}.json", "{assign}", "{starting_offsets}", "{ending_offsets}"],
+    require_report=False,
+)
 batch("batch_marked", retries=1)  # whose resolve task a person marks: a success without XComs is any pipeline's
 batch("batch_of_nobody_else")
 batch("batch_of_a_pattern", topic_pattern=TOPIC + ".*")
@@ -271,14 +290,18 @@ def listed(items: Any) -> list[Any]:
     return list(items)
 
 
-with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"]}, **NATIVE, **COMMON):
+with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"], "output": "none"}, **NATIVE, **COMMON):
 
     @task_group
     def one_topic(topic: str) -> None:
         resolve = ResolveStartupOffsetsOperator(
-            task_id="resolve", topics=topic, pipeline_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
+            task_id="resolve",
+            topics=topic,
+            pipeline_id="{{ params.group }}/{{ task.topics }}",
+            output_name="{{ params.output }}/{{ task.topics }}",
+            **EARLIEST,
         )
-        CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+        read_splits(resolve.output) >> CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"])
 
     one_topic.expand(topic=listed("{{ params.topics }}"))
 

@@ -1,0 +1,45 @@
+"""A job that knows of no batch is given the batch's offsets in its own arguments, and no bound alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems
+from tests.builders import plan, planned
+
+WORDS = ["--assign={assign}", "--from", "{starting_offsets}", "--to", "{ending_offsets}", "/lake/{batch_key}/{split}"]
+
+
+def test_each_split_with_records_gets_its_own_ranges_and_a_place_of_its_own() -> None:
+    made = plan([planned(0, 5, 9), planned(1, 0, 3)], splits=2)
+    both = [offset_words(WORDS, made, [split])[0] for split in (0, 1)]
+    starts = [json.loads(words[2]) for words in both]
+    ends = [json.loads(words[4]) for words in both]
+    assert sorted(map(str, starts)) == ["{'orders': {'0': 5}}", "{'orders': {'1': 0}}"]
+    assert sorted(map(str, ends)) == ["{'orders': {'0': 9}}", "{'orders': {'1': 3}}"]
+    assert [words[5] for words in both] == [f"/lake/{made.batch.key}/{split}" for split in (0, 1)]
+    assert all("--plan" not in words and "}}" not in "".join(words) for words in both)
+
+
+def test_a_split_without_records_starts_no_job() -> None:
+    assert offset_words(WORDS, plan([planned(0, 5, 5)]), [0]) == []
+
+
+@pytest.mark.parametrize("bound", ["{starting_offsets}", "{ending_offsets}", "{assign}"])
+def test_a_bound_alone_is_refused_since_the_job_would_read_other_records(bound: str) -> None:
+    (problem,) = placeholder_problems(["--only", bound])
+    assert "reads other records than the batch. Give it both." in problem
+
+
+def test_other_arguments_are_left_as_they_are() -> None:
+    assert not has_placeholders(["--day", "{day}", '{"a": 1}'])
+    assert placeholder_problems(["--day", "{day}"]) == []
+
+
+def test_more_partitions_than_arguments_hold_are_refused_with_the_way_out() -> None:
+    made = plan([planned(n, 10**11, 10**11 + 1) for n in range(1_000)])
+    with pytest.raises(InvalidRequest, match="1000 partitions: give more splits"):
+        offset_words(WORDS, made, [0])
