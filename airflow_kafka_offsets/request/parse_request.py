@@ -161,7 +161,7 @@ def parse_request(
     problems = Problems(names)
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    bounds = _bounds_reader(problems, warnings, scope, run_context, asked.partition_width, asked.group_id)
+    bounds = bounds_reader(problems, warnings, scope, run_context, asked.partition_width, asked.group_id)
     startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
     bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
     refuse_end_before_start(problems, startup, bounded)
@@ -195,7 +195,7 @@ def parse_request(
     return request
 
 
-def _bounds_reader(
+def bounds_reader(
     problems: Problems,
     warnings: list[str],
     scope: Scope | None,
@@ -246,7 +246,7 @@ def parse_window_end(
     problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    until = _bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
+    until = bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
     idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
     skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:

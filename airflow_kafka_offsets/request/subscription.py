@@ -105,8 +105,8 @@ def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
         ),
         "read_uncommitted",
     )
-    group_id = problems.take("group_id", lambda: _name(asked.group_id, _GROUP), None)
-    pipeline_id = problems.take("pipeline_id", lambda: _name(asked.pipeline_id, _PIPELINE), None)
+    group_id = problems.take("group_id", lambda: parse_name(asked.group_id, _GROUP), None)
+    pipeline_id = problems.take("pipeline_id", lambda: parse_name(asked.pipeline_id, _PIPELINE), None)
     return None if subscription is None else Scope(subscription, group_id, isolation, pipeline_id)
 
 
@@ -114,7 +114,12 @@ _GROUP = "is empty; name the consumer group, or leave it out where no commit is 
 _PIPELINE = "is empty; name the pipeline, or leave it out"
 
 
-def _name(value: str | None, if_empty: str) -> str | None:
+def parse_name(value: str | None, if_empty: str) -> str | None:
+    """A group's or a pipeline's name.
+
+    :param if_empty: what is wrong then, as the end of a sentence.
+    :raises ValueError: what is wrong with it.
+    """
     if value is None:
         return None
     if not isinstance(value, str):
