@@ -98,6 +98,12 @@ TARGETS = (
         TARGET,
     ),
     Option("to_group", "the offsets of another consumer group", {"metavar": "GROUP"}, TARGET),
+    Option(
+        "to_batch",
+        "where the pipeline stood after this batch, by its number or key: what a savepoint is to Flink",
+        {"metavar": "KEY"},
+        TARGET,
+    ),
 )
 
 COMMANDS = (

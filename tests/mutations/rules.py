@@ -105,6 +105,8 @@ RULES = (
     Mutation("F10", "split_ranges", In("'flink'", Rather("for partition in to_read:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)", "for partition in to_read[1:]:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)"))),
     Mutation("F11", "next_step", Instead("Do()", "PlanNext()")),
     # G: discovery
+    Mutation("F12", "_offsets_of_batch", Instead("{**new_since, **then.offsets}", "{**then.offsets}"), "test_reset.py::test_(to_a_batch|a_partition_that_is_new)"),
+    Mutation("F12", "_offsets_of_batch", Never("lines"), "test_reset.py::test_(to_a_batch|a_partition_that_is_new)"),
     Mutation("G1", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G2", "TopicPattern.matches", Instead("re.fullmatch", "re.match")),
     Mutation("G3", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
