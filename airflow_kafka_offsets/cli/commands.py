@@ -212,9 +212,25 @@ COMMANDS = (
     Command(
         "verify",
         "commit_commands",
-        "Whether a batch was read, by its read reports; nothing is written",
+        "Whether a batch, or each batch of a stretch, was read, by its read reports; nothing is written",
         "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
-        (*_BATCH_OF_RUN, _OUTPUT),
+        (
+            *_BATCH_OF_RUN,
+            Option(
+                "from",
+                "instead of --batch: all batches from this one on, by number or key; or those that were committed at "
+                "or after this time",
+                {"metavar": "KEY|TIME"},
+                WHICH_BATCH,
+            ),
+            Option(
+                "to",
+                "with or without --from: up to this batch, inclusive; or those that were committed before this time",
+                {"metavar": "KEY|TIME"},
+                WHICH_BATCH,
+            ),
+            _OUTPUT,
+        ),
     ),
     Command(
         "commit",
