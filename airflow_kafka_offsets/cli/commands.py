@@ -57,8 +57,8 @@ _OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table",
 _PLAN_OUTPUT = Option(
     "output",
     "table (default), json (the plan), csv; or the start offsets for kafka-consumer-groups --from-file "
-    "(offsets-csv) or Flink's SQL (offsets-flink)",
-    {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink")},
+    "(offsets-csv) or Flink's SQL (offsets-flink); ends-csv and ends-flink have the end offsets",
+    {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink", "ends-csv", "ends-flink")},
 )
 _STORE = Option(
     "work_store",

@@ -27,12 +27,18 @@ class TopicList:
     topics: tuple[str, ...]
     all_exist: bool = True
 
+    def has(self, tp: TopicPartition) -> bool:
+        return tp.topic in self.topics
+
 
 @dataclass(frozen=True, slots=True)
 class TopicPattern:
     """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
 
     pattern: str
+
+    def has(self, tp: TopicPartition) -> bool:
+        return self.matches(tp.topic)
 
     def matches(self, topic: str) -> bool:
         return topic not in _INTERNAL_TOPICS and re.fullmatch(self.pattern, topic) is not None
@@ -43,6 +49,9 @@ class PartitionSet:
     """These partitions and no others."""
 
     partitions: tuple[TopicPartition, ...]
+
+    def has(self, tp: TopicPartition) -> bool:
+        return tp in self.partitions
 
 
 Subscription = TopicList | TopicPattern | PartitionSet

@@ -22,6 +22,7 @@ RULES = (
     Mutation("A5", "_from_commit", Instead("Known(commit.offset, 'committed', commit.leader_epoch)", "NeedsReset(NO_COMMIT)")),
     Mutation("A6", "_from_mode", Instead("offsets[tp]", "offsets[tp] + 1")),
     Mutation("A7", "BoundsReader._foreign", Never("value")),
+    Mutation("A7", "_planned", Never("beside")),
     Mutation("A8", "BoundsReader._window_of_run", Instead("' is missing and '", "' is odd and '")),
     Mutation("A9", "_SENTINELS", Less("3")),
     Mutation("A10", "_from_mode", Instead("Resolved(snapshot.log_start_offset, 'earliest → log start')", "Resolved(snapshot.log_start_offset or snapshot.high_watermark + 1, 'earliest → log start')")),
@@ -104,9 +105,9 @@ RULES = (
     Mutation("F9", "_known", Rather("{**known, **adopted}", "positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated} or None")),
     Mutation("F10", "split_ranges", In("'flink'", Rather("for partition in to_read:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)", "for partition in to_read[1:]:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)"))),
     Mutation("F11", "next_step", Instead("Do()", "PlanNext()")),
-    # G: discovery
     Mutation("F12", "_offsets_of_batch", Instead("{**new_since, **then.offsets}", "{**then.offsets}"), "test_reset.py::test_(to_a_batch|a_partition_that_is_new)"),
     Mutation("F12", "_offsets_of_batch", Never("lines"), "test_reset.py::test_(to_a_batch|a_partition_that_is_new)"),
+    # G: discovery
     Mutation("G1", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G2", "TopicPattern.matches", Instead("re.fullmatch", "re.match")),
     Mutation("G3", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
@@ -139,13 +140,13 @@ RULES = (
     Mutation("I10", "_offsets", Instead("signature_of(plan, me).metadata(plan.batch.key).encode()", "''")),
     Mutation("I10", "_offsets", Instead("position.offsets[tp].leader_epoch", "None")),
     Mutation("I11", "decide_commit", Without("refuse_foreign_offsets")),
-    # J: isolation
-    Mutation("J1", "take_scope", Instead("'read_uncommitted' if asked.isolation_level is None else asked.isolation_level", "'read_committed' if asked.isolation_level is None else asked.isolation_level")),
-    Mutation("J1", "_SETTINGS", Instead("'isolation_level'", "'no such parameter'")),
     Mutation("I12", "look_at_commits", Instead("batch.key if newest.log.committed else batch.after", "batch.key"), "test_committed_so_far.py"),
     Mutation("I12", "look_at_commits", Instead("saved.offset < offsets[tp]", "saved.offset < offsets[tp] - 1"), "test_committed_so_far.py"),
     Mutation("I12", "look_at_commits", Never("now_ms < target.timestamp_ms"), "test_committed_so_far.py"),
     Mutation("I12", "_behind", Never("to_time.skipped or to_time.lost"), "test_committed_so_far.py"),
+    # J: isolation
+    Mutation("J1", "take_scope", Instead("'read_uncommitted' if asked.isolation_level is None else asked.isolation_level", "'read_committed' if asked.isolation_level is None else asked.isolation_level")),
+    Mutation("J1", "_SETTINGS", Instead("'isolation_level'", "'no such parameter'")),
     Mutation("J2", "take_snapshots", Instead("cluster.end_offsets(partitions, isolation_level)", "cluster.end_offsets(partitions, 'read_uncommitted')")),
     Mutation("J3", "_resolve_end", Instead("(snapshot.end_offset, 'latest')", "(snapshot.end_offset - 1, 'latest')")),
     Mutation("J4", "_resolve_end", Instead("(snapshot.end_offset, 'latest')", "(max(start.offset, snapshot.end_offset - 3), 'latest')")),
@@ -173,6 +174,8 @@ RULES = (
     Mutation("K16", "_resolve_end", Instead("offsets[tp]", "offsets[tp] - 1")),
     Mutation("K17", "do", Instead("why_anew(at_hand)", "why_anew(at_hand) or 'again'")),
     Mutation("K18", "_continuity", Never("saved > snapshot.high_watermark or tp in facts.cuts")),
+    Mutation("K19", "draft", Never("request.of_plan is not None"), "tests/contract/test_given_plan.py"),
+    Mutation("K19", "take_plan", Instead("UntilSpecificOffsets.name", "'latest-offset'"), "tests/contract/test_given_plan.py"),
     # N: several clusters
     Mutation("N2", "_digest", Less("cluster_id")),
     Mutation("N2", "_known", Never("position.cluster_id != description.cluster_id")),

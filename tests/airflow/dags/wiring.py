@@ -214,6 +214,9 @@ with DAG("lag_awaited", schedule=None, params={**NAMES, "min_records": 1}, **COM
     deferred = OffsetLagSensor(task_id="deferred", deferrable=True, **waiting)
     deferred >> OffsetLagSensor(task_id="poked", deferrable=False, timeout=30, **waiting)
 
+with DAG("plan_given", schedule=None, params={**NAMES, "file": "none"}, **COMMON):
+    ResolveStartupOffsetsOperator(task_id="resolve", topics=TOPIC, group_id=GROUP, from_plan="@{{ params.file }}")
+
 with DAG("commit_awaited", schedule=None, params={**NAMES, "end": 0}, **COMMON):
     BatchCommittedSensor(
         task_id="wait",
