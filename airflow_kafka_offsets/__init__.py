@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
     from airflow_kafka_offsets.operators.task_group import kafka_spark_batch as kafka_spark_batch
     from airflow_kafka_offsets.plan.argument_rules import batch_arguments as batch_arguments
+    from airflow_kafka_offsets.sensors.batch_committed import BatchCommittedSensor as BatchCommittedSensor
+    from airflow_kafka_offsets.sensors.group_empty import GroupEmptySensor as GroupEmptySensor
     from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
     from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor as WindowCompleteSensor
 
 _PUBLIC = {
+    "BatchCommittedSensor": "sensors.batch_committed",
     "CommitOffsetsOperator": "operators.commit",
+    "GroupEmptySensor": "sensors.group_empty",
     "KafkaOffsetsHook": "hooks.kafka_offsets",
     "OffsetLagSensor": "sensors.offset_lag",
     "PartitionDiscoverySensor": "sensors.partition_discovery",

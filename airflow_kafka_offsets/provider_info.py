@@ -33,6 +33,8 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_kafka_offsets.sensors.partition_discovery",
                     "airflow_kafka_offsets.sensors.offset_lag",
                     "airflow_kafka_offsets.sensors.window_complete",
+                    "airflow_kafka_offsets.sensors.group_empty",
+                    "airflow_kafka_offsets.sensors.batch_committed",
                 ],
             }
         ],
@@ -46,6 +48,8 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_kafka_offsets.triggers.wait_for_lag",
                     "airflow_kafka_offsets.triggers.wait_for_window",
                     "airflow_kafka_offsets.triggers.wait_for_batch",
+                    "airflow_kafka_offsets.triggers.wait_for_group",
+                    "airflow_kafka_offsets.triggers.wait_for_commit",
                 ],
             }
         ],

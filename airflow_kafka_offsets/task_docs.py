@@ -41,6 +41,16 @@ LAG_DOC = _task_doc(
     "Waits until enough records are unread, or one of them is old enough. It reads nothing and never joins the group.",
     "log",
 )
+GROUP_EMPTY_DOC = _task_doc(
+    "Waits until the consumer group has no live member, so that its offsets can be set. It reads nothing and never "
+    "joins the group.",
+    "take-over",
+)
+COMMITTED_DOC = _task_doc(
+    "Waits until another pipeline has committed up to a batch, up to offsets, or up to a time. It reads that "
+    "pipeline's log.",
+    "sensors",
+)
 WINDOW_DOC = _task_doc(
     "Waits until no partition is expected to get more records from before the window's end. It reads nothing.",
     "windows",

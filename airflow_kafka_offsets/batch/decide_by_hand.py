@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, Replace, SetPosition
 from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
-from airflow_kafka_offsets.batch.orders import LeaveOut, OfGroup, Redo, Reset
+from airflow_kafka_offsets.batch.orders import LeaveOut, OfBatch, OfGroup, Redo, Reset
 from airflow_kafka_offsets.batch.ownership import (
     refuse_another_airflows_log,
     refuse_foreign_offsets,
@@ -164,6 +164,8 @@ def _moves(
     target = order.target
     if isinstance(target, OfGroup):
         target = _offsets_of_group(target, s, position, description)
+    elif isinstance(target, OfBatch):
+        target = _offsets_of_batch(target, order, position, description)
     meant = _meant(order, s, position, description, target)
     partitions = tuple(tp for tp in meant if not isinstance(target, ToOffsets) or tp in target.offsets)
     times = dict.fromkeys(partitions, target.timestamp_ms) if isinstance(target, ToTime) else {}
@@ -186,6 +188,26 @@ def _offsets_of_group(group: OfGroup, s: Situation, position: Position, descript
     return ToOffsets(offsets, f"group {group.group_id}")
 
 
+def _offsets_of_batch(batch: OfBatch, order: Reset, position: Position, description: ClusterDescription) -> ToOffsets:
+    """The position after the batch. A partition that is new since goes on from its log start, as after the batch.
+
+    :raises ResetRefused: a topic, or the cluster, is another one since.
+    """
+    then, ids = batch.position, description.topic_ids
+    asked = {*order.topics, *(tp.topic for tp in order.partitions)} or then.topic_ids.keys()
+    lines = lines_of_topics_made_anew(topics_made_anew(then.topic_ids, ids) & asked, then, ids)
+    if then.cluster_id != description.cluster_id:
+        lines = [f"{batch.name} was read from cluster {then.cluster_id}, and this is {description.cluster_id}"]
+    if lines:
+        raise ResetRefused(
+            lines,
+            f"The offsets after {batch.name} are of another log. Give a later batch, or --to-earliest; --topics sets "
+            "the position of other topics alone.",
+        )
+    new_since = dict.fromkeys(position.offsets, SavedOffset(0))  # brought to the log start
+    return ToOffsets({**new_since, **then.offsets}, batch.name)
+
+
 def _meant(
     order: Reset, s: Situation, position: Position, description: ClusterDescription, target: Target
 ) -> list[TopicPartition]:
@@ -195,7 +217,7 @@ def _meant(
         wanted = set(order.partitions)
     elif order.topics:
         wanted = {tp for tp in present if tp.topic in order.topics}
-    elif isinstance(target, ToOffsets) and not isinstance(order.target, OfGroup):
+    elif isinstance(target, ToOffsets) and not isinstance(order.target, OfGroup | OfBatch):
         wanted = set(target.offsets)
     else:
         wanted = {tp for tp in position.offsets if tp in present}

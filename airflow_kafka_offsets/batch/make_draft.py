@@ -20,7 +20,7 @@ from airflow_kafka_offsets.batch.situation import (
     Situation,
     TopicsOf,
 )
-from airflow_kafka_offsets.errors import ClusterChanged, TopicRecreated, WindowIncomplete, named
+from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, TopicRecreated, WindowIncomplete, named
 from airflow_kafka_offsets.kafka_values import (
     Actor,
     ClusterDescription,
@@ -79,6 +79,8 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     :raises RefusedError: one of its kinds, with every bad partition in it; nothing is planned then.
     """
     subscribed = s.need(TopicsOf(request.scope.subscription))
+    if request.of_plan is not None and (another := request.of_plan.differences(subscribed)):
+        raise InvalidRequest(tuple(another))
     vanished, topic_warnings = compare_topics(request, subscribed.topics, start.position)
     description = _with_restored_topics(request, s, subscribed, start.position, vanished)
     outputs_of(request.output, description.topics, request.set_aside_output)  # no two may be one

@@ -7,6 +7,7 @@ from typing import Literal
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.position_moves import Target
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import Skip
@@ -67,6 +68,14 @@ class OfGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class OfBatch:
+    """Where the pipeline stood after a committed batch of its log: what a savepoint is to Flink."""
+
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """Set the position, and let the group follow.
 
@@ -74,7 +83,7 @@ class Reset:
     :ivar allow_duplicates: whether records may be read, and written, a second time.
     """
 
-    target: Target | OfGroup
+    target: Target | OfGroup | OfBatch
     reason: str
     me: Actor
     now_ms: int

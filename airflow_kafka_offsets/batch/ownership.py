@@ -78,8 +78,7 @@ def refuse_foreign_offsets(plan: Plan, me: Actor, held: Held, position: Position
 
 def refuse_live_group(group_id: str, group: GroupDescription) -> None:
     """:raises GroupActive: the group has live members."""
-    # Some brokers (Azure Event Hubs) report an empty group as Dead; both are without members.
-    if group.members or group.state not in ("Empty", "Dead"):
+    if not group.is_empty:
         raise GroupActive(group_id, group.state, group.members)
 
 

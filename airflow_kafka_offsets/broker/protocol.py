@@ -35,6 +35,11 @@ class GroupDescription:
     state: str
     members: tuple[str, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no live member. Some brokers (Azure Event Hubs) call a group without members ``Dead``."""
+        return not self.members and self.state in ("Empty", "Dead")
+
 
 class OffsetReader(Protocol):
     """Read-only questions. ``ClusterUnavailable`` within the deadline; they never create a topic nor join a group."""

@@ -57,8 +57,8 @@ _OUTPUT = Option("output", "table (default), json or csv", {"choices": ("table",
 _PLAN_OUTPUT = Option(
     "output",
     "table (default), json (the plan), csv; or the start offsets for kafka-consumer-groups --from-file "
-    "(offsets-csv) or Flink's SQL (offsets-flink)",
-    {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink")},
+    "(offsets-csv) or Flink's SQL (offsets-flink); ends-csv and ends-flink have the end offsets",
+    {"choices": ("table", "json", "csv", "offsets-csv", "offsets-flink", "ends-csv", "ends-flink")},
 )
 _STORE = Option(
     "work_store",
@@ -98,6 +98,12 @@ TARGETS = (
         TARGET,
     ),
     Option("to_group", "the offsets of another consumer group", {"metavar": "GROUP"}, TARGET),
+    Option(
+        "to_batch",
+        "where the pipeline stood after this batch, by its number or key: what a savepoint is to Flink",
+        {"metavar": "KEY"},
+        TARGET,
+    ),
 )
 
 COMMANDS = (
@@ -206,9 +212,25 @@ COMMANDS = (
     Command(
         "verify",
         "commit_commands",
-        "Whether a batch was read, by its read reports; nothing is written",
+        "Whether a batch, or each batch of a stretch, was read, by its read reports; nothing is written",
         "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
-        (*_BATCH_OF_RUN, _OUTPUT),
+        (
+            *_BATCH_OF_RUN,
+            Option(
+                "from",
+                "instead of --batch: all batches from this one on, by number or key; or those that were committed at "
+                "or after this time",
+                {"metavar": "KEY|TIME"},
+                WHICH_BATCH,
+            ),
+            Option(
+                "to",
+                "with or without --from: up to this batch, inclusive; or those that were committed before this time",
+                {"metavar": "KEY|TIME"},
+                WHICH_BATCH,
+            ),
+            _OUTPUT,
+        ),
     ),
     Command(
         "commit",

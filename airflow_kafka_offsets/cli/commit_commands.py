@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch
@@ -11,18 +14,22 @@ from airflow_kafka_offsets.batch.preview import preview_commit
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, parsed, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import ReadNotVerified
-from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, ReadNotVerified
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import unverified
+from airflow_kafka_offsets.plan.batch_key import number_named
+from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
 
 
 def verify(options: Options) -> Answer:
     """The batch's splits and their proofs; status 1 where one is not verified."""
     pipeline = pipeline_asked_for(options)
+    if options.get("from") is not None or options.get("to") is not None:
+        return _verify_each(options, pipeline)
     batch = batch_asked_for(options, pipeline)
     facts: dict[str, object] = {"pipeline_id": pipeline.pipeline_id}
     if batch is None:
@@ -46,6 +53,82 @@ def verify(options: Options) -> Answer:
     missing = unverified(plan, deciding_attempts(batch), again.attempts) if again else []
     by_whom = f"{again.by} is doing it once more, and that is not verified (yet):" if again else ""
     return Answer([splits], facts, summary, messages=["\n".join([by_whom, *missing])] if missing else [])
+
+
+def _verify_each(options: Options, pipeline: PipelineLog) -> Answer:
+    """Each batch of the log from one bound to the other, the newest first; status 1 where one is not verified."""
+    if any(options.get(name) is not None for name in ("batch", "run_id", "map_index")):
+        raise InvalidRequest(("Give --from and --to alone: --batch and --run-id name one batch.",))
+    clock_ms = now_ms()
+    begin, end = (
+        None if options.get(name) is None else parsed(f"--{name}", partial(_bound, options[name], clock_ms))
+        for name in ("from", "to")
+    )
+    rows, lines = [], []
+    for batch in pipeline.newest_first():
+        if end is not None and end.is_behind(batch):
+            continue
+        if begin is not None and begin.is_ahead_of(batch):
+            break
+        splits, log, name = splits_of(batch), batch.log, batch.log.plan.batch
+        wrong = [f"{name}, split {row['split']}: {row['problem']}" for row in splits.rows if not row["verified"]]
+        lines += wrong
+        rows.append(
+            {
+                "number": name.number,
+                "key": name.key,
+                "committed_at": iso(log.committed.at_ms) if log.committed else None,
+                "records": log.plan.record_count_upper_bound,
+                "splits": len(splits.rows),
+                "verified": not wrong,
+            }
+        )
+    if not rows:
+        raise NoPosition(
+            [f"Pipeline {pipeline.pipeline_id!r} has no batch there"],
+            "kafka-offsets show --history 10 lists its last batches. Old ones are cleaned away; a window is verified "
+            "by its name, with --batch.",
+        )
+    shown = [*columns("number", "key"), Column("committed_at", absent="not committed")]
+    table = Table([*shown, *columns("records", "splits", "verified")], rows, "batches")
+    facts = {"pipeline_id": pipeline.pipeline_id, "verified": not lines}
+    oldest, newest = rows[-1]["number"], rows[0]["number"]
+    what = f"{len(rows)} batches, {oldest} to {newest},"
+    if lines:
+        way = (
+            "The reports do not show that these batches were read. Look at each with --batch; clear its run from the "
+            "Spark task on, which writes the output anew and reports again."
+        )
+        return Answer([table], facts, f"of {what} not all are verified", errors=[ReadNotVerified(lines, way)])
+    summary = f"{what} are verified: their reports say that exactly their records were read. What the output holds now "
+    return Answer([table], facts, f"{summary}was not looked at")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A batch's number, or the time of a commit in epoch milliseconds; a batch that is not committed is the newest."""
+
+    number: int | None
+    at_ms: int | None
+
+    def is_ahead_of(self, batch: StoredBatch) -> bool:
+        """Whether the batch lies before this first bound."""
+        committed = batch.log.committed
+        if self.number is not None:
+            return (batch.log.plan.batch.number or 0) < self.number
+        return committed is not None and self.at_ms is not None and committed.at_ms < self.at_ms
+
+    def is_behind(self, batch: StoredBatch) -> bool:
+        """Whether the batch lies past this last bound."""
+        committed = batch.log.committed
+        if self.number is not None:
+            return (batch.log.plan.batch.number or 0) > self.number
+        return committed is None or (self.at_ms is not None and committed.at_ms >= self.at_ms)
+
+
+def _bound(named: str, clock_ms: int) -> _Bound:
+    number = number_named(named)
+    return _Bound(number, None) if number else _Bound(None, parse_timestamp_ms(named, now_ms=clock_ms))
 
 
 def commit(options: Options) -> Answer:

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.batch_key import HIGHEST, number_of
+from airflow_kafka_offsets.plan.batch_key import number_named, number_of
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
@@ -173,7 +173,7 @@ def find_batch(pipeline: PipelineLog, named: str) -> StoredBatch:
 
     :raises NoPosition: there is none.
     """
-    number = int(named) if named.isascii() and named.isdigit() and len(named) <= len(str(HIGHEST)) else number_of(named)
+    number = number_named(named)
     found = pipeline.batch(number) if number else pipeline.find_window(named)
     key = found.log.plan.batch.key if found else None
     if found is None or (number_of(named) and key != named):

@@ -38,10 +38,13 @@ def plan(options: Options) -> Answer:
     with KafkaCluster(config) as cluster:
         made = preview_plan(request, cluster, pipeline)
     starts = {p.topic_partition: p.start_offset for p in made.partitions}
+    ends = {p.topic_partition: p.end_offset for p in made.partitions}
     as_text = {
         "json": lambda: json.dumps(plan_to_dict(made)),
         "offsets-csv": lambda: to_csv(starts),
         "offsets-flink": lambda: to_flink(starts),
+        "ends-csv": lambda: to_csv(ends),
+        "ends-flink": lambda: to_flink(ends),
     }.get(options.get("output") or "table")
     warnings = [f"warning: {warning}" for warning in made.warnings]
     return Answer([ranges_of(made)], summary=_summary(made), text=as_text and as_text(), messages=warnings)
@@ -49,7 +52,7 @@ def plan(options: Options) -> Answer:
 
 def _parameters(options: Options) -> RequestParameters:
     given = request_of(options)
-    for name in ("specific_offsets", "bounded_offsets"):
+    for name in ("specific_offsets", "bounded_offsets", "from_plan"):
         if given.get(name, "").startswith("@"):
             given[name] = text_of(Path(given[name][1:]), flag=OF_FIELD[name].flag)
     if given.get("skip", "").startswith("{"):

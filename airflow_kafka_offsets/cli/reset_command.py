@@ -8,11 +8,18 @@ from pathlib import Path
 from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
 from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import OfGroup, Reset
+from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
 from airflow_kafka_offsets.batch.preview import preview_reset
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
-from airflow_kafka_offsets.cli.option_values import client_config, me, parsed, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.option_values import (
+    client_config,
+    find_batch,
+    me,
+    parsed,
+    pipeline_asked_for,
+    text_of,
+)
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -102,7 +109,7 @@ def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
     if len(named) == 2:
         raise InvalidRequest(("Give --topics or --partitions, not both.",))
     value = options[given[0].name]
-    kinds: Mapping[str, Callable[[], Target | OfGroup]] = {
+    kinds: Mapping[str, Callable[[], Target | OfGroup | OfBatch]] = {
         "to_earliest": ToEarliest,
         "to_latest": ToLatest,
         "to_current": ToCurrent,
@@ -112,6 +119,7 @@ def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
         "to_offset": lambda: _to_offset(value),
         "to_group": lambda: _of_group(value),
         "from_file": lambda: _of_file(Path(value), pipeline),
+        "to_batch": lambda: _of_batch(value, pipeline),
     }
     target = parsed(given[0].flag, kinds[given[0].name])
     subscription = parse_scope(ScopeParameters(**named)).subscription if named else None
@@ -136,6 +144,16 @@ def _of_group(name: str) -> OfGroup:
     if not name.strip():
         raise ValueError("is empty; name a consumer group")
     return OfGroup(name)
+
+
+def _of_batch(named: str, pipeline: PipelineLog) -> OfBatch:
+    """:raises NoPosition: there is no such batch."""
+    batch = find_batch(pipeline, named)
+    committed = batch.log.committed
+    if committed is None or committed.position is None:
+        what = "is a window, which moves no position" if committed else "is not committed"
+        raise ValueError(f"{named} {what}: name a committed batch of the log")
+    return OfBatch(str(batch.log.plan.batch), committed.position)
 
 
 def _of_file(file: Path, pipeline: PipelineLog) -> ToOffsets:

@@ -44,6 +44,7 @@ from airflow_kafka_offsets.operators.row_parameters import (
     row_problems,
     set_aside_output,
 )
+from airflow_kafka_offsets.operators.worker_files import text_on_worker
 from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
 from airflow_kafka_offsets.plan.job_arguments import ROWS, job_arguments
 from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems
@@ -51,6 +52,7 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table
 from airflow_kafka_offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
+from airflow_kafka_offsets.request.given_plan import is_file
 from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
 from airflow_kafka_offsets.request.parameters import (
     RequestParameters,
@@ -142,6 +144,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         the same rule. Default: ``False``.
     :param idle_timeout: how long after the end a partition without newer records is waited for: seconds, a
         ``timedelta`` or ``PT5M``, which is the default.
+    :param from_plan: a plan as JSON, as ``kafka-offsets plan --output json`` writes it, or ``@`` and the path of a file
+        with it: exactly its partitions, starts and ends, in place of modes, times and offsets.
     :param max_records_per_partition: limit of each partition in offsets.
     :param split_by: even sizes, for which a large partition is cut; or as Flink assigns partitions, which stay whole.
         One of ``size``, ``flink``. Default: ``size``.
@@ -197,6 +201,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "partition_width",
         "require_complete_window",
         "idle_timeout",
+        "from_plan",
         "max_records_per_partition",
         "split_by",
         "commit_mode",
@@ -240,6 +245,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         partition_width: str | timedelta | None = None,
         require_complete_window: bool | str = False,
         idle_timeout: timedelta | float | str | None = None,
+        from_plan: Mapping[str, Any] | str | None = None,
         max_records_per_partition: int | str | None = None,
         split_by: SplitBy | str = "size",
         commit_mode: CommitMode | str = "on-success",
@@ -280,6 +286,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.partition_width = partition_width
         self.require_complete_window = require_complete_window
         self.idle_timeout = idle_timeout
+        self.from_plan = from_plan
         self.max_records_per_partition = max_records_per_partition
         self.split_by = split_by
         self.commit_mode = commit_mode
@@ -301,6 +308,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
         undecided = unsettled({name: getattr(self, name) for name in self.template_fields})
+        undecided |= {"from_plan"} if is_file(self.from_plan) else set()  # the run's worker has it
         written = self._asked()
         asked = as_far_as_decided(written, undecided)
         problems = Problems()
@@ -434,7 +442,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         """What the run does, and the log lines that say what it was asked."""
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
-        asked = with_conf(parameters_of(RequestParameters, self), conf)
+        asked = parameters_of(RequestParameters, self)
+        if is_file(asked.from_plan):
+            asked = replace(asked, from_plan=text_on_worker("from_plan is the file", str(asked.from_plan)[1:]))
+        asked = with_conf(asked, conf)
         output = output_of(self.sink) if self.sink else self.output_name
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, run_context_of(context))

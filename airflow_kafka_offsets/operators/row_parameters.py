@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.registry_connection import registered_schemas
 from airflow_kafka_offsets.hooks.templates import is_settled
+from airflow_kafka_offsets.operators.worker_files import text_on_worker
 from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
@@ -181,15 +181,7 @@ def _field(name: str, words: FieldWords | None, topics: Collection[str]) -> Fiel
         return _registered(name, words, topics)
     if words is None or not words.get("schema_file"):
         return format_of(name, words)
-    path = Path(words["schema_file"])
-    if not path.is_absolute():
-        raise InvalidRequest((f"{name} has the schema_file {str(path)!r}; give the whole path, from the root.",))
-    try:
-        return format_of(name, words, path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(
-            (f"{name} has the schema_file {str(path)!r}, which this worker cannot read: {error}. Put it there.",)
-        ) from None
+    return format_of(name, words, text_on_worker(f"{name} has the schema_file", words["schema_file"]))
 
 
 def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldFormat:

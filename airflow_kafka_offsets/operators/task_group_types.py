@@ -40,6 +40,7 @@ class BatchParameters(TypedDict, total=False):
     partition_width: str | timedelta | None
     require_complete_window: bool | str
     idle_timeout: timedelta | float | str | None
+    from_plan: Mapping[str, Any] | str | None
     max_records_per_partition: int | str | None
     split_by: SplitBy | str
     commit_mode: CommitMode | str

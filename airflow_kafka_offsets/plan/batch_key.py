@@ -21,6 +21,12 @@ def new_key(number: int, at_ms: int, characters: str) -> str:
     return key
 
 
+def number_named(named: str) -> int:
+    """The number of the batch that a person names by its number or its key; 0 for anything else."""
+    is_number = named.isascii() and named.isdigit() and len(named) <= len(str(HIGHEST))
+    return int(named) if is_number else number_of(named)
+
+
 def number_of(key: str | None) -> int:
     """The number in a batch's key; 0 for anything else, such as a window, or no batch at all."""
     match = _KEY.fullmatch(key or "")

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.request.modes import FromTimestamp
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.subscription import SUBSCRIPTION
 
 T = TypeVar("T", bound=RequestParameters)
 _END_OF_TIME_MS = 253_402_300_799_999  # the last moment of the year 9999
@@ -37,6 +38,8 @@ def problems_before_a_run(
     :param undecided: the parameters that a template decides.
     :param empty_intervals: whether the schedule gives its runs intervals without length.
     """
+    if "from_plan" in undecided and all(getattr(asked, name) is None for name in SUBSCRIPTION):
+        undecided = {*undecided, *SUBSCRIPTION}  # a plan names its partitions itself
     decided = as_far_as_decided(asked, undecided)
     problems = Problems()
     if empty_intervals:

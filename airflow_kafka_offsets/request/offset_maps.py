@@ -62,6 +62,14 @@ def parse_partition_offsets(
     return offsets
 
 
+def to_mapping(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """``{"orders": {"0": 42}}``."""
+    found: dict[str, dict[str, int]] = {}
+    for tp in sorted(offsets):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return found
+
+
 def to_flink(offsets: Mapping[TopicPartition, int]) -> str:
     """Flink's form; with ``topic:`` before each entry where there are several topics."""
     several = len({tp.topic for tp in offsets}) > 1

@@ -198,6 +198,14 @@ class RequestParameters(ScopeParameters):
         "which is the default",
         "DURATION",
     )
+    from_plan: Mapping[str, Any] | str | None = _row(
+        None,
+        START,
+        "a plan as JSON, as `kafka-offsets plan --output json` writes it, or `@` and the path of a file with it: "
+        "exactly its partitions, starts and ends, in place of modes, times and offsets",
+        "@FILE",
+        at_terminal="read exactly the partitions, starts and ends of a plan: @FILE with the JSON of plan --output json",
+    )
     max_records: int | str | None = _row(
         None, SIZE, "limit of the run in offsets; partitions share it, and the rest is left for the next run", "N"
     )

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
 from airflow_kafka_offsets.request.bounds import BoundsReader, Partition, refuse_end_before_start
+from airflow_kafka_offsets.request.given_plan import LogOfPlan, take_plan
 from airflow_kafka_offsets.request.modes import (
     BoundedMode,
     EarliestOffset,
@@ -84,6 +85,7 @@ class PlanRequest:
     :ivar output_origin: whether a template gives each run another output, and who is then held to the batch's one: a
         sink of this package takes it from the plan.
     :ivar set_aside_output: where bad records are set aside. It belongs to the run, not to the batch.
+    :ivar of_plan: of which log the bounds are, where a plan gave them.
     """
 
     scope: Scope
@@ -98,6 +100,7 @@ class PlanRequest:
     reset_by_client: bool = False
     output_origin: OutputOrigin = "fixed"
     set_aside_output: str | None = None
+    of_plan: LogOfPlan | None = None
 
     @property
     def window(self) -> bool:
@@ -160,8 +163,9 @@ def parse_request(
     """
     problems = Problems(names)
     warnings: list[str] = []
+    asked, of_plan = take_plan(problems, asked)
     scope = take_scope(problems, asked)
-    bounds = _bounds_reader(problems, warnings, scope, run_context, asked.partition_width, asked.group_id)
+    bounds = bounds_reader(problems, warnings, scope, run_context, asked.partition_width, asked.group_id)
     startup = bounds.startup(asked.startup_mode, asked.startup_timestamp, asked.specific_offsets)
     bounded = bounds.bounded(asked.bounded_mode, asked.bounded_timestamp, asked.bounded_offsets)
     refuse_end_before_start(problems, startup, bounded)
@@ -181,6 +185,7 @@ def parse_request(
         output,
         run_context,
         tuple(warnings),
+        of_plan=of_plan,
     )
     if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
         complete, mode = problems.named("require_complete_window"), problems.named("bounded_mode")
@@ -195,7 +200,7 @@ def parse_request(
     return request
 
 
-def _bounds_reader(
+def bounds_reader(
     problems: Problems,
     warnings: list[str],
     scope: Scope | None,
@@ -246,7 +251,7 @@ def parse_window_end(
     problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    until = _bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
+    until = bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
     idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
     skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:

@@ -27,12 +27,18 @@ class TopicList:
     topics: tuple[str, ...]
     all_exist: bool = True
 
+    def has(self, tp: TopicPartition) -> bool:
+        return tp.topic in self.topics
+
 
 @dataclass(frozen=True, slots=True)
 class TopicPattern:
     """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
 
     pattern: str
+
+    def has(self, tp: TopicPartition) -> bool:
+        return self.matches(tp.topic)
 
     def matches(self, topic: str) -> bool:
         return topic not in _INTERNAL_TOPICS and re.fullmatch(self.pattern, topic) is not None
@@ -43,6 +49,9 @@ class PartitionSet:
     """These partitions and no others."""
 
     partitions: tuple[TopicPartition, ...]
+
+    def has(self, tp: TopicPartition) -> bool:
+        return tp in self.partitions
 
 
 Subscription = TopicList | TopicPattern | PartitionSet
@@ -105,8 +114,8 @@ def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
         ),
         "read_uncommitted",
     )
-    group_id = problems.take("group_id", lambda: _name(asked.group_id, _GROUP), None)
-    pipeline_id = problems.take("pipeline_id", lambda: _name(asked.pipeline_id, _PIPELINE), None)
+    group_id = problems.take("group_id", lambda: parse_name(asked.group_id, _GROUP), None)
+    pipeline_id = problems.take("pipeline_id", lambda: parse_name(asked.pipeline_id, _PIPELINE), None)
     return None if subscription is None else Scope(subscription, group_id, isolation, pipeline_id)
 
 
@@ -114,7 +123,12 @@ _GROUP = "is empty; name the consumer group, or leave it out where no commit is 
 _PIPELINE = "is empty; name the pipeline, or leave it out"
 
 
-def _name(value: str | None, if_empty: str) -> str | None:
+def parse_name(value: str | None, if_empty: str) -> str | None:
+    """A group's or a pipeline's name.
+
+    :param if_empty: what is wrong then, as the end of a sentence.
+    :raises ValueError: what is wrong with it.
+    """
     if value is None:
         return None
     if not isinstance(value, str):

@@ -44,6 +44,9 @@ class Known:
     def check_what_all_have(self) -> None:
         """Topics, group, pipeline and work store. Which group it is the connection may say."""
         self.check(lambda: parse_scope(self.scope))
+        self.check_work_store()
+
+    def check_work_store(self) -> None:
         work_store = self.value("work_store")
         if work_store is not None:
             self.check(lambda: location_of(str(work_store)), "work_store")

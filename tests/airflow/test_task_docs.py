@@ -10,7 +10,9 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_kafka_offsets import (
+    BatchCommittedSensor,
     CommitOffsetsOperator,
+    GroupEmptySensor,
     OffsetLagSensor,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
@@ -30,6 +32,8 @@ TASKS = {
     PartitionDiscoverySensor: {"topics": "orders"},
     OffsetLagSensor: {"topics": "orders"},
     WindowCompleteSensor: {"topics": "orders"},
+    GroupEmptySensor: {},
+    BatchCommittedSensor: {"pipeline_id": "p"},
 }
 every_task = pytest.mark.parametrize("kind", TASKS, ids=lambda kind: kind.__name__)
 

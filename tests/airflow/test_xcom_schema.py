@@ -76,6 +76,16 @@ def test_what_the_sensors_push(
     assert pushed("lag_awaited", lag) == {"OffsetLagSensor.return_value"}
 
 
+def test_what_the_sensors_of_groups_and_commits_push(
+    run: Callable[..., RunResult], pushed: Callable[..., set[str]], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    conf = {"topic": topic(1), "group": group}
+    broker.produce(conf["topic"], [(0, None, b"x", None)])
+    run("checkpoint_only", conf)
+    awaited = run("commit_awaited", {**conf, "end": 1})
+    assert pushed("commit_awaited", awaited) == {"BatchCommittedSensor.return_value", "GroupEmptySensor.return_value"}
+
+
 @pytest.mark.parametrize("largest", [48 * 1024, 100])
 def test_what_an_assets_event_says(
     run: Callable[..., RunResult],

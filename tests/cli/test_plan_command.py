@@ -201,6 +201,48 @@ def test_starts_go_out_to_a_file_and_come_in_from_it(
     assert json.loads(output)["topics"][name]["start_offset"] == [5, 0]
 
 
+@pytest.mark.parametrize("form", ["ends-csv", "ends-flink"])
+def test_ends_go_out_to_a_file_and_come_in_from_it(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path, form: str
+) -> None:
+    name = topic(2)
+    broker.produce(name, [(0, None, b"x", None)] * 5)
+    words = ("plan", "--bootstrap-servers", broker.bootstrap_servers, "--topics", name)
+    words = (*words, "--startup-mode", "earliest-offset", "--output")
+    _, exported, _ = says(*words, form)
+    file = tmp_path / "ends"
+    file.write_text(exported)
+    broker.produce(name, [(0, None, b"x", None)] * 3)
+
+    bounds = ("--bounded-mode", "specific-offsets", "--bounded-offsets", f"@{file}")
+    status, output, _ = says(*words, "json", *bounds)
+
+    assert status == 0
+    assert json.loads(output)["topics"][name]["end_offset"] == [5, 0]
+
+
+def test_a_plan_goes_out_to_a_file_and_comes_in_from_it(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(2)
+    broker.produce(name, [(0, None, b"x", None)] * 5)
+    at = ("plan", "--bootstrap-servers", broker.bootstrap_servers, "--output", "json")
+    _, exported, _ = says(*at, "--topics", name, "--startup-mode", "earliest-offset")
+    file = tmp_path / "plan.json"
+    file.write_text(exported)
+    broker.produce(name, [(0, None, b"x", None)] * 3)
+
+    status, output, messages = says(*at, "--from-plan", f"@{file}")
+
+    assert (status, messages) == (0, "")
+    columns = ("partition", "start_offset", "end_offset")
+    before, after = (json.loads(plan)["topics"][name] for plan in (exported, output))
+    assert [after[column] for column in columns] == [before[column] for column in columns] == [[0, 1], [0, 0], [5, 0]]
+    status, output, messages = says(*at, "--from-plan", "{}")
+    assert (status, output) == (2, "")
+    assert "--from-plan is no plan" in messages
+
+
 @pytest.mark.parametrize("form", ["json", "properties"])
 def test_a_client_configuration_is_read_from_a_file(
     says: Say, broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path, form: str

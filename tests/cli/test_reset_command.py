@@ -105,6 +105,7 @@ def test_every_scenario_of_kafka_consumer_groups(
         (("--from-file", str(json_file)), 8),
         (("--to-group", other), 6),
         (("--to-current",), 6),
+        (("--to-batch", "1"), 4),
         (("--to-offset", "2", "--topics", pipeline.topic), 2),
         (("--to-offset", "3", "--partitions", json.dumps({pipeline.topic: [0]})), 3),
     ]
@@ -185,6 +186,7 @@ def test_a_group_with_live_members_is_status_1_and_nothing_is_written(
         pytest.param(["--by-duration", "P1Y"], 2, "--by-duration is 'P1Y'", id="no duration"),
         pytest.param(["--to-group", " "], 2, "--to-group is empty", id="no group"),
         pytest.param(["--from-file", "/nonexistent"], 2, "--from-file /nonexistent cannot be read", id="no file"),
+        pytest.param(["--to-batch", "9"], 1, "no batch and no window '9'", id="no batch"),
         pytest.param(["--to-latest", "--topics", "a", "--partitions", "{}"], 2, "not both", id="two scopes"),
         pytest.param(["--to-latest", "--topics", "a b"], 2, "--topics has 'a b'", id="no topic"),
         pytest.param(["--to-latest", "--topics", "other"], 1, "other: the pipeline has no position", id="other topic"),

@@ -409,6 +409,16 @@ def test_the_offsets_of_a_forgotten_group_are_absent(cluster: AnyCluster, orders
     assert cluster.reader.describe_group(group).state == "Dead"
 
 
+def test_D13_a_group_is_empty_where_it_has_no_live_member(cluster: AnyCluster, orders: str, group: str) -> None:
+    """One that Kafka does not know, one with offsets alone, and one whose member has left."""
+    assert cluster.reader.describe_group(group).is_empty
+    cluster.commit_as_somebody(group, {TopicPartition(orders, 0): 4})
+    assert cluster.reader.describe_group(group).is_empty
+    with cluster.live_member(group, orders):
+        assert not cluster.reader.describe_group(group).is_empty
+    assert cluster.reader.describe_group(group).is_empty
+
+
 def test_a_commit_to_a_group_with_a_member_is_refused_and_nothing_is_written(
     cluster: AnyCluster, orders: str, group: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.orders import OfBatch
 from airflow_kafka_offsets.errors import (
     AnotherAirflow,
     ClusterChanged,
@@ -406,3 +407,77 @@ def test_another_airflow_is_refused_and_a_person_without_one_is_not(in_memory: P
 def test_a_pipeline_without_a_batch_has_no_position_to_set(in_memory: Pipeline) -> None:
     with pytest.raises(NoPosition, match="no batch in its log"):
         reset(in_memory, ToLatest())
+
+
+# ── to where it was after a batch ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_batch(pipeline: Pipeline, number: int) -> OfBatch:
+    batch = pipeline.log.batch(number)
+    assert batch is not None
+    assert batch.log.committed is not None
+    assert batch.log.committed.position is not None
+    return OfBatch(f"batch {number}", batch.log.committed.position)
+
+
+def test_to_a_batch_goes_on_as_the_pipeline_did_after_it(memory: AnyCluster, in_memory: Pipeline) -> None:
+    """As a Flink job does from a savepoint that somebody chooses; what is read again is counted."""
+    for run in ("one", "two", "three"):
+        in_memory.run(run)
+        produce(memory, in_memory)
+    assert in_memory.at() == {0: 8, 1: 8, 2: 8}
+    done = reset(in_memory, of_batch(in_memory, 1))
+    assert (in_memory.at(), in_memory.held()) == ({0: 4, 1: 4, 2: 4}, {0: 4, 1: 4, 2: 4})
+    assert counts(done) == [(0, 0, 4)] * 3
+    assert in_memory.newest.log.plan.partitions[0].start_reason == "reset to the offsets of batch 1: because"
+    assert in_memory.run("four").ranges == [(4, 10)] * 3
+    assert reset(in_memory, of_batch(in_memory, 5)).batch is None, "it is there already"
+
+
+def test_a_partition_that_is_new_since_the_batch_goes_on_from_its_log_start(
+    memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    """As it did after that batch: no record of it is left out."""
+    in_memory.run("one")
+    memory.hands.add_partitions("orders", 1)
+    memory.produce("orders", 5, 3)
+    memory.delete_records("orders", 2, 3)
+    in_memory.run("two")
+    reset(in_memory, of_batch(in_memory, 1))
+    assert in_memory.at() == {0: 4, 1: 4, 2: 4, 3: 2}
+    assert in_memory.run("three").ranges == [(4, 4), (4, 4), (4, 4), (2, 5)]
+
+
+def test_records_that_are_gone_since_the_batch_are_begun_after(memory: AnyCluster, in_memory: Pipeline) -> None:
+    in_memory.run("one")
+    produce(memory, in_memory)
+    in_memory.run("two")
+    memory.delete_records("orders", 5)
+    done = reset(in_memory, of_batch(in_memory, 1))
+    assert in_memory.at() == {0: 5, 1: 4, 2: 4}
+    assert counts(done) == [(0, 0, 1), (0, 0, 2), (0, 0, 2)]
+
+
+def test_to_a_batch_before_a_topic_was_created_again_is_refused(memory: AnyCluster, in_memory: Pipeline) -> None:
+    memory.create_topic("payments")
+    memory.produce("payments", 2)
+    both = {"topics": ["orders", "payments"]}
+    in_memory.run("one", **both)
+    memory.recreate_topic("payments")
+    in_memory.run("two", **both, policies={"topic_recreated": "earliest"})
+    produce(memory, in_memory)
+    in_memory.run("three", **both)
+    before = in_memory.newest
+    with pytest.raises(ResetRefused, match=r"(?s)payments: its id is .*after batch 1 are of another log"):
+        reset(in_memory, of_batch(in_memory, 1))
+    assert in_memory.newest == before
+    reset(in_memory, of_batch(in_memory, 1), topics=("orders",))
+    assert in_memory.at() == {0: 4, 1: 4, 2: 4}
+
+
+def test_to_a_batch_of_another_cluster_is_refused(memory: AnyCluster, in_memory: Pipeline) -> None:
+    in_memory.run("one")
+    then = of_batch(in_memory, 1)
+    elsewhere = replace(then, position=replace(then.position, cluster_id="another"))
+    with pytest.raises(ResetRefused, match="batch 1 was read from cluster another"):
+        reset(in_memory, elsewhere)

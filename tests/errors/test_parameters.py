@@ -33,6 +33,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "bounded_timestamp": ("soon", {"bounded_mode": "timestamp"}),
     "bounded_offsets": ("{", {"bounded_mode": "specific-offsets"}),
     "partition_width": ("P1M", {"bounded_mode": "timestamp"}),  # of a run for a partition; a command is for none
+    "from_plan": ("{", {}),
     "require_complete_window": ("perhaps", {}),
     "idle_timeout": ("soon", {}),
     "max_records": ("many", {}),

@@ -21,7 +21,9 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_kafka_offsets import (
+    BatchCommittedSensor,
     CommitOffsetsOperator,
+    GroupEmptySensor,
     OffsetLagSensor,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
@@ -230,6 +232,18 @@ with DAG("lag_awaited", schedule=None, params={**NAMES, "min_records": 1}, **COM
     waiting = {"topics": TOPIC, "group_id": GROUP, "min_records": "{{ params.min_records }}", "poke_interval": 0.2}
     deferred = OffsetLagSensor(task_id="deferred", deferrable=True, **waiting)
     deferred >> OffsetLagSensor(task_id="poked", deferrable=False, timeout=30, **waiting)
+
+with DAG("plan_given", schedule=None, params={**NAMES, "file": "none"}, **COMMON):
+    ResolveStartupOffsetsOperator(task_id="resolve", topics=TOPIC, group_id=GROUP, from_plan="@{{ params.file }}")
+
+with DAG("commit_awaited", schedule=None, params={**NAMES, "end": 0}, **COMMON):
+    BatchCommittedSensor(
+        task_id="wait",
+        pipeline_id=f"{GROUP}/checkpoint_only/resolve",
+        end="{{ params.end }}",
+        poke_interval=0.2,
+    )
+    GroupEmptySensor(task_id="empty", group_id=GROUP, poke_interval=0.2)
 
 with DAG("checkpoint_only", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
