@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
+    from airflow_kafka_offsets.log.whole_log import audit_pipeline as audit_pipeline
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
     from airflow_kafka_offsets.operators.task_group import kafka_spark_batch as kafka_spark_batch
@@ -33,6 +34,7 @@ _PUBLIC = {
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "WindowCompleteSensor": "sensors.window_complete",
+    "audit_pipeline": "log.whole_log",
     "batch_arguments": "plan.argument_rules",
     "kafka_spark_batch": "operators.task_group",
     "plan_offsets": "batch.preview",

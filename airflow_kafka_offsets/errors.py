@@ -32,7 +32,8 @@
     │   ├── LateAttempt                       a Spark job has written after another one took its place
     │   ├── FormerDriverRuns                  the Spark driver of a plan that was replaced still runs
     │   ├── ReadNotVerified                   the reports do not show that the batch was read
-    │   └── BadRecords                        more records are bad than the limit allows
+    │   ├── BadRecords                        more records are bad than the limit allows
+    │   └── AuditFailed                       records are missing, or there twice, by nobody's decision
     └── UnavailableError                  3   the cluster's operator; `.retriable`: another try may succeed
         ├── ClusterUnavailable                unreachable, deadline passed, an error per partition
         │   └── NotAuthorized                 the cluster answers, and an ACL is missing
@@ -196,6 +197,10 @@ class GroupMoved(PartitionsRefused, code="AKO-202"):
 
 class TopicRecreated(PartitionsRefused, code="AKO-101"):
     """A topic has another id than the one that the offsets belong to: the same name, another log."""
+
+
+class AuditFailed(PartitionsRefused, code="AKO-406"):
+    """An audit finds records that are missing, or there twice, and nobody has decided so."""
 
 
 class ReadNotVerified(PartitionsRefused, code="AKO-401"):

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.cli.options import (
     SUBSCRIPTION,
     TARGET,
     WHICH_BATCH,
+    WHICH_BATCHES,
     WHICH_RECORDS,
     Option,
 )
@@ -229,6 +230,25 @@ COMMANDS = (
                 {"metavar": "KEY|TIME"},
                 WHICH_BATCH,
             ),
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "audit",
+        "audit_command",
+        "Each batch of a log against the one before it and against its reads, with totals by day; nothing is written",
+        "audit --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --from 2026-11-20 --to 2026-11-21",
+        (
+            _PIPELINE,
+            Option(
+                "from",
+                "only batches that were committed at or after this time: ISO 8601 (UTC unless it says otherwise), "
+                "epoch ms, or now-1d",
+                {"metavar": "TIME"},
+                WHICH_BATCHES,
+            ),
+            Option("to", "only batches that were committed before this time", {"metavar": "TIME"}, WHICH_BATCHES),
+            _STORE,
             _OUTPUT,
         ),
     ),

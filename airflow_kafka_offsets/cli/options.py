@@ -19,6 +19,7 @@ from airflow_kafka_offsets.request.subscription import SUBSCRIPTION as SUBSCRIPT
 
 CLUSTER = "which cluster"
 WHICH_BATCH = "which batch"
+WHICH_BATCHES = "which batches"
 WHICH_RECORDS = "which records"
 DECODE = "how its value is decoded"
 TARGET = "where the position goes (give exactly one)"

@@ -127,6 +127,16 @@ class PipelineLog:
         """The batches' folders from the oldest on."""
         return self._folders(reverse=False)
 
+    def all_folders(self) -> list[str]:
+        """The same, all at once: the hundreds are listed together."""
+        base = f"{self.root}/batches"
+        hundreds = [name[:-1] for name in sorted(self.store.list(base)) if _HUNDREDS.fullmatch(name)]
+        listed = together(self.store, *(partial(self.store.list, f"{base}/{name}") for name in hundreds))
+        found = zip(hundreds, listed, strict=True)
+        return [
+            f"{base}/{above}/{name[:-1]}" for above, names in found for name in sorted(names) if _BATCH.fullmatch(name)
+        ]
+
     def newest_commit(self, known: StoredBatch | None = None) -> StoredBatch | None:
         """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed.
 

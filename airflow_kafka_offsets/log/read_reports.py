@@ -120,7 +120,7 @@ def deciding_attempts(batch: StoredBatch) -> dict[int, list[Attempt]]:
     names, splits = batch.store.list(batch.folder), sorted(batch.log.plan.splits_with_rows())
     progress = Progress("read the reports", len(splits), "splits")
     decided = {}
-    found = together(batch.store, *(partial(_deciding, batch, names, split) for split in splits))
+    found = together(batch.store, *(partial(attempts_of, batch.store, batch.folder, names, split) for split in splits))
     for split, attempts in zip(splits, found, strict=True):
         decided[split] = attempts
         progress.add()
@@ -141,12 +141,16 @@ def is_read(batch: StoredBatch) -> bool:
     return not unverified(batch.log.plan, deciding_attempts(batch))
 
 
-def _deciding(batch: StoredBatch, names: Iterable[str], split: int) -> list[Attempt]:
+def attempts_of(store: Store, folder: str, names: Iterable[str], split: int) -> list[Attempt]:
+    """The attempts at one split that decide whether it is verified; none where nobody began.
+
+    :param names: what the batch's folder holds.
+    """
     deciding: list[Attempt] = []
     for number, random in reversed(attempt_numbers(names, split)):
         if deciding and number < deciding[0].number:
             break
-        attempt = Attempt(number, report_of(batch.store, batch.folder, split, number, random))
+        attempt = Attempt(number, report_of(store, folder, split, number, random))
         if attempt.may_have_written:
             deciding.append(attempt)
     return deciding

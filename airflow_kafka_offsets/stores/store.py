@@ -6,8 +6,10 @@ wins, whatever runs twice, wherever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, Protocol
 
 from airflow_kafka_offsets.errors import StoreUnavailable
@@ -56,8 +58,17 @@ def together(store: Store, *questions: Callable[[], Any]) -> Iterator[Any]:
     if not store.is_remote:
         yield from (ask() for ask in questions)
     else:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            yield from pool.map(lambda ask: ask(), questions)
+        yield from ahead(questions, _AT_ONCE)
+
+
+def ahead(questions: Iterable[Callable[[], Any]], at_once: int) -> Iterator[Any]:
+    """The answers in the order of the questions, however many there are: no more than twice ``at_once`` are held."""
+    left = iter(questions)
+    with ThreadPoolExecutor(at_once) as pool:
+        asked = deque(pool.submit(ask) for ask in islice(left, 2 * at_once))
+        while asked:
+            yield asked.popleft().result()
+            asked.extend(pool.submit(ask) for ask in islice(left, 1))
 
 
 def unavailable(store_uri: str, verb: str, name: str, reason: str) -> StoreUnavailable:

@@ -169,6 +169,7 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "record": (f"{pipeline.topic}-0:0", *at),
         "pipelines": store,
         "show": own,
+        "audit": own,
         "verify": (*own, "--batch", "1"),
         "commit": (*at, *own, "--batch", "1"),
         "skip": (*own, "--batch", pipeline.newest_key),

@@ -1,0 +1,100 @@
+"""``audit``: what the log says of each batch, held against the batch before it and against its reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.option_values import parsed, pipeline_asked_for
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.errors import AuditFailed, KafkaOffsetsError
+from airflow_kafka_offsets.log.audit import KINDS, AuditedBatch, days_of
+from airflow_kafka_offsets.log.whole_log import audit_log
+from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
+
+Row = dict[str, object]
+
+_BY_NAME = {kind: kind.replace(" ", "_").replace("-", "_") for kind in KINDS}
+
+
+def audit(options: Options) -> Answer:
+    """What was found, and the totals of each day; status 1 where nobody's decision says why records are missing."""
+    from_ms, to_ms = (_time(options, name) for name in ("from", "to"))
+    pipeline = pipeline_asked_for(options)
+    batches, damaged = audit_log(pipeline)
+    shown = [b for b in batches if (from_ms is None or from_ms <= b.at_ms) and (to_ms is None or b.at_ms < to_ms)]
+    undecided = [f"{b.name}: {f.kind} {f.what}" for b in shown for f in b.findings if f.undecided]
+    errors: list[KafkaOffsetsError] = [*damaged]
+    if undecided:
+        errors.append(
+            AuditFailed(
+                undecided,
+                "Nobody's decision in the log says why. kafka-offsets show --batch shows a batch with its entries. "
+                "Commit nothing by hand before that is clear.",
+            )
+        )
+    facts: Row = {
+        "pipeline_id": pipeline.pipeline_id,
+        "work_store": pipeline.store.uri,
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+        "batches": len(shown),
+        "contiguous": sum(batch.is_contiguous for batch in shown),
+        "read": sum(batch.read for batch in shown),
+        "undecided": len(undecided),
+        "damaged": len(damaged),
+    }
+    return Answer([_findings(shown), _days(shown)], facts, _summary(facts), errors=errors)
+
+
+def _time(options: Options, name: str) -> int | None:
+    value = options.get(name)
+    return None if value is None else parsed(f"--{name}", lambda: parse_timestamp_ms(value, now_ms=now_ms()))
+
+
+def _findings(batches: Sequence[AuditedBatch]) -> Table:
+    rows: list[Row] = [
+        {
+            "batch": batch.name,
+            "finding": finding.kind,
+            "offsets": finding.count,
+            "what": finding.what,
+            "decision": finding.decision,
+            "undecided": finding.undecided,
+            "by": str(finding.by),
+            "at": iso(finding.at_ms),
+            "airflow": finding.by.instance,
+            "key": batch.key,
+        }
+        for batch in batches
+        for finding in batch.findings
+    ]
+    shown = columns("batch", "finding", "offsets", "what", "decision", "by", "at")
+    return Table([*shown, *columns("undecided", "airflow", "key", for_people=False)], rows, "findings")
+
+
+def _days(batches: Sequence[AuditedBatch]) -> Table:
+    """A column for each kind; people see those that there are."""
+    days = days_of(batches)
+    there = {kind for day in days for kind in day.counts}
+    rows: list[Row] = [
+        {
+            "day": day.day,
+            "batches": day.batches,
+            "contiguous": day.contiguous,
+            "read": day.read,
+            "undecided": day.undecided,
+            **{name: day.counts.get(kind, 0) for kind, name in _BY_NAME.items()},
+        }
+        for day in days
+    ]
+    kinds = [Column(name, for_people=kind in there) for kind, name in _BY_NAME.items()]
+    return Table([*columns("day", "batches", "contiguous", "read"), *kinds, Column("undecided")], rows, "days")
+
+
+def _summary(facts: Row) -> str:
+    looked = f"{facts['batches']} batches, {facts['contiguous']} of them contiguous: up to {facts['read']} records read"
+    wrong = f"{facts['undecided']} findings that nobody has decided" if facts["undecided"] else "all is accounted for"
+    damaged = f"; {facts['damaged']} could not be read" if facts["damaged"] else ""
+    return f"{looked}; {wrong}{damaged}. What the output holds was not looked at"

@@ -1,0 +1,74 @@
+"""Reads all that the log has of a pipeline, many batches at once: for an audit, which needs each entry and each report.
+
+There is no index that could be wrong. A batch takes a listing and a request for each of its objects, one after the
+other. So what counts is how many batches are read at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, audit_batches, audit_windows
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean
+from airflow_kafka_offsets.log.read_reports import attempts_of
+from airflow_kafka_offsets.progress_log import Progress
+from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.store import ahead
+
+AT_ONCE = 256
+
+
+def audit_pipeline(work_store: str, pipeline_id: str) -> list[AuditedBatch]:
+    """Each batch of a pipeline's log against the one before it and against its reads, the oldest first; then windows.
+
+    Nothing is written, and no cluster is asked. What the output itself holds is not looked at.
+
+    :param work_store: the URI of the work store, without a connection of Airflow.
+    :param pipeline_id: the pipeline; ``kafka-offsets pipelines`` lists them.
+    :raises StoreUnavailable: the work store cannot be read.
+    :raises StoreDamaged: an object is torn, altered or missing; it is named.
+    """
+    audited, damaged = audit_log(PipelineLog(open_store(work_store), pipeline_id))
+    if damaged:
+        raise damaged[0]
+    return audited
+
+
+def audit_log(pipeline: PipelineLog) -> tuple[list[AuditedBatch], list[StoreDamaged]]:
+    """The audit, and what could not be read. A batch that is damaged is as one that is not in the log."""
+    damaged: list[StoreDamaged] = []
+    batches = list(audit_batches(_whole(_records(pipeline, pipeline.all_folders()), damaged)))
+    windows = (f"{pipeline.root}/windows/{name}" for name in pipeline.windows())
+    return [*batches, *audit_windows(_whole(_records(pipeline, windows), damaged))], damaged
+
+
+def _whole(found: Iterable[BatchRecord | StoreDamaged | None], damaged: list[StoreDamaged]) -> Iterator[BatchRecord]:
+    for record in found:
+        if isinstance(record, StoreDamaged):
+            damaged.append(record)
+        elif record is not None:
+            yield record
+
+
+def _records(pipeline: PipelineLog, folders: Iterable[str]) -> Iterator[BatchRecord | StoreDamaged | None]:
+    """What is in each folder; ``None`` where it was cleaned away."""
+    progress = Progress("read the log", unit="batches")
+    questions = (partial(_record, pipeline, folder) for folder in folders)
+    for record in ahead(questions, AT_ONCE) if pipeline.store.is_remote else (ask() for ask in questions):
+        progress.add()
+        yield record
+
+
+def _record(pipeline: PipelineLog, folder: str) -> BatchRecord | StoreDamaged | None:
+    try:
+        names = pipeline.store.list(folder)
+        entries = tuple(entry for _, entry in entries_since_clean(pipeline.store, folder, names))
+        if not entries:
+            return None
+        splits = sorted(BatchRecord(entries, {}).log.plan.splits_with_rows())
+        attempts = {split: attempts_of(pipeline.store, folder, names, split) for split in splits}
+        return BatchRecord(entries, attempts)
+    except StoreDamaged as error:
+        return error
