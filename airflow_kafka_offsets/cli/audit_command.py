@@ -22,8 +22,7 @@ def audit(options: Options) -> Answer:
     """What was found, and the totals of each day; status 1 where nobody's decision says why records are missing."""
     from_ms, to_ms = (_time(options, name) for name in ("from", "to"))
     pipeline = pipeline_asked_for(options)
-    batches, damaged = audit_log(pipeline)
-    shown = [b for b in batches if (from_ms is None or from_ms <= b.at_ms) and (to_ms is None or b.at_ms < to_ms)]
+    shown, damaged = audit_log(pipeline, from_ms, to_ms)
     undecided = [f"{b.name}: {f.kind} {f.what}" for b in shown for f in b.findings if f.undecided]
     errors: list[KafkaOffsetsError] = [*damaged]
     if undecided:

@@ -6,12 +6,13 @@ other. So what counts is how many batches are read at the same time.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, audit_batches, audit_windows
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean, read_what_is_left
 from airflow_kafka_offsets.log.read_reports import attempts_of
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.stores.open import open_store
@@ -20,28 +21,55 @@ from airflow_kafka_offsets.stores.store import ahead
 AT_ONCE = 256
 
 
-def audit_pipeline(work_store: str, pipeline_id: str) -> list[AuditedBatch]:
+def audit_pipeline(
+    work_store: str, pipeline_id: str, from_ms: int | None = None, to_ms: int | None = None
+) -> list[AuditedBatch]:
     """Each batch of a pipeline's log against the one before it and against its reads, the oldest first; then windows.
 
     Nothing is written, and no cluster is asked. What the output itself holds is not looked at.
 
     :param work_store: the URI of the work store, without a connection of Airflow.
     :param pipeline_id: the pipeline; ``kafka-offsets pipelines`` lists them.
+    :param from_ms: only batches that were committed at or after this time, in epoch milliseconds.
+    :param to_ms: only batches that were committed before this time.
     :raises StoreUnavailable: the work store cannot be read.
     :raises StoreDamaged: an object is torn, altered or missing; it is named.
     """
-    audited, damaged = audit_log(PipelineLog(open_store(work_store), pipeline_id))
+    audited, damaged = audit_log(PipelineLog(open_store(work_store), pipeline_id), from_ms, to_ms)
     if damaged:
         raise damaged[0]
     return audited
 
 
-def audit_log(pipeline: PipelineLog) -> tuple[list[AuditedBatch], list[StoreDamaged]]:
+def audit_log(
+    pipeline: PipelineLog, from_ms: int | None = None, to_ms: int | None = None
+) -> tuple[list[AuditedBatch], list[StoreDamaged]]:
     """The audit, and what could not be read. A batch that is damaged is as one that is not in the log."""
     damaged: list[StoreDamaged] = []
-    batches = list(audit_batches(_whole(_records(pipeline, pipeline.all_folders()), damaged)))
+    folders = _between(pipeline, pipeline.all_folders(), from_ms, to_ms)
+    batches = list(audit_batches(_whole(_records(pipeline, folders), damaged)))
     windows = (f"{pipeline.root}/windows/{name}" for name in pipeline.windows())
-    return [*batches, *audit_windows(_whole(_records(pipeline, windows), damaged))], damaged
+    batches += audit_windows(_whole(_records(pipeline, windows), damaged))
+    return [b for b in batches if (from_ms or 0) <= b.at_ms and (to_ms is None or b.at_ms < to_ms)], damaged
+
+
+def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_ms: int | None) -> list[str]:
+    """The batches that may have been committed in that time, with the one before them, which the first is held against.
+
+    Only one batch is unfinished at a time: each is committed before the next one is planned. So of those that were
+    planned before ``from_ms``, only the last one may have been committed after it.
+    """
+
+    def planned_ms(folder: str) -> int:
+        found = read_what_is_left(pipeline.store, folder)
+        return 0 if found is None else found.log.plan.resolved_at_ms
+
+    try:
+        first = 0 if from_ms is None else max(0, bisect_left(folders, from_ms, key=planned_ms) - 2)
+        end = len(folders) if to_ms is None else bisect_left(folders, to_ms, first, key=planned_ms) + 1
+    except StoreDamaged:  # named where it is read
+        return folders
+    return folders[first:end]
 
 
 def _whole(found: Iterable[BatchRecord | StoreDamaged | None], damaged: list[StoreDamaged]) -> Iterator[BatchRecord]:

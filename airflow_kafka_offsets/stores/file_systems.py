@@ -17,6 +17,7 @@ from typing import Any
 
 Entry = Mapping[str, Any]
 """``name``, with the bucket, and ``type``: ``file`` or ``directory``; as fsspec has them."""
+MOST_CONNECTIONS = 256  # aiobotocore's own limit is 10, whoever asks for how much at once
 MOST_PAGES = 10_000  # of a thousand names each; ``limits.MOST_NAMES`` is less
 
 
@@ -26,6 +27,7 @@ def for_store(kind: str, file_system: Any) -> Any:
         return _google(file_system)
     if kind == "abfs":
         return _azure(file_system)
+    file_system.config_kwargs.setdefault("max_pool_connections", MOST_CONNECTIONS)
     return file_system
 
 

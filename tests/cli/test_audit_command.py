@@ -85,6 +85,8 @@ def test_only_what_was_committed_in_a_stretch_of_time_is_shown(says: Say, stored
         stored.run(f"day {day}")
     found = shown(says, "audit", *of(stored), "--from", "2026-11-21", "--to", "2026-11-22T00:00Z")
     assert [(day["day"], day["read"]) for day in found["days"]] == [("2026-11-21", 2)]
+    [one] = audit_pipeline(stored.store.uri, stored.pipeline_id, NOON + 2 * DAY, NOON + 3 * DAY)
+    assert (one.name, one.findings) == ("batch 4", ()), "the one before it is read, too"
     status, _, messages = says("audit", *of(stored), "--from", "yesterday")
     assert status == 2
     assert "--from is 'yesterday'" in messages
