@@ -253,6 +253,13 @@ COMMANDS = (
         ),
     ),
     Command(
+        "runs",
+        "runs_command",
+        "The last runs of a pipeline, also those that failed or had nothing to do, with what each did",
+        "runs --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --last 5",
+        (_PIPELINE, Option("last", "how many; default: 20", NUMBER), _STORE, _OUTPUT),
+    ),
+    Command(
         "commit",
         "commit_commands",
         "Commit a batch as its commit task does; a dry run unless --execute",

@@ -170,6 +170,7 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "pipelines": store,
         "show": own,
         "audit": own,
+        "runs": own,
         "verify": (*own, "--batch", "1"),
         "commit": (*at, *own, "--batch", "1"),
         "skip": (*own, "--batch", pipeline.newest_key),

@@ -62,7 +62,7 @@ def test_the_commands_are_those_of_the_design() -> None:
     names = {command.name for command in COMMANDS}
     assert names == {
         *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "redo", "reset"),
-        *("record", "sample", "clean", "release-output", "explain", "audit"),
+        *("record", "sample", "clean", "release-output", "explain", "audit", "runs"),
     }
 
 
@@ -82,12 +82,13 @@ def test_a_plan_of_a_cluster_that_is_named_imports_no_airflow(pipeline: Pipeline
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["pipelines", "show", "verify", "clean", "skip", "audit"])
+@pytest.mark.parametrize("command", ["pipelines", "show", "verify", "clean", "skip", "audit", "runs"])
 def test_a_command_on_a_named_work_store_imports_no_airflow(stored: Pipeline, command: str) -> None:
     stored.plan("two")
     more = {
         "show": of(stored),
         "audit": of(stored),
+        "runs": of(stored),
         "verify": (*of(stored), "--batch", "1"),
         "clean": ("--work-store", stored.store.uri, "--keep", "90d"),
         "skip": (*of(stored), "--batch", stored.newest_key),
