@@ -16,7 +16,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_cl
 from airflow_kafka_offsets.log.read_reports import attempts_of
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import ahead
+from airflow_kafka_offsets.stores.store import Store, ahead
 
 AT_ONCE = 256
 
@@ -80,23 +80,49 @@ def _whole(found: Iterable[BatchRecord | StoreDamaged | None], damaged: list[Sto
             yield record
 
 
+class _Fetched:
+    """A folder's objects, fetched: a store of these alone.
+
+    Threads fetch and wait; what the objects say is read in one of them, since threads of Python compute one at a time.
+    """
+
+    is_remote = False
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.uri, self.driver_uri, self.folder = store.uri, store.driver_uri, folder
+        self.names = store.list(folder)
+        needed = (f"{folder}/{name}" for name in self.names if not name.endswith(".begun.json"))
+        self._objects = {name: store.get(name) for name in needed}
+
+    def get(self, name: str) -> bytes | None:
+        return self._objects.get(name)
+
+    def list(self, folder: str) -> list[str]:
+        return self.names
+
+    def create(self, name: str, data: bytes) -> bool:
+        raise NotImplementedError("an audit writes nothing")
+
+    def delete(self, name: str) -> None:
+        raise NotImplementedError("an audit removes nothing")
+
+
 def _records(pipeline: PipelineLog, folders: Iterable[str]) -> Iterator[BatchRecord | StoreDamaged | None]:
     """What is in each folder; ``None`` where it was cleaned away."""
     progress = Progress("read the log", unit="batches")
-    questions = (partial(_record, pipeline, folder) for folder in folders)
-    for record in ahead(questions, AT_ONCE) if pipeline.store.is_remote else (ask() for ask in questions):
+    questions = (partial(_Fetched, pipeline.store, folder) for folder in folders)
+    for fetched in ahead(questions, AT_ONCE) if pipeline.store.is_remote else (ask() for ask in questions):
         progress.add()
-        yield record
+        yield _record(fetched)
 
 
-def _record(pipeline: PipelineLog, folder: str) -> BatchRecord | StoreDamaged | None:
+def _record(found: _Fetched) -> BatchRecord | StoreDamaged | None:
     try:
-        names = pipeline.store.list(folder)
-        entries = tuple(entry for _, entry in entries_since_clean(pipeline.store, folder, names))
+        entries = tuple(entry for _, entry in entries_since_clean(found, found.folder, found.names))
         if not entries:
             return None
         splits = sorted(BatchRecord(entries, {}).log.plan.splits_with_rows())
-        attempts = {split: attempts_of(pipeline.store, folder, names, split) for split in splits}
+        attempts = {split: attempts_of(found, found.folder, found.names, split) for split in splits}
         return BatchRecord(entries, attempts)
     except StoreDamaged as error:
         return error
