@@ -147,6 +147,9 @@ bench-tasks: setup ## parsing a DAG file, waiting triggers, a whole run beside a
 bench-store: setup ## what a run asks of a work store on S3, counted at the server, at runs 10, 1,000 and 10,000
 	@$(BIN)/python benchmarks/store_requests.py
 
+bench-audit: setup ## what the audit of 10,000 batches takes, with 50 ms a request
+	@$(BIN)/python -m benchmarks.audit
+
 # Half an hour, and 5 GB of disk. For less: python benchmarks/read.py --records 1000000 --rounds 1 --cases large-short
 bench-read: setup ## what read_batch, sink and report take, against a plain read by Spark; and ways to count what was written
 	@for what in report_ways read; do \

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, audit_batches, audit_windows
@@ -46,11 +47,30 @@ def audit_log(
 ) -> tuple[list[AuditedBatch], list[StoreDamaged]]:
     """The audit, and what could not be read. A batch that is damaged is as one that is not in the log."""
     damaged: list[StoreDamaged] = []
-    folders = _between(pipeline, pipeline.all_folders(), from_ms, to_ms)
-    batches = list(audit_batches(_whole(_records(pipeline, folders), damaged)))
-    windows = (f"{pipeline.root}/windows/{name}" for name in pipeline.windows())
-    batches += audit_windows(_whole(_records(pipeline, windows), damaged))
+    batches = list(audit_batches(_whole(_batches(pipeline, from_ms, to_ms), damaged)))
+    batches += audit_windows(_whole(_windows(pipeline), damaged))
     return [b for b in batches if (from_ms or 0) <= b.at_ms and (to_ms is None or b.at_ms < to_ms)], damaged
+
+
+def whole_records(pipeline: PipelineLog, from_ms: int | None, to_ms: int | None) -> Iterator[BatchRecord]:
+    """The batches that may have been committed in that time, and all windows.
+
+    :raises StoreDamaged: one cannot be read.
+    """
+    damaged: list[StoreDamaged] = []
+    yield from _whole(chain(_batches(pipeline, from_ms, to_ms), _windows(pipeline)), damaged)
+    if damaged:
+        raise damaged[0]
+
+
+def _batches(
+    pipeline: PipelineLog, from_ms: int | None, to_ms: int | None
+) -> Iterator[BatchRecord | StoreDamaged | None]:
+    return _records(pipeline, _between(pipeline, pipeline.all_folders(), from_ms, to_ms))
+
+
+def _windows(pipeline: PipelineLog) -> Iterator[BatchRecord | StoreDamaged | None]:
+    return _records(pipeline, (f"{pipeline.root}/windows/{name}" for name in pipeline.windows()))
 
 
 def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_ms: int | None) -> list[str]:

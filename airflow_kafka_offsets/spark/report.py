@@ -36,6 +36,11 @@ ROW, SET_ASIDE, LEFT_OUT = "row", "set aside", "left out"
 _KINDS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}  # folders may read as others
 _WORD = "shiftright(CAST(offset AS BIGINT), 6)"
 _BIT = "shiftleft(1L, CAST(CAST(offset AS BIGINT) & 63 AS INT))"
+OF_WORDS = (  # of rows of by_word: how many different offsets, the first and the last
+    "sum(bit_count(bits)) AS offsets",
+    "min(word * 64 + length(bin(bits)) - length(rtrim('0', bin(bits)))) AS first",
+    "max(word * 64 + length(bin(bits)) - 1) AS last",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ def records_without(records: DataFrame, rows: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    there = f.broadcast(_by_word(rows).drop("rows"))
+    there = f.broadcast(by_word(rows).drop("rows"))
     joined = records.withColumn("word", f.expr(_WORD)).join(there, ["topic", "partition", "word"], "left")
     return joined.where(f"NOT coalesce(bits & {_BIT} != 0, false)").select(*records.columns)
 
@@ -232,22 +237,20 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
     sums = (
         "sum(rows) AS rows",
         *(f"sum(`{name}`) AS `{name}`" for name in fates),
-        "sum(bit_count(bits)) AS offsets",
-        "min(word * 64 + length(bin(bits)) - length(rtrim('0', bin(bits)))) AS first",
-        "max(word * 64 + length(bin(bits)) - 1) AS last",
+        *OF_WORDS,
         "bit_xor(xxhash64(word, bits)) AS hash",
     )
-    by_word = _by_word(frame, *(f"count_if({FATE} = '{name}') AS `{name}`" for name in fates))
-    return by_word.groupBy("topic", "partition").agg(*map(f.expr, sums))
+    words = by_word(frame, *(f"count_if({FATE} = '{name}') AS `{name}`" for name in fates))
+    return words.groupBy("topic", "partition").agg(*map(f.expr, sums))
 
 
-def _by_word(frame: DataFrame, *more: str) -> DataFrame:
+def by_word(frame: DataFrame, *more: str, by: Sequence[str] = ("topic", "partition")) -> DataFrame:
     """Which of 64 offsets are there, as the bits of a long."""
     from pyspark.sql import functions as f
 
     # Spark's own bitmap_construct_agg is counted by sorting all rows, twice; a long is counted in a hash map.
     counts = ("count(*) AS rows", f"bit_or({_BIT}) AS bits", *more)
-    return frame.groupBy("topic", "partition", f.expr(f"{_WORD} AS word")).agg(*map(f.expr, counts))
+    return frame.groupBy(*by, f.expr(f"{_WORD} AS word")).agg(*map(f.expr, counts))
 
 
 def _collect(counting: DataFrame) -> Counts:

@@ -31,6 +31,7 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     check_batch,
     names,
     no_records,
+    of_keys,
     options_of,
     overtaken,
     path_output,
@@ -195,6 +196,11 @@ class DeltaSink:
         check_batch(batch)
         table = self.read(spark)
         return no_records(spark) if table is None else table.where(batch.row_filter)
+
+    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
+        """All rows, or those of some batches; see ``of_keys``. ``None`` where there is no table."""
+        table = self.read(spark)
+        return None if table is None else of_keys(table, bounds)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The table as it is now; None where there is none."""

@@ -120,6 +120,13 @@ class FilesSink:
         check_batch(batch)
         return self._read(spark, self.path, Folders(spark, self.path).found(f"{self.path}/{self._own_folders(batch)}"))
 
+    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
+        """All rows, or those of the batches whose keys lie between two; ``None`` where there are none."""
+        found = Folders(spark, self.path).found(f"{self.path}/{self._levels()}{BATCH_COLUMN}=*/{SPLIT_COLUMN}=*")
+        keys = {folder: folder.split("/")[-2].rpartition("=")[2] for folder in found}
+        folders = [one for one in found if bounds is None or bounds[0] <= keys[one] <= bounds[1]]
+        return self._read(spark, self.path, folders) if folders else None
+
     def _read(self, spark: SparkSession, base: str, folders: list[str]) -> DataFrame:
         if not folders:
             return no_records(spark)

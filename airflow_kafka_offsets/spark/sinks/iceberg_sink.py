@@ -29,6 +29,7 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     check_batch,
     names,
     no_records,
+    of_keys,
     options_of,
     overtaken,
     quoted_table,
@@ -128,6 +129,10 @@ class IcebergSink:
     def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
         check_batch(batch)
         return self._current(spark).where(batch.row_filter) if self._exists(spark) else no_records(spark)
+
+    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
+        """All rows, or those of some batches; see ``of_keys``. ``None`` where there is no table."""
+        return of_keys(self._current(spark), bounds) if self._exists(spark) else None
 
     def _exists(self, spark: SparkSession) -> bool:
         return bool(spark.catalog.tableExists(self.sql_name))

@@ -29,6 +29,7 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     SinkBatch,
     check_batch,
     no_records,
+    of_keys,
     options_of,
     with_key,
 )
@@ -102,6 +103,13 @@ class JdbcSink:
             if not postgresql.table_exists(connection, self.table):
                 return no_records(spark)
         return self.database.reader(spark, self.table.sql, dict(self.options)).where(batch.row_filter)
+
+    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
+        """All rows, or those of some batches; see ``of_keys``. ``None`` where there is no table."""
+        with self.database.connection(spark) as connection:
+            if not postgresql.table_exists(connection, self.table):
+                return None
+        return of_keys(self.database.reader(spark, self.table.sql, dict(self.options)), bounds)
 
 
 def jdbc(

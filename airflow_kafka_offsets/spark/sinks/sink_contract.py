@@ -86,6 +86,11 @@ class Sink(Protocol):
         """What the output holds for this key and split; None for a sink whose rows are not one a record."""
 
 
+def of_keys(frame: DataFrame, bounds: tuple[str, str] | None) -> DataFrame:
+    """The rows of the batches whose keys lie from the first to the last of ``bounds``; all where there are none."""
+    return frame if bounds is None else frame.where(frame[BATCH_COLUMN].between(*bounds))
+
+
 def overtaken(batch: SinkBatch, output: str, by: str, wrote: bool = False) -> LateAttempt:
     """The error of a sink that finds a newer attempt's work in the output.
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
+from airflow_kafka_offsets.spark.audit_output import count_places
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
@@ -260,6 +261,12 @@ class Driver:
 
     def keys(self, kind: str, place: Mapping[str, str]) -> list[str]:
         return outputs.sink(kind, place).keys(self.spark)
+
+    def places(self, kind: str, place: Mapping[str, str], bounds: list[str] | None = None) -> list[list[Any]]:
+        """What an audit counts of the output."""
+        frame = outputs.sink(kind, place).rows(self.spark, tuple(bounds) if bounds else None)  # type: ignore[attr-defined]
+        found = {} if frame is None else count_places(frame)
+        return [[*found_in, *astuple(rows)] for found_in, rows in sorted(found.items())]
 
     def sql(self, statement: str) -> list[list[Any]]:
         return [[None if value is None else str(value) for value in row] for row in self.spark.sql(statement).collect()]

@@ -32,6 +32,17 @@ def test_what_is_written_is_read_back_and_its_key_is_listed(kind: str, output_of
     assert (types["kafka_batch"], types["kafka_split"], types["dt"]) == ("string", "int", "date")
 
 
+def test_an_audit_counts_the_rows_of_each_batch_or_of_some(kind: str, output_of: Callable[[str], Output]) -> None:
+    output = output_of(kind)
+    assert output.ask("places") == []
+    output.write(A, rows(0, 1, 1) + rows(3, dt=NEXT_DAY))
+    output.write(A, rows(64, 65), split=1)
+    output.write(B, rows(200))
+    first, second = [A, 0, "orders", 0, 4, 3, 0, 3], [A, 1, "orders", 0, 2, 2, 64, 65]
+    assert output.ask("places") == [first, second, [B, 0, "orders", 0, 1, 1, 200, 200]]
+    assert output.ask("places", bounds=[A, A]) == [first, second]
+
+
 def test_a_batch_that_is_done_again_with_other_rows_replaces_them_and_no_others(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:

@@ -1,0 +1,146 @@
+"""The job that reads an output and compares it with the log, on real files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
+from airflow_kafka_offsets.log.verify_reads import PartitionRead
+from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.spark.jobs.audit_output import run
+from airflow_kafka_offsets.spark.sinks import files
+from airflow_kafka_offsets.stores.local import LocalStore
+from airflow_kafka_offsets.stores.objects import create_object
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from tests.builders import NOW, PIPELINE, tp
+from tests.stores.builders import DAY, begin, commit, key_of, read, report_of
+
+
+@dataclass(frozen=True)
+class Written:
+    """A batch as a sink knows it."""
+
+    key: str
+    split: int = 0
+    attempt: int = 1
+
+    @property
+    def row_filter(self) -> str:
+        return f"kafka_batch = '{self.key}' AND kafka_split = {self.split}"
+
+    def look(self, output: str) -> None:
+        """Nobody else is there."""
+
+
+@dataclass
+class World:
+    """Three batches of ten offsets, one a day, in the log and in the output."""
+
+    spark: SparkSession
+    root: Path
+    out: str = "out"
+
+    def __post_init__(self) -> None:
+        self.log = PipelineLog(LocalStore(self.root / "store"), PIPELINE)
+        for number in (1, 2, 3):
+            batch = begin(self.log, number, NOW + number * DAY)
+            read(batch)
+            commit(batch, NOW + number * DAY)
+            self.write(number, range(10 * number - 10, 10 * number))
+
+    def begin(self, number: int) -> StoredBatch:
+        return begin(self.log, number, NOW + number * DAY)
+
+    def write(self, number: int, offsets: Any, key: str | None = None) -> None:
+        rows = [("orders", 0, offset, b"x") for offset in offsets]
+        frame = self.spark.createDataFrame(rows, "topic STRING, partition INT, offset BIGINT, value BINARY")
+        files(str(self.root / self.out))(frame, Written(key or key_of(number)))
+
+    def audited(self, *more: str) -> dict[str, Any]:
+        store, out = self.log.store.uri, str(self.root / self.out)
+        words = ["--work-store", store, "--pipeline-id", PIPELINE, "--sink-format", "parquet", "--sink-path", out]
+        return run(self.spark, [*words, *more])
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    return World(spark, tmp_path)
+
+
+def test_an_output_that_has_each_record_once_is_right(world: World) -> None:
+    found = world.audited()
+    assert (found["batches"], found["rows"], found["wrong"], found["findings"]) == (3, 30, 0, [])
+    assert found["version"] == 1
+
+
+def test_what_is_missing_there_twice_or_of_no_batch_is_named_by_batch_and_offset(world: World) -> None:
+    world.write(1, [0, 1, 2, 5, 6, 7, 8])
+    world.write(2, [*range(10, 20), 13, 13])
+    world.write(9, [3, 4], key_of(9))
+    world.begin(4)
+    world.write(4, [30], key_of(4))
+    found = world.audited()
+    shown = [(one["key"], one["finding"], one["rows"], one["what"]) for one in found["findings"]]
+    assert shown == [
+        (key_of(1), "missing", 3, "7 of 10 rows of [0, 10) are there; not [3, 5), [9, 10)"),
+        (key_of(2), "twice", 2, "12 rows have 10 different offsets of [10, 20): 13"),
+        (key_of(4), "not judged", 1, "the batch is not committed"),
+        (key_of(9), "of no batch", 2, "the log has no such batch"),
+    ]
+    assert found["wrong"] == 3
+
+
+def test_of_one_day_only_its_batches_are_read(world: World) -> None:
+    world.write(1, [0])
+    world.write(3, [20])
+    day = [str(NOW + 2 * DAY), str(NOW + 3 * DAY)]
+    found = world.audited("--from", day[0], "--to", day[1])
+    assert (found["batches"], found["rows"], found["findings"]) == (1, 10, [])
+    assert world.audited("--from", str(NOW + 9 * DAY))["batches"] == 0
+
+
+def test_an_output_that_is_gone_lacks_all_rows(world: World) -> None:
+    for file in sorted((world.root / "out").rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    found = world.audited()
+    assert [(one["finding"], one["rows"]) for one in found["findings"]] == [("missing", 10)] * 3
+
+
+def test_a_table_of_entities_has_no_row_for_each_record_and_is_refused(world: World) -> None:
+    merged = world.begin(4)
+    begin_attempt(merged.store, merged.folder, 0, 1, "abcd", {})
+    store_report(merged.store, merged.folder, "abcd", report_of(merged.log.plan, 0, 1, proof="merged"))
+    commit(merged, NOW + 4 * DAY)
+    with pytest.raises(InvalidRequest, match="batch 4 was merged by key"):
+        world.audited()
+
+
+def test_typed_rows_are_found_by_their_own_names_and_those_that_were_set_aside_are_not_missing(world: World) -> None:
+    definition = RowDefinition(FieldFormat("string"), select=("value AS offset",))
+    create_object(world.log.store, definition.object_name, definition.to_dict())
+    typed = world.begin(4)
+    begin_attempt(typed.store, typed.folder, 0, 1, "abcd", {})
+    reads = {tp(): PartitionRead(10, 10, 30, 39, set_aside=2)}
+    store_report(typed.store, typed.folder, "abcd", report_of(typed.log.plan, 0, 1, partitions=reads))
+    at_ms, plan = NOW + 4 * DAY, typed.log.plan
+    typed.append(Committed(plan.by, at_ms, plan.plan_id, position_after(plan, None), 2, 0, (definition.digest,)))
+    rows = [("text", "orders", 0, offset) for offset in range(30, 38)]
+    frame = world.spark.createDataFrame(rows, "offset STRING, topic STRING, partition INT, kafka_offset BIGINT")
+    world.out = "typed rows"
+    files(str(world.root / world.out))(frame, Written(key_of(4)))
+    assert world.audited("--from", str(at_ms))["findings"] == []
+
+
+def test_a_job_without_its_arguments_says_which(world: World) -> None:
+    with pytest.raises(InvalidRequest, match="--pipeline-id"):
+        run(world.spark, ["--work-store", world.log.store.uri])
+    with pytest.raises(InvalidRequest, match="--from is 'soon'"):
+        world.audited("--from", "soon")
