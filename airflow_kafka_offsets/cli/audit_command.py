@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import parsed, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import AuditFailed, KafkaOffsetsError
+from airflow_kafka_offsets.errors import AuditFailed, InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.log.audit import KINDS, AuditedBatch, days_of
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import audit_log
+from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
+from airflow_kafka_offsets.spark.sinks.sink_arguments import problems_of
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.audit_output import OutputAudit
 
 Row = dict[str, object]
 
@@ -33,6 +40,15 @@ def audit(options: Options) -> Answer:
                 "Commit nothing by hand before that is clear.",
             )
         )
+    output = _output(options, pipeline, from_ms, to_ms)
+    differs = [one for one in output.findings if one.is_wrong] if output else []
+    if differs:
+        errors.append(
+            AuditFailed(
+                [f"{one.place.key}, split {one.place.split}: {one.kind}: {one.what}" for one in differs],
+                "The output is not as the reports say. Clear the run of each batch: Spark writes it anew.",
+            )
+        )
     facts: Row = {
         "pipeline_id": pipeline.pipeline_id,
         "work_store": pipeline.store.uri,
@@ -43,8 +59,25 @@ def audit(options: Options) -> Answer:
         "read": sum(batch.read for batch in shown),
         "undecided": len(undecided),
         "damaged": len(damaged),
+        "output_rows": output.rows if output else None,
     }
-    return Answer([_findings(shown), _days(shown)], facts, _summary(facts), errors=errors)
+    tables = [_findings(shown), _days(shown), *([_in_output(output)] if output else [])]
+    return Answer(tables, facts, _summary(facts, len(differs)), errors=errors)
+
+
+def _output(options: Options, pipeline: PipelineLog, from_ms: int | None, to_ms: int | None) -> OutputAudit | None:
+    """What the output has; ``None`` where it is not asked for."""
+    given = options.get("sink")
+    if given is None:
+        return None
+    words = parsed("--sink", lambda: mapping(given, '{"format": "parquet", "path": "/lake/orders"}'))
+    if problems := problems_of(words):
+        raise InvalidRequest(problems)
+    from airflow_kafka_offsets.cli.local_spark import local_spark
+    from airflow_kafka_offsets.spark.audit_output import audit_output
+
+    spark = local_spark([words["format"]], "--sink reads the output", "then the log alone is audited", cores="*")
+    return audit_output(spark, pipeline, words, from_ms, to_ms)
 
 
 def _time(options: Options, name: str) -> int | None:
@@ -92,8 +125,20 @@ def _days(batches: Sequence[AuditedBatch]) -> Table:
     return Table([*columns("day", "batches", "contiguous", "read"), *kinds, Column("undecided")], rows, "days")
 
 
-def _summary(facts: Row) -> str:
+def _in_output(output: OutputAudit) -> Table:
+    rows: list[Row] = [
+        {**one.place._asdict(), "finding": one.kind, "rows": one.count, "what": one.what} for one in output.findings
+    ]
+    return Table(columns("key", "split", "topic", "partition", "finding", "rows", "what"), rows, "output")
+
+
+def _summary(facts: Row, wrong_in_output: int) -> str:
     looked = f"{facts['batches']} batches, {facts['contiguous']} of them contiguous: up to {facts['read']} records read"
     wrong = f"{facts['undecided']} findings that nobody has decided" if facts["undecided"] else "all is accounted for"
     damaged = f"; {facts['damaged']} could not be read" if facts["damaged"] else ""
-    return f"{looked}; {wrong}{damaged}. What the output holds was not looked at"
+    output = (
+        "What the output holds was not looked at"
+        if facts["output_rows"] is None
+        else f"The output has {facts['output_rows']} rows of them, and {wrong_in_output or 'no'} differences"
+    )
+    return f"{looked}; {wrong}{damaged}. {output}"

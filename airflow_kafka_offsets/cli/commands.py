@@ -248,6 +248,12 @@ COMMANDS = (
                 WHICH_BATCHES,
             ),
             Option("to", "only batches that were committed before this time", {"metavar": "TIME"}, WHICH_BATCHES),
+            Option(
+                "sink",
+                "read the output, too, in a local Spark (needs PySpark and Java), and compare it with the log: the "
+                "words of the DAG's sink, as JSON",
+                {"metavar": "WORDS"},
+            ),
             _STORE,
             _OUTPUT,
         ),

@@ -97,13 +97,13 @@ def compare(
     findings: list[OutputFinding] = []
     for place in sorted(expected.keys() | found.keys()):
         if place in expected:
-            findings += _differences(place, expected[place], found.get(place))
+            findings += _of_place(place, expected[place], found.get(place))
         else:
             findings.append(_unexpected(place, found[place], known, oldest))
     return findings
 
 
-def _differences(place: Place, expected: ExpectedRows, found: FoundRows | None) -> Iterator[OutputFinding]:
+def _of_place(place: Place, expected: ExpectedRows, found: FoundRows | None) -> Iterator[OutputFinding]:
     rows, offsets = (found.rows, found.offsets) if found else (0, 0)
     span = f"[{expected.start}, {expected.end})"
     if found and (found.first < expected.start or found.last >= expected.end):

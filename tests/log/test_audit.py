@@ -181,6 +181,17 @@ def test_a_batch_that_lost_records_and_then_was_skipped_names_both_who_decided()
     ], "the same plan once more is no plan anew"
 
 
+def test_a_batch_that_was_skipped_and_then_lost_records_names_both_too():
+    first = plan_of(2, [planned(0, 10, 20)])
+    without = skipped(first, PERSON, Skip(key_of(2), ((tp(), 12),), "poison"), {})
+    assert without is not None
+    short = shortened(without, actor("b"), {}, {tp(): 15}, "records are gone")
+    assert facts(batch(1), done(first, AT_TEN, without, short))[:2] == [
+        ("skipped", 3, "skip past orders[0]:12: poison"),
+        ("lost", 2, "policy data_loss"),
+    ]
+
+
 # ── from one batch to the next ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -74,3 +74,4 @@ def test_a_batch_that_was_planned_before_and_committed_after_is_of_the_time_of_i
     noon = NOW + 100 * DAY + DAY // 48  # batch 100 is planned before, and committed after
     audited, _ = audit_log(log, noon, NOW + 101 * DAY)
     assert days(audited) == [100]
+    assert [found.kind for found in audited[0].findings] == ["gap"], "held against batch 99: it knows no position"

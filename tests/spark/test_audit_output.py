@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.entries import Committed, Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead
-from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.spark.jobs.audit_output import run
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.builders import NOW, PIPELINE, tp
-from tests.stores.builders import DAY, begin, commit, key_of, read, report_of
+from tests.stores.builders import DAY, commit, key_of, plan_of, read, report_of
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,19 @@ class World:
 
     def __post_init__(self) -> None:
         self.log = PipelineLog(LocalStore(self.root / "store"), PIPELINE)
+        self.position: Position | None = None
         for number in (1, 2, 3):
-            batch = begin(self.log, number, NOW + number * DAY)
+            batch = self.begin(number)
             read(batch)
-            commit(batch, NOW + number * DAY)
+            done = commit(batch, NOW + number * DAY).log.committed
+            self.position = done.position if done else None
             self.write(number, range(10 * number - 10, 10 * number))
 
     def begin(self, number: int) -> StoredBatch:
-        return begin(self.log, number, NOW + number * DAY)
+        planned = Planned(plan_of(number, resolved_at_ms=NOW + number * DAY), self.position)
+        begun = self.log.begin(number, planned)
+        assert begun is not None
+        return begun
 
     def write(self, number: int, offsets: Any, key: str | None = None) -> None:
         rows = [("orders", 0, offset, b"x") for offset in offsets]
@@ -131,12 +138,31 @@ def test_typed_rows_are_found_by_their_own_names_and_those_that_were_set_aside_a
     reads = {tp(): PartitionRead(10, 10, 30, 39, set_aside=2)}
     store_report(typed.store, typed.folder, "abcd", report_of(typed.log.plan, 0, 1, partitions=reads))
     at_ms, plan = NOW + 4 * DAY, typed.log.plan
-    typed.append(Committed(plan.by, at_ms, plan.plan_id, position_after(plan, None), 2, 0, (definition.digest,)))
+    typed.append(
+        Committed(plan.by, at_ms, plan.plan_id, position_after(plan, world.position), 2, 0, (definition.digest,))
+    )
     rows = [("text", "orders", 0, offset) for offset in range(30, 38)]
     frame = world.spark.createDataFrame(rows, "offset STRING, topic STRING, partition INT, kafka_offset BIGINT")
     world.out = "typed rows"
     files(str(world.root / world.out))(frame, Written(key_of(4)))
     assert world.audited("--from", str(at_ms))["findings"] == []
+
+
+def test_the_command_reads_the_output_too_in_the_spark_that_is_there(
+    world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("audit", "--work-store", world.log.store.uri, "--pipeline-id", PIPELINE, "--output", "json")
+    sink = json.dumps({"format": "parquet", "path": str(world.root / world.out)})
+    assert main([*words, "--sink", sink]) == 0
+    assert json.loads(capfd.readouterr().out)["output"] == []
+    world.write(3, range(20, 29))
+    assert main([*words, "--sink", sink]) == 1
+    output, messages = capfd.readouterr()
+    found = json.loads(output)
+    assert [(one["key"], one["finding"], one["rows"]) for one in found["output"]] == [(key_of(3), "missing", 1)]
+    assert found["output_rows"] == 29
+    assert "not [29, 30)" in messages
+    assert main([*words, "--sink", '{"format": "xml"}']) == 2
 
 
 def test_a_job_without_its_arguments_says_which(world: World) -> None:

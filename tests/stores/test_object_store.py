@@ -16,6 +16,7 @@ from fsspec.asyn import sync
 from fsspec.registry import _registry as fsspecs_own
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.log.whole_log import AT_ONCE
 from airflow_kafka_offsets.stores.file_systems import for_store
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
@@ -305,3 +306,12 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delitem(fsspecs_own, "gs", raising=False)  # and no test before has brought it here
     with pytest.raises(StoreUnavailable, match=r"pip install 'airflow-kafka-offsets\[gcs\]'"):
         open_store("gs://bucket/x")
+
+
+def test_as_many_requests_to_s3_are_under_way_as_an_audit_asks_at_once() -> None:
+    """aiobotocore's own limit is ten, which no number of threads changes. Who has set another one keeps it."""
+    import s3fs
+
+    for given, found in ({}, AT_ONCE), ({"max_pool_connections": 20}, 20):
+        file_system = s3fs.S3FileSystem(key="k", secret="s", config_kwargs=given, skip_instance_cache=True)
+        assert for_store("s3", file_system).config_kwargs["max_pool_connections"] == found
