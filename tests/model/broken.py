@@ -52,7 +52,7 @@ BROKEN = (
     _broken("the holder is waited for", ("_is_held", Instead("is_running(holder.run)", "False")), harmless=True),
     _broken("the reads are verified", ("decide_commit", Never("order.require_report"))),
     _broken("the current plan is the one that was handed over", ("decide_commit", Never("plan.plan_id != reference.plan_id"))),
-    _broken("the highest attempt decides", ("_deciding", Rather("number < deciding[0].number", "if deciding:\n    if deciding[0].report:\n        break\n    deciding.clear()"))),
+    _broken("the highest attempt decides", ("attempts_of", Rather("number < deciding[0].number", "if deciding:\n    if deciding[0].report:\n        break\n    deciding.clear()"))),
     _broken("what is done again is newer", ("decide_commit", Instead("again.attempts if again and again.by.run == me.run else None", "None"))),
     _broken("the splits of earlier plans are started", ("Plan.splits_with_rows", Instead("set(self.overwrites)", "set()"))),
     _broken("a batch never has fewer splits", ("planned_anew", Instead("max(before.split_count, fresh.split_count)", "fresh.split_count")), ("planned_anew", Instead("_left_over(before, splits)", "tuple(n for n in _left_over(before, splits) if n < count)"))),
