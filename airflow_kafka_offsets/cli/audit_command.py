@@ -126,10 +126,8 @@ def _days(batches: Sequence[AuditedBatch]) -> Table:
 
 
 def _in_output(output: OutputAudit) -> Table:
-    rows: list[Row] = [
-        {**one.place._asdict(), "finding": one.kind, "rows": one.count, "what": one.what} for one in output.findings
-    ]
-    return Table(columns("key", "split", "topic", "partition", "finding", "rows", "what"), rows, "output")
+    shown = columns("key", "split", "topic", "partition", "finding", "rows", "what")
+    return Table(shown, [one.to_dict() for one in output.findings], "output")
 
 
 def _summary(facts: Row, wrong_in_output: int) -> str:

@@ -71,6 +71,12 @@ class OutputFinding:
     def is_wrong(self) -> bool:
         return self.kind != "not judged"
 
+    def to_dict(self) -> dict[str, object]:
+        """As JSON has it."""
+        key, split, topic, partition = self.place
+        place = {"key": key, "split": split, "topic": topic, "partition": partition}
+        return {**place, "finding": self.kind, "rows": self.count, "what": self.what}
+
 
 def expected_of(record: BatchRecord) -> dict[Place, ExpectedRows]:
     """What the output has to have of a batch; nothing of one that is not committed."""

@@ -44,9 +44,13 @@ def run(spark: SparkSession, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _as_json(found: OutputAudit) -> dict[str, Any]:
-    rows = [{"finding": one.kind, **one.place._asdict(), "rows": one.count, "what": one.what} for one in found.findings]
     wrong = sum(one.is_wrong for one in found.findings)
-    return {"batches": found.batches, "rows": found.rows, "wrong": wrong, "findings": rows}
+    return {
+        "batches": found.batches,
+        "rows": found.rows,
+        "wrong": wrong,
+        "findings": [one.to_dict() for one in found.findings],
+    }
 
 
 def _time(name: str, value: str | None) -> int | None:
