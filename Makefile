@@ -74,7 +74,7 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 # terminal's own 3 %.
 SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py \
   tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
-  tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py
+  tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py tests/spark/test_audit_output.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
 MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_files.py tests/airflow/test_window_complete.py \
