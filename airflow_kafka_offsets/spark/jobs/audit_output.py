@@ -21,9 +21,9 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
-from airflow_kafka_offsets.spark.audit_output import OutputAudit, audit_output
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
 from airflow_kafka_offsets.spark.sinks.sink_arguments import words_of_arguments
+from airflow_kafka_offsets.spark.whole_output import OutputAudit, audit_output
 
 _REQUIRED, _TIMES = ("--work-store", "--pipeline-id"), ("--from", "--to")
 
