@@ -196,6 +196,7 @@ OUTSIDE = (
     Mutation("report: several sinks", "report_batch", Instead("min", "max"), "tests/spark/test_for_each_batch.py tests/spark/test_report_batch.py"),
     Mutation("window: no number", "planned_batch", Instead("WindowBatch()", "NumberedBatch(0)"), "tests/spark/test_for_each_batch.py"),
     Mutation("files: others' rows", "FilesSink._refuse_other_rows", Never("not name.startswith((*HIDDEN, f'{column}='))"), "tests/spark/sinks/test_files.py"),
+    Mutation("files: no folder without rows", "FilesSink._stage", Without("folders.remove"), "tests/spark/sinks/test_files.py"),
     Mutation("files: names of folders", "Folders.read_lines", Instead("content.decode().split('\\n')[:-1]", "content.decode().splitlines()"), "tests/spark/sinks/test_files.py"),
     Mutation("files: names that are hidden", "FilesSink.__call__", Without("_unhide"), "tests/spark/sinks/test_files.py"),
     Mutation("files: what was staged is gone", "FilesSink._swap", Never("not folders.exists(f'{self.path}/{place}')"), "tests/spark/sinks/test_files.py"),
