@@ -14,7 +14,7 @@ from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, PROVED, Fates, Proo
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_table import counted, plan_in_words
-from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import iso
 
 NOTHING_AT_FIRST = "has nothing to do: it found nothing when it was first tried"
@@ -137,7 +137,7 @@ def committed_sentence(
     """
     if plan is None:
         return "This run committed nothing: it had no batch to do, and all that comes is left for the next run."
-    what = str(claim_of(plan) if plan.asked.window else plan.batch)
+    what = name_of(plan)
     did = f"This run committed {what}" if by_this else f"{_capitalized(what)} was committed before"
     if not plan.to_read() and proof not in ("scan", "merged"):
         return f"{did}: {plan_in_words(plan)}; {_left(plan, left)}."

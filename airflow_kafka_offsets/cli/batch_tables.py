@@ -5,29 +5,12 @@ from __future__ import annotations
 import re
 
 from airflow_kafka_offsets.cli.printing import Column, Table, columns
-from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken
+from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, fates_of, unverified
-from airflow_kafka_offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.request.times import iso
-
-
-def name_of(plan: Plan) -> str:
-    """``batch 7``, or ``window 2026-11-20T10:00Z to 2026-11-20T11:00Z``."""
-    return str(claim_of(plan) if plan.asked.window else plan.batch)
-
-
-def by_whom(log: BatchLog) -> str:
-    """Who committed the batch; if nobody has, who holds it."""
-    return str(log.committed.by if log.committed else log.holder)
-
-
-def since_when(log: BatchLog) -> str:
-    """When that was."""
-    taken = [entry.at_ms for entry in log.later if isinstance(entry, Taken)]
-    return iso(log.committed.at_ms if log.committed else [log.plan.resolved_at_ms, *taken][-1])
 
 
 def facts_of(batch: StoredBatch) -> dict[str, object]:
@@ -40,8 +23,8 @@ def facts_of(batch: StoredBatch) -> dict[str, object]:
         "window": plan.asked.window_bounds,
         "plan_id": plan.plan_id,
         "committed": log.committed is not None,
-        "by": by_whom(log),
-        "at": since_when(log),
+        "by": str(log.by),
+        "at": iso(log.at_ms),
         "group_id": plan.asked.group_id,
         "output": plan.asked.output,
         "stored_as": batch.name,

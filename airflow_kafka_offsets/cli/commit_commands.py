@@ -12,7 +12,7 @@ from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, PlanReference
 from airflow_kafka_offsets.batch.preview import preview_commit
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, name_of, splits_of
+from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, splits_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, parsed, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
@@ -22,6 +22,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import unverified
 from airflow_kafka_offsets.plan.batch_key import number_named
+from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
 
 

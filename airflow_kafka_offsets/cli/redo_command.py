@@ -9,13 +9,14 @@ from airflow_kafka_offsets.batch.engine import decided, redo_batch
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Redo
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.cli.batch_tables import by_whom, facts_of, name_of
+from airflow_kafka_offsets.cli.batch_tables import facts_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss, NoPosition
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import iso
 
 
@@ -71,7 +72,7 @@ def redo(options: Options) -> Answer:
         "dry_run": dry_run,
     }
     lines = [
-        f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {by_whom(log)}, {facts['at']}",
+        f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {log.by}, {facts['at']}",
         f"output: {plan.asked.output or 'not named in the plan'}, where {row_filter}",
         f"records: {'gone from Kafka' if refusal else 'all of them are still in Kafka'}",
         *([f"{log.redone.by} is doing it once more since {iso(log.redone.at_ms)}"] if dry_run and log.redone else []),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from airflow_kafka_offsets.batch.engine import leave_out
 from airflow_kafka_offsets.batch.orders import LeaveOut
 from airflow_kafka_offsets.batch.preview import preview_leave_out
-from airflow_kafka_offsets.cli.batch_tables import name_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
 
 

@@ -6,22 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from airflow_kafka_offsets.cli.batch_tables import (
-    by_whom,
-    entries_of,
-    facts_of,
-    is_verified,
-    name_of,
-    ranges_of,
-    since_when,
-    splits_of,
-)
+from airflow_kafka_offsets.cli.batch_tables import entries_of, facts_of, is_verified, ranges_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
-from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
+from airflow_kafka_offsets.plan.window_claims import name_of, time_claim_of_name
+from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.store import together
 
 Row = dict[str, object]
@@ -84,8 +76,8 @@ def _row(pipeline: PipelineLog, batch: StoredBatch, all_of_them: Iterable[Stored
         "pipeline": pipeline.pipeline_id,
         "newest": name_of(plan),
         "committed": log.committed is not None,
-        "last_run": by_whom(log),
-        "at": since_when(log),
+        "last_run": str(log.by),
+        "at": iso(log.at_ms),
         "unfinished": [plan.batch.key for plan in unfinished],
         "unfinished_names": [name_of(plan) for plan in unfinished],
         "key": plan.batch.key,
@@ -142,8 +134,8 @@ def _many(pipeline: PipelineLog, batches: Sequence[StoredBatch], name: str) -> A
         {
             "batch": name_of(batch.log.plan),
             "committed": batch.log.committed is not None,
-            "by": by_whom(batch.log),
-            "at": since_when(batch.log),
+            "by": str(batch.log.by),
+            "at": iso(batch.log.at_ms),
             "plan": batch.log.plan.reason or "first",
             "records": batch.log.plan.record_count_upper_bound,
             "lost": batch.log.plan.lost,

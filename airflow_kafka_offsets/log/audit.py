@@ -20,7 +20,7 @@ from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planne
 from airflow_kafka_offsets.log.verify_reads import Attempt, unverified
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.position import Position, position_after
-from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.plan.window_claims import name_of
 
 FindingKind = Literal[
     "gap",  # offsets between two batches that nobody has read or counted
@@ -153,7 +153,7 @@ def audit_windows(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:
     read: dict[tuple[TopicPartition, str | None], list[tuple[int, int, str]]] = defaultdict(list)
     for record in records:
         log = record.log
-        plan, by, at_ms = log.plan, *_done(log)
+        plan, by, at_ms = log.plan, log.by, log.at_ms
         findings = [*_starts(record)]
         findings += [Finding("late", by, at_ms, "records of before it", late) for late in [_late(log)] if late]
         if log.unread:
@@ -198,29 +198,15 @@ def _day(at_ms: int) -> str:
 
 
 def _audited(record: BatchRecord, log: BatchLog, findings: Iterable[Finding]) -> AuditedBatch:
-    by, at_ms = _done(log)
     read = log.plan.record_count_upper_bound if log.committed else 0
     state: State = "committed" if log.committed else "not committed"
     found = (*findings, *_commit(log), *_reads(log, record.attempts), *_history(record))
-    return AuditedBatch(log.plan.batch.key, _name(log), state, by, at_ms, read, found)
+    return AuditedBatch(log.plan.batch.key, name_of(log.plan), state, log.by, log.at_ms, read, found)
 
 
 def _passed_by(log: BatchLog) -> AuditedBatch:
-    by, at_ms = _done(log)
-    found = Finding("passed by", by, at_ms, "it is not committed in this log, and a later batch is there")
-    return AuditedBatch(log.plan.batch.key, _name(log), "passed by", by, at_ms, findings=(found,))
-
-
-def _name(log: BatchLog) -> str:
-    return str(claim_of(log.plan) if log.plan.asked.window else log.plan.batch)
-
-
-def _done(log: BatchLog) -> tuple[Actor, int]:
-    """Who committed the batch, or holds it, and when."""
-    if log.committed:
-        return log.committed.by, log.committed.at_ms
-    taken = [entry.at_ms for entry in log.later if isinstance(entry, Taken)]
-    return log.holder, taken[-1] if taken else log.plan.resolved_at_ms
+    found = Finding("passed by", log.by, log.at_ms, "it is not committed in this log, and a later batch is there")
+    return AuditedBatch(log.plan.batch.key, name_of(log.plan), "passed by", log.by, log.at_ms, findings=(found,))
 
 
 def _late(log: BatchLog) -> int:

@@ -128,6 +128,17 @@ class BatchLog:
         return taken[-1] if taken else self.planned.by
 
     @property
+    def by(self) -> Actor:
+        """Who committed the batch; if nobody has, who holds it."""
+        return self.committed.by if self.committed else self.holder
+
+    @property
+    def at_ms(self) -> int:
+        """When that was."""
+        taken = [entry.at_ms for entry in self.later if isinstance(entry, Taken)]
+        return self.committed.at_ms if self.committed else [self.plan.resolved_at_ms, *taken][-1]
+
+    @property
     def redone(self) -> Taken | None:
         """The last ``taken`` after the commit: the committed batch is done again."""
         after = self.later[self.later.index(self.committed) + 1 :] if self.committed else ()

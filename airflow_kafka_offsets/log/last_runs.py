@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.window_claims import claim_of
+from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.stores.store import together
 
@@ -113,8 +113,7 @@ def _with_batch(run: RunKey, batch: StoredBatch, wrote: list[Entry]) -> RunInLog
     if not any(isinstance(entry, Committed) for entry in wrote):
         done.append(_not_committed(log.committed.by if log.committed else None))
     at_ms = max((e.plan.resolved_at_ms if isinstance(e, Planned) else e.at_ms for e in wrote), default=None)
-    name = str(claim_of(plan) if plan.asked.window else plan.batch)
-    return RunInLog(run, name, plan.batch.key, ", ".join(done), at_ms)
+    return RunInLog(run, name_of(plan), plan.batch.key, ", ".join(done), at_ms)
 
 
 def _not_committed(by: Actor | None) -> str:

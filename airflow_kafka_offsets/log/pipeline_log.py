@@ -129,13 +129,8 @@ class PipelineLog:
 
     def all_folders(self) -> list[str]:
         """The same, all at once: the hundreds are listed together."""
-        base = f"{self.root}/batches"
-        hundreds = [name[:-1] for name in sorted(self.store.list(base)) if _HUNDREDS.fullmatch(name)]
-        listed = together(self.store, *(partial(self.store.list, f"{base}/{name}") for name in hundreds))
-        found = zip(hundreds, listed, strict=True)
-        return [
-            f"{base}/{above}/{name[:-1]}" for above, names in found for name in sorted(names) if _BATCH.fullmatch(name)
-        ]
+        listings = (partial(self._in_hundred, above, reverse=False) for above in self._hundreds(reverse=False))
+        return list(chain.from_iterable(together(self.store, *listings)))
 
     def newest_commit(self, known: StoredBatch | None = None) -> StoredBatch | None:
         """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed.
@@ -267,12 +262,17 @@ class PipelineLog:
         return f"{self.root}/batches/{number // 100:08}/{number:010}"
 
     def _folders(self, *, reverse: bool) -> Iterator[str]:
+        for above in self._hundreds(reverse=reverse):
+            yield from self._in_hundred(above, reverse=reverse)
+
+    def _hundreds(self, *, reverse: bool) -> list[str]:
         base = f"{self.root}/batches"
-        for hundreds in sorted(self.store.list(base), reverse=reverse):
-            if _HUNDREDS.fullmatch(hundreds):
-                for name in sorted(self.store.list(f"{base}/{hundreds[:-1]}"), reverse=reverse):
-                    if _BATCH.fullmatch(name):
-                        yield f"{base}/{hundreds}{name[:-1]}"
+        found = sorted(self.store.list(base), reverse=reverse)
+        return [f"{base}/{name[:-1]}" for name in found if _HUNDREDS.fullmatch(name)]
+
+    def _in_hundred(self, above: str, *, reverse: bool) -> list[str]:
+        found = sorted(self.store.list(above), reverse=reverse)
+        return [f"{above}/{name[:-1]}" for name in found if _BATCH.fullmatch(name)]
 
     def _run(self, run: RunKey) -> str:
         names = "/".join(map(safe_name, (run.dag_id, run.run_id, run.task_id)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from airflow_kafka_offsets.kafka_values import ClusterDescription, is_another_log
-from airflow_kafka_offsets.plan.plan import BatchName, Draft
+from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan
 from airflow_kafka_offsets.request.modes import (
     FromTimestamp,
     SpecificOffsets,
@@ -143,6 +143,11 @@ def claim_of(plan: Draft) -> Claim:
             for p in plan.to_read()
         )
     )
+
+
+def name_of(plan: Plan) -> str:
+    """``batch 7``, or ``window 2026-11-20T10:00Z to 2026-11-20T11:00Z``."""
+    return str(claim_of(plan) if plan.asked.window else plan.batch)
 
 
 def claim_of_request(request: PlanRequest, description: ClusterDescription) -> Claim | None:

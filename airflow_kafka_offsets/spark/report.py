@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 FATE = "kafka_fate"
 ROW, SET_ASIDE, LEFT_OUT = "row", "set aside", "left out"
-_KINDS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}  # folders may read as others
+KINDS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}  # folders may read as others
 _WORD = "shiftright(CAST(offset AS BIGINT), 6)"
 _BIT = "shiftleft(1L, CAST(CAST(offset AS BIGINT) & 63 AS INT))"
 OF_WORDS = (  # of rows of by_word: how many different offsets, the first and the last
@@ -118,19 +118,20 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
     return whole
 
 
-def offsets_of(frame: DataFrame) -> DataFrame:
-    """Topic, partition and offset of each row, as Kafka has them."""
-    return frame.selectExpr(*(f"CAST({name} AS {kind}) AS {name}" for name, kind in _KINDS.items()))
+def offsets_of(frame: DataFrame, names: Mapping[str, str] | None = None, *more: str) -> DataFrame:
+    """Topic, partition and offset of each row, as Kafka has them.
+
+    :param names: what the frame calls them; one that is not there has Kafka's own.
+    :param more: columns besides, in SQL.
+    """
+    found = {name: alias for name, alias in (names or {}).items() if alias in frame.columns}
+    columns = (f"CAST({quoted(found.get(name, name))} AS {kind}) AS {name}" for name, kind in KINDS.items())
+    return frame.selectExpr(*columns, *more)
 
 
 def with_fate(frame: DataFrame, fate: str, names: Mapping[str, str] | None = None) -> DataFrame:
-    """What reads an output back, as a part of :class:`Divided`.
-
-    :param names: of topic, partition and offset, what the output calls them; one that is not there yet has their own.
-    """
-    found = {name: alias for name, alias in (names or {}).items() if alias in frame.columns}
-    columns = (f"CAST({quoted(found.get(name, name))} AS {kind}) AS {name}" for name, kind in _KINDS.items())
-    return frame.selectExpr(*columns, f"'{fate}' AS {FATE}")
+    """What reads an output back, as a part of :class:`Divided`; ``names`` as of :func:`offsets_of`."""
+    return offsets_of(frame, names, f"'{fate}' AS {FATE}")
 
 
 def union_of(frames: Sequence[DataFrame]) -> DataFrame:

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.log.output_audit import (
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import whole_records
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
-from airflow_kafka_offsets.spark.report import OF_WORDS, by_word, union_of
+from airflow_kafka_offsets.spark.report import KINDS, OF_WORDS, by_word, union_of
 from airflow_kafka_offsets.spark.row_frames import row_frames
 from airflow_kafka_offsets.spark.sinks.sink_arguments import is_of_each_topic, sink_of
 from airflow_kafka_offsets.spark.sinks.sink_contract import BATCH_COLUMN, SPLIT_COLUMN
@@ -115,8 +115,7 @@ def _rows(
         if found is None:
             continue
         names = _source_names(spark, store, records, topic)
-        kinds = {"topic": "string", "partition": "int", "offset": "bigint"}
-        columns = [f.col(names.get(name, name)).cast(kind).alias(name) for name, kind in kinds.items()]
+        columns = [f.col(names.get(name, name)).cast(kind).alias(name) for name, kind in KINDS.items()]
         frames.append(found.select(f.col(BATCH_COLUMN).cast("string"), f.col(SPLIT_COLUMN).cast("int"), *columns))
     return union_of(frames) if frames else None
 
