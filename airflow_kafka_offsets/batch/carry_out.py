@@ -274,12 +274,12 @@ class _Steps:
 
     def _withdraw(self, batch: StoredBatch) -> bool:
         """Plan the window anew as empty, and commit that at once, if no driver has begun it: so it blocks nobody."""
-        if batch.log.committed or has_begun(batch):
+        if batch.log.committed or has_begun(batch.store, batch.plan_object):
             return False
         # It says which splits to overwrite, for a driver that begins at this moment.
         plan = emptied(batch.log.plan, self.order.me, "withdrawn: it overlaps another window", withdrawn=True)
         withdrawn = batch.append(replace(batch.log.planned, plan=plan))
-        if withdrawn is None or has_begun(batch):
+        if withdrawn is None or has_begun(batch.store, batch.plan_object):
             return False
         entry = Committed(self.order.me, self.order.request.run_context.now_ms, plan.plan_id)
         return withdrawn.append(entry) is not None

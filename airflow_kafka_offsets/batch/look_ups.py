@@ -96,7 +96,7 @@ class World:
             case WindowBefore(claim):
                 return _window_before(pipeline, claim)
             case HasBegun(batch):
-                return has_begun(batch)
+                return has_begun(batch.store, batch.plan_object)
             case Reports(batch):
                 return deciding_attempts(batch)
             case HighestAttempts(batch, splits):

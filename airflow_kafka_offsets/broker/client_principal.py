@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.broker.tokens import Token
-from airflow_kafka_offsets.listener_check import mechanism_of, uses_sasl, uses_tls
-from airflow_kafka_offsets.token_claims import claims_of
+from airflow_kafka_offsets.refusal_reasons import claims_of, mechanism_of, uses_sasl, uses_tls
 
 
 def principal_of(config: Mapping[str, Any], token: Token | None) -> str | None:

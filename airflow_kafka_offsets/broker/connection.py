@@ -39,8 +39,7 @@ from airflow_kafka_offsets.errors import (
     NotAuthorized,
     named,
 )
-from airflow_kafka_offsets.listener_check import misfit
-from airflow_kafka_offsets.token_claims import refusal_of_token
+from airflow_kafka_offsets.refusal_reasons import misfit, refusal_of_token
 
 C = TypeVar("C")  # a kind of client
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
-from airflow_kafka_offsets.listener_check import mechanism_of, uses_sasl
+from airflow_kafka_offsets.refusal_reasons import mechanism_of, uses_sasl
 
 Token = tuple[Any, ...]
 """What ``oauth_cb`` returns: the token, when it expires (seconds since the epoch), perhaps a principal, extensions."""

@@ -141,7 +141,7 @@ COMMANDS = (
     ),
     Command(
         "record",
-        "record_command",
+        "record_commands",
         "One record as Kafka has it, and what is made of it where you say how its value is decoded",
         "record orders-3:4711 --bootstrap-servers localhost:9092 --value-format json --value-schema 'id BIGINT'",
         (
@@ -174,7 +174,7 @@ COMMANDS = (
     ),
     Command(
         "sample",
-        "sample_command",
+        "record_commands",
         "A Spark DDL to start from, by the JSON of a topic's newest records; messages say what is a guess",
         "sample --bootstrap-servers localhost:9092 --topic orders --records 100",
         (
@@ -212,7 +212,7 @@ COMMANDS = (
     ),
     Command(
         "verify",
-        "commit_commands",
+        "batch_commands",
         "Whether a batch, or each batch of a stretch, was read, by its read reports; nothing is written",
         "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (
@@ -260,14 +260,14 @@ COMMANDS = (
     ),
     Command(
         "runs",
-        "runs_command",
+        "store_commands",
         "The last runs of a pipeline, also those that failed or had nothing to do, with what each did",
         "runs --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --last 5",
         (_PIPELINE, Option("last", "how many; default: 20", NUMBER), _STORE, _OUTPUT),
     ),
     Command(
         "commit",
-        "commit_commands",
+        "batch_commands",
         "Commit a batch as its commit task does; a dry run unless --execute",
         "commit --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (
@@ -284,7 +284,7 @@ COMMANDS = (
     ),
     Command(
         "skip",
-        "skip_command",
+        "batch_commands",
         "Leave out records that cannot be processed: of the unfinished batch, or a window; a dry run unless --execute",
         "skip --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         '--batch 0000000007-20261122T022057-k3f9 --past orders-3:4711 --reason "cannot be parsed"',
@@ -303,7 +303,7 @@ COMMANDS = (
     ),
     Command(
         "redo",
-        "redo_command",
+        "batch_commands",
         "How to write a committed batch again, into the same place; a dry run unless --execute",
         "redo --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
         (*_CLUSTER, *_BATCH_OF_RUN, _EXECUTE, _OUTPUT),
@@ -356,7 +356,7 @@ COMMANDS = (
     ),
     Command(
         "explain",
-        "explain_command",
+        "help_commands",
         "The page of an error: what it means, how to look, each way out; without a code, a line for each error",
         "explain AKO-101",
         (Option("code", "AKO-101, or TopicRecreated", {"nargs": "?"}, positional=True), _OUTPUT),
@@ -365,7 +365,7 @@ COMMANDS = (
 
 COMPLETION = Command(
     "completion",
-    "completion_command",
+    "help_commands",
     "Print the completion script for your shell",
     "completion bash",
     (Option("shell", "which shell", {"choices": ("bash", "zsh", "fish")}, positional=True),),

@@ -1,4 +1,4 @@
-"""Which values are known when a DAG is parsed, and which only once a run renders its templates."""
+"""What is known of a DAG when it is parsed, and what only once a run renders its templates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
+from airflow_kafka_offsets.hooks.airflow_versions import (
+    CronTriggerTimetable,
+    DeltaTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
+
+_NO_INTERVAL = (CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable)
 _MARKS = ("{{", "{%", "{#")
 
 
@@ -29,3 +36,12 @@ def is_settled(value: Any) -> bool:
 def unsettled(values: Mapping[str, Any]) -> frozenset[str]:
     """The names of the values that are not final."""
     return frozenset(name for name, value in values.items() if not is_settled(value))
+
+
+def has_empty_intervals(dag: Any) -> bool:
+    """Whether each scheduled run's interval ends where it starts, as of ``@hourly`` and of other plain cron strings.
+
+    A window without bounds of its own is that interval.
+    """
+    timetable: Any = getattr(dag, "timetable", None)
+    return type(timetable) in _NO_INTERVAL and not timetable.interval  # a partitioned one, a subclass, gives partitions

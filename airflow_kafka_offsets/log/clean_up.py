@@ -106,7 +106,11 @@ def _may_go(batch: StoredBatch | None, before_ms: int) -> bool:
         return True
     if _last_ms(batch) >= before_ms:
         return False
-    return batch.log.committed is not None or not batch.log.plan.asked.window or not has_begun(batch)
+    return (
+        batch.log.committed is not None
+        or not batch.log.plan.asked.window
+        or not has_begun(batch.store, batch.plan_object)
+    )
 
 
 def _last_ms(batch: StoredBatch) -> int:

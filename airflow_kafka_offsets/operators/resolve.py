@@ -30,21 +30,20 @@ from airflow_kafka_offsets.hooks.run_context import (
     run_context_of,
     run_key,
 )
-from airflow_kafka_offsets.hooks.schedule import has_empty_intervals
-from airflow_kafka_offsets.hooks.templates import is_settled, unsettled
+from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settled, unsettled
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.operators.row_changes import row_changes
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
     put_definition,
     row_arguments,
+    row_changes,
     row_problems,
     set_aside_output,
+    text_on_worker,
 )
-from airflow_kafka_offsets.operators.worker_files import text_on_worker
 from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
 from airflow_kafka_offsets.plan.job_arguments import ROWS, job_arguments
 from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems

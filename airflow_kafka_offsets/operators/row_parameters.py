@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.registry_connection import registered_schemas
 from airflow_kafka_offsets.hooks.templates import is_settled
-from airflow_kafka_offsets.operators.worker_files import text_on_worker
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.read_reports import definitions_written
 from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
@@ -26,7 +28,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     sink_arguments,
     sink_of,
 )
-from airflow_kafka_offsets.stores.objects import create_object
+from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.json_schema import ddl_of
@@ -38,7 +40,9 @@ from airflow_kafka_offsets.values.row_definition import (
     RowWords,
     ValueAndKey,
     format_of,
+    object_name,
 )
+from airflow_kafka_offsets.values.schema_changes import older_versions, schema_changes
 
 NO_BYTES = "csv"  # a format that cannot hold a record's bytes
 
@@ -206,3 +210,45 @@ def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldF
         return FieldFormat("avro", schemas.text, schemas.texts, origin)
     ddl = words.get("schema") or ddl_of(schemas.text, f"the JSON Schema of {found}")
     return FieldFormat("json", ddl, dict.fromkeys(schemas.texts, ""), origin)
+
+
+def text_on_worker(subject: str, file: str) -> str:
+    """What a file holds that a DAG names and its worker reads: a schema, a plan.
+
+    :param subject: what begins the sentence that says what is wrong: ``value has the schema_file``.
+    :raises InvalidRequest: it is not named from the root, or cannot be read.
+    """
+    path = Path(file)
+    if not path.is_absolute():
+        raise InvalidRequest((f"{subject} {str(path)!r}; give the whole path, from the root.",))
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(
+            (f"{subject} {str(path)!r}, which this worker cannot read: {error}. Put it there.",)
+        ) from None
+
+
+def row_changes(now: RowDefinition, batch: StoredBatch, is_new: bool) -> tuple[list[str], list[str]]:
+    """Sentences on what has changed, and warnings where rows are written anew with an older version.
+
+    A new batch is compared with the batches before it, and one that is done again with its own rows. It is only a
+    message: a definition that is not there is not spoken of, and nothing that fails here fails a run.
+
+    :param is_new: whether no Spark job knows the batch yet.
+    """
+    try:
+        written = [] if is_new else definitions_written(batch)
+        wanted = [digest for digest in written or batch.log.planned.definitions if digest != now.digest]
+        found = [read_object(batch.store, object_name(digest), RowDefinition.from_dict) for digest in wanted]
+    except KafkaOffsetsError:
+        return [], []
+    before = [definition for definition in found if definition is not None]
+    changes = dict.fromkeys(line for one in before for line in schema_changes(one, now))
+    older = sorted({older for one in before for older in older_versions(one, now)}) if written else []
+    return list(changes), [
+        f"{batch.log.plan.batch} has rows that were written with version {was} of subject {subject}, and this run "
+        f"writes them anew with version {is_now}, which is older: what only version {was} has will be missing. If "
+        "that is not meant, clear the run with the DAG's newer version (in Airflow: Run with latest bundle version)."
+        for subject, was, is_now in older
+    ]

@@ -1,7 +1,9 @@
 """The Spark task of a batch: what it submits, and which driver it may re-attach to.
 
-In a cluster mode ``SparkSubmitOperator`` keeps the driver's id in Airflow's task state store (``last_driver``). What
-must stay true here:
+In a cluster mode ``SparkSubmitOperator`` keeps notes in Airflow's task state store: the driver's id, and for Kubernetes
+that the pod has succeeded. A clear leaves them as they are. So the provider's operator would find a driver of another
+plan, or of before the clear, and succeed without submitting anything. It gets a store instead whose notes belong to the
+last driver (:class:`LastDriver`). What must stay true:
 
 - a retry finds the driver that still runs this plan, or that has finished meanwhile: the worker died, not the driver;
 - another plan is another job; and it does not start while a driver of the plan before may still write;
@@ -31,7 +33,6 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     variables_for,
 )
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
-from airflow_kafka_offsets.operators.last_driver import LastDriver
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
@@ -40,6 +41,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_argument
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
+_LAST = "spark_last_driver"
 _DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 
 
@@ -220,3 +222,39 @@ def _batch_of(plan_object: str) -> str:
         return f"batch {int(name)}"
     window = time_claim_of_name(name)
     return str(window) if window is not None else f"window {name}"
+
+
+class LastDriver:
+    """What stands for ``context["task_state_store"]`` while the provider's operator runs: the notes on the last driver.
+
+    It is empty where that one was submitted for another plan, or before a clear.
+
+    :param states: Airflow's own.
+    :param job: plan and split of this task.
+    :param clears: how often tasks of this run have been cleared; a retry does not count.
+    """
+
+    def __init__(self, states: Any, job: str, clears: int) -> None:
+        self.job = job
+        self._states, self._clears = states, clears
+
+    @property
+    def submitted(self) -> dict[str, Any] | None:
+        """``driver`` (its id), ``job`` and ``clears`` of the last one, for whichever plan."""
+        found: dict[str, Any] | None = self._states.get(_LAST)
+        return found
+
+    def remember(self, driver: str) -> None:
+        """A driver was submitted. What was noted of the one before is not found any more."""
+        self._states.set(_LAST, {"driver": driver, "job": self.job, "clears": self._clears})
+
+    def get(self, key: str, default: Any = None) -> Any:
+        last = self.submitted
+        if last is None or (last["job"], last["clears"]) != (self.job, self._clears):
+            return default
+        return self._states.get(f"{key}:{last['driver']}") or default
+
+    def set(self, key: str, value: Any, **options: Any) -> None:
+        last = self.submitted
+        if last is not None:
+            self._states.set(f"{key}:{last['driver']}", value, **options)

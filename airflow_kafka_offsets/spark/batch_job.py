@@ -113,10 +113,10 @@ def _windows_of_nobody(spark: SparkSession, batch: Batch, name: BatchName, write
     Every split's driver looks, since any may be the first. It looks at the output before it looks who has begun: a
     driver that writes has begun before.
     """
-    if has_begun(batch):
+    if has_begun(batch.store, batch.plan_object):
         return []
     unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(batch, key)]
-    return [] if unknown and has_begun(batch) else unknown
+    return [] if unknown and has_begun(batch.store, batch.plan_object) else unknown
 
 
 def _is_in_the_way(batch: Batch, key: str) -> bool:

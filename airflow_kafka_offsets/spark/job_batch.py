@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import entries_since_clean, read_plan
-from airflow_kafka_offsets.log.read_reports import set_aside_before
-from airflow_kafka_offsets.log.split_attempts import SplitAttempt
+from airflow_kafka_offsets.log.read_reports import SplitAttempt, set_aside_before
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
 from airflow_kafka_offsets.spark.client_properties import keep_secrets_out_of_the_log

@@ -7,26 +7,27 @@ Spark says in a stack trace of its tasks, and keeps a committed output away from
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.listener_check import mechanism_of, misfit
 from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.refusal_reasons import mechanism_of, misfit, refusal_of_token
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
-from airflow_kafka_offsets.spark.spark_principal import principal_of_spark
-from airflow_kafka_offsets.token_claims import refusal_of_token
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _TIMEOUT_MS = 10_000
 _LOOK_S = 2.0  # for each of two looks at the listener, after that
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
@@ -345,3 +346,54 @@ def _causes(error: Any) -> list[Any]:
     while found[-1].getCause() is not None:
         found.append(found[-1].getCause())
     return found
+
+
+# ── whom the brokers take Spark for ───────────────────────────────────────────────────────────────────────────────────
+
+
+def principal_of_spark(jvm: Any, options: Mapping[str, Any]) -> str:
+    """``Spark's principal, User:spark``; ``Spark's principal`` where the settings do not say.
+
+    No secret of these settings is returned: a user name, a client id, or a certificate's subject. The brokers may map
+    names (``ssl.principal.mapping.rules``, ``principal.builder.class``), which no client can see.
+
+    :param jvm: Py4J's view of the driver's JVM, which reads a certificate: Python may have nothing there that can.
+    :param options: of Spark's Kafka source: ``kafka.sasl.jaas.config`` and the like.
+    """
+    protocol = str(options.get("kafka.security.protocol", "PLAINTEXT")).upper()
+    if protocol.startswith("SASL"):
+        line = str(options.get("kafka.sasl.jaas.config", ""))
+        if options.get("kafka.sasl.mechanism") == "OAUTHBEARER":  # brokers take the token's `sub`, which we do not see
+            client = _of_jaas("clientId", line)
+            return f"Spark's principal (OAUTHBEARER, client id {client})" if client else "Spark's principal"
+        name = _of_jaas("username", line)
+    else:
+        name = _of_certificate(jvm, options) if protocol == "SSL" else "ANONYMOUS"
+    return f"Spark's principal, User:{name}" if name else "Spark's principal"
+
+
+def _of_jaas(option: str, line: str) -> str | None:
+    """An option's value, which may be written with quotes: ``java.io.StreamTokenizer``."""
+    found = re.search(rf"""(?:^|\s){option}\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))""", line)
+    return (found and re.sub(r"\\(.)", r"\1", next(filter(None, found.groups()), ""))) or None
+
+
+def _of_certificate(jvm: Any, options: Mapping[str, Any]) -> str | None:
+    """The subject of the first certificate (RFC 2253). A PKCS12 or JKS file is not opened for it."""
+    from py4j.protocol import Py4JJavaError
+
+    text = str(options.get("kafka.ssl.keystore.certificate.chain", ""))
+    location = options.get("kafka.ssl.keystore.location")
+    if not text and not location:
+        return "ANONYMOUS"
+    try:
+        if not text and str(options.get("kafka.ssl.keystore.type", "")).upper() == "PEM":
+            text = Path(str(location)).read_text()
+        found = _CERTIFICATE.search(text)
+        if found is None:
+            return None
+        stream = jvm.java.io.ByteArrayInputStream(found[0].encode())
+        certificate = jvm.java.security.cert.CertificateFactory.getInstance("X.509").generateCertificate(stream)
+        return str(certificate.getSubjectX500Principal().getName())
+    except (OSError, ValueError, Py4JJavaError):
+        return None

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.log.split_attempts import begin, require_current
+from airflow_kafka_offsets.log.read_reports import begin, require_current
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark.client_properties import (

@@ -17,8 +17,7 @@ from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
-from airflow_kafka_offsets.triggers.shared_client import shared_client
-from airflow_kafka_offsets.triggers.threads import in_thread
+from airflow_kafka_offsets.triggers.shared_client import in_thread, shared_client
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.request.times import parse_seconds
 from airflow_kafka_offsets.stores.location import location_of
-from airflow_kafka_offsets.triggers.shared_client import shared_client
-from airflow_kafka_offsets.triggers.threads import in_thread
+from airflow_kafka_offsets.triggers.shared_client import in_thread, shared_client
 from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, event_of
 
 

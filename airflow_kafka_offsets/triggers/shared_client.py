@@ -9,27 +9,40 @@ Each trigger looks in a thread, and one look at a time uses the client. What mus
   changed, and after ten minutes: certificates and tokens are read again;
 - the last trigger that leaves closes the client.
 
+The threads are a pool for each connection, so that a cluster that hangs holds up only its own. ``sync_to_async`` by
+itself takes the event loop's pool, which has six threads on two processors and is everybody's; and it waits for the
+thread when it is cancelled, so that a wait could not end while a broker hangs. So it is given a pool, and shielded. It
+is there because it gives a thread its event loop: before Airflow 3.2.2, a thread that knows none and asks Airflow for a
+connection takes the answers of others, and the triggerer ends (apache/airflow#64620).
+
 Airflow's shared streams (``BaseEventTrigger.shared_stream_key``) are for event triggers only, are opened with the
 parameters of one of the triggers, and fail for all of them at once; so they are not what this is made of.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from asgiref.sync import sync_to_async
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, UnavailableError
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import open_cluster
-from airflow_kafka_offsets.triggers.threads import pool_of
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.broker.cluster import KafkaCluster
 
+T = TypeVar("T")
+
 DEADLINE_S = 20.0  # of one question; a look that fails is followed by another
 CLIENT_AGE_S = 600.0
+_THREADS = 32  # of one cluster; a thread that is not needed is not started
 
 
 class SharedClient:
@@ -106,3 +119,24 @@ def cluster_of(kafka_config_id: str, client_config: Mapping[str, Any]) -> Iterat
     shared = _CLIENTS.get(kafka_config_id)
     with shared.cluster(client_config) if shared else open_cluster(client_config) as cluster:
         yield cluster
+
+
+@cache
+def pool_of(cluster: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix=f"kafka-offsets {cluster}")
+
+
+async def in_thread(cluster: str, look: Callable[[], T]) -> T:
+    """What ``look`` gives, called in a thread of that cluster; what it logs goes where the caller's lines go.
+
+    :param cluster: the connection whose brokers, or the place whose store, ``look`` may have to wait for.
+    """
+    looking = asyncio.ensure_future(sync_to_async(look, thread_sensitive=False, executor=pool_of(cluster))())
+    looking.add_done_callback(_heard)
+    return await asyncio.shield(looking)
+
+
+def _heard(looked: asyncio.Future[T]) -> None:
+    """Nobody hears of an error after the wait was cancelled, and asyncio would complain of that."""
+    if not looked.cancelled():
+        looked.exception()

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.store import Store
-from airflow_kafka_offsets.triggers.threads import in_thread
+from airflow_kafka_offsets.triggers.shared_client import in_thread
 
 POKE_INTERVAL_S = 10.0
 SAY_EVERY_S = 300.0

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import read_plan
-from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from airflow_kafka_offsets.stores.open import open_store

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from airflow_kafka_offsets.hooks.airflow_versions import runs_that_succeeded_last
-from airflow_kafka_offsets.triggers.threads import in_thread
+from airflow_kafka_offsets.triggers.shared_client import in_thread
 
 
 def test_what_a_look_asks_airflow_is_asked_by_the_triggerers_own_event_loop() -> None:

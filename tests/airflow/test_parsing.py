@@ -25,7 +25,7 @@ from airflow_kafka_offsets import (
 )
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
-from airflow_kafka_offsets.operators.task_group_types import BatchParameters, GroupParameters, TaskParameters
+from airflow_kafka_offsets.operators.task_group import BatchParameters, GroupParameters, TaskParameters
 from airflow_kafka_offsets.request.parameters import MOST_DAGS, ScopeParameters
 from tests.parameters.made import MADE, of_a_dag
 

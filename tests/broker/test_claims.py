@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.token_claims import claims_of, refusal_of_token
+from airflow_kafka_offsets.refusal_reasons import claims_of, refusal_of_token
 
 REFUSED = 'SASL authentication error: {"status":"invalid_token"}'
 

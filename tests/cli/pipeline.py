@@ -9,7 +9,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.request.parse_request import RunContext

@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
-from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.log.read_reports import begin
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from tests.cli.conftest import Say, of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS, Command
-from airflow_kafka_offsets.cli.option_names import as_typed
+from airflow_kafka_offsets.cli.main import as_typed
 from airflow_kafka_offsets.errors import (
     ADDRESS,
     CLIENT_SETTINGS,

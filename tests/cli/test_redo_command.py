@@ -10,7 +10,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import read_plan
-from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from testbed.broker import KafkaBroker

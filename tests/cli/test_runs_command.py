@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.main import run
-from airflow_kafka_offsets.cli.runs_command import NOTHING
+from airflow_kafka_offsets.cli.store_commands import NOTHING
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline

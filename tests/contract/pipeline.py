@@ -16,7 +16,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.log.split_attempts import SplitAttempt, begin, require_current
+from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Position

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from airflow_kafka_offsets.log.read_reports import definitions_written
-from airflow_kafka_offsets.operators.row_changes import row_changes
+from airflow_kafka_offsets.operators.row_parameters import row_changes
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.stores.store import Store

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.split_attempts import begin
+from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.plan.plan import VerifiedSplit
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from tests.cluster.memory import InMemoryCluster

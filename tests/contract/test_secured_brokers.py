@@ -24,7 +24,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, NotAuthorized
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.listener_check import addresses, misfit
+from airflow_kafka_offsets.refusal_reasons import addresses, misfit
 from airflow_kafka_offsets.request.subscription import TopicList
 from testbed.broker import KafkaBroker
 from testbed.cache import Say

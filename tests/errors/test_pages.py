@@ -12,7 +12,7 @@ import airflow_kafka_offsets
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.batch.messages import advance_or_stop
 from airflow_kafka_offsets.cli.commands import COMMANDS
-from airflow_kafka_offsets.cli.explain_command import error_pages
+from airflow_kafka_offsets.cli.help_commands import error_pages
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused, TopicRecreated, UnavailableError
 from tests.docs.pages import DOCS
 from tests.plan.test_errors import CLASSES, example

@@ -22,13 +22,11 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.broker.config import refuse_name
 from airflow_kafka_offsets.broker.records import Record
 from airflow_kafka_offsets.cli import (
+    batch_commands,
     cluster_commands,
-    commit_commands,
     plan_command,
-    record_command,
-    redo_command,
+    record_commands,
     reset_command,
-    sample_command,
 )
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.main import main
@@ -113,8 +111,7 @@ def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_config(config: Any) -> Iterator[OfCommands]:
         yield OfCommands(cluster)
 
-    asking = (cluster_commands, commit_commands, plan_command, record_command, redo_command, reset_command)
-    for module in (*asking, sample_command):
+    for module in (cluster_commands, batch_commands, plan_command, record_commands, reset_command):
         monkeypatch.setattr(module, "KafkaCluster", of_config)
 
 

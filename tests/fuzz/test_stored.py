@@ -15,7 +15,6 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.log.entries import Planned, entry_from_dict, entry_to_dict
 from airflow_kafka_offsets.log.output_claims import owner_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
-from airflow_kafka_offsets.log.read_reports import is_read
 from airflow_kafka_offsets.log.verify_reads import Attempt, ReadReport, unverified
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Signature, newest_batch, writer_of
 from airflow_kafka_offsets.plan.plan_json import _plan_from_fields
@@ -26,6 +25,7 @@ from airflow_kafka_offsets.stores.objects import encode, read_object
 from tests.fuzz.seeds import BEFORE, ENTRIES, LOG_PLAN, MARKS, OWNERS, REPORTS, RUNS
 from tests.fuzz.strange import changed, changed_bytes, changed_text, fuzzed, noise, values
 from tests.model.store import MemoryStore
+from tests.reads import is_read
 from tests.stores.builders import run
 
 FOLDER = "pipelines/p/batches/00000000/0000000002"

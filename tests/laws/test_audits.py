@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.log.audit import Finding, FindingKind
 from airflow_kafka_offsets.log.entries import Entry, Planned, entry_to_dict
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.log.read_reports import is_read
 from airflow_kafka_offsets.log.whole_log import audit_log
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.position import SavedOffset
@@ -23,6 +22,7 @@ from airflow_kafka_offsets.stores.objects import encode
 from tests.builders import altered
 from tests.laws.examples import of_examples
 from tests.laws.test_chains import EVENTS, ISOLATION, LOSS, LOST_AND_SKIPPED, START, World, world_of
+from tests.reads import is_read
 
 law = of_examples(120)
 

@@ -8,8 +8,8 @@ from airflow_kafka_offsets.errors import PlanReplaced
 from airflow_kafka_offsets.log.entries import Planned, Taken
 from airflow_kafka_offsets.log.output_claims import claim_output
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.read_reports import begin as begin_as_driver
 from airflow_kafka_offsets.log.read_reports import begin_attempt, has_begun
-from airflow_kafka_offsets.log.split_attempts import begin as begin_as_driver
 from airflow_kafka_offsets.plan.planned_anew import emptied
 from airflow_kafka_offsets.plan.window_claims import Claim, OffsetClaim, TimeClaim
 from airflow_kafka_offsets.stores.objects import encode
@@ -250,9 +250,9 @@ def test_a_late_job_of_a_window_that_was_cleaned_stops_and_has_not_begun_the_one
         late.look()
     anew = log.begin_window(ANCIENT.name, 4, Planned(window_plan(ANCIENT, splits=1)))
     assert anew is not None
-    assert not has_begun(anew)
+    assert not has_begun(anew.store, anew.plan_object)
     begin_as_driver(store, anew.plan_object, anew.log.plan, 0, OUTPUT)
-    assert has_begun(anew)
+    assert has_begun(anew.store, anew.plan_object)
 
 
 def test_what_somebody_goes_to_work_on_after_it_was_found_stays(store: MemoryStore, log: PipelineLog) -> None:

@@ -15,21 +15,22 @@ from airflow_kafka_offsets.errors import LateAttempt, PlanReplaced, ReadNotVerif
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import (
+    SplitAttempt,
     attempt_numbers,
+    begin,
     begin_attempt,
     deciding_attempts,
     has_begun,
     highest_attempts,
-    is_read,
     report_of,
-    require_read,
+    require_current,
     store_report,
 )
-from airflow_kafka_offsets.log.split_attempts import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.stores.store import Store
 from tests.builders import PIPELINE, planned
 from tests.model.store import MemoryStore
+from tests.reads import is_read, require_read
 from tests.stores.builders import OUTPUT, actor, as_it_is_now, plan_of, run, take
 from tests.stores.builders import begin as begin_batch
 from tests.stores.builders import report_of as full_report
@@ -77,10 +78,10 @@ def problems(batch: StoredBatch, newer_than: dict[int, int] | None = None) -> li
 
 
 def test_attempts_are_numbered_in_each_split_of_its_own(batch: StoredBatch) -> None:
-    assert not has_begun(batch)
+    assert not has_begun(batch.store, batch.plan_object)
     assert [attempt_at(batch, split).number for split in (0, 0, 1, 0)] == [1, 2, 1, 3]
     assert [number for number, _ in attempt_numbers(batch.store.list(batch.folder), 0)] == [1, 2, 3]
-    assert has_begun(batch)
+    assert has_begun(batch.store, batch.plan_object)
     assert highest_attempts(batch, [0, 1, 2]) == {0: 3, 1: 1}
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
-from airflow_kafka_offsets.log.split_attempts import SplitAttempt
+from airflow_kafka_offsets.log.read_reports import SplitAttempt
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.log.split_attempts import SplitAttempt, begin, require_current
+from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Plan

@@ -145,7 +145,7 @@ class Model(RuleBasedStateMachine):
         logging.disable(logging.ERROR)  # thousands of lines on what is refused
         attempts, digits = count(1), (digit for number in count(1) for digit in f"{number:04}")
         self.patches = [
-            patch("airflow_kafka_offsets.log.split_attempts.secrets.token_hex", lambda _: f"{next(attempts):08x}"),
+            patch("airflow_kafka_offsets.log.read_reports.secrets.token_hex", lambda _: f"{next(attempts):08x}"),
             patch("airflow_kafka_offsets.batch.carry_out.secrets.choice", lambda _: next(digits)),
             patch("airflow_kafka_offsets.spark.hadoop_store.open_store", lambda _: self.world.store),
             patch("airflow_kafka_offsets.log.pipeline_log.read_object", ReadOnce()),

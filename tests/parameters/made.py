@@ -91,7 +91,7 @@ def _literal(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-# ── operators/task_group_types.py ─────────────────────────────────────────────────────────────────────────────────────
+# ── operators/task_group.py ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def task_group(source: str) -> str:

@@ -27,6 +27,7 @@ from testbed.jars import avro_jars
 from testbed.java import Java
 from testbed.spark_cluster import QUICK
 from testbed.topics import wait_for
+from tests import reads as reads_of_tests
 from tests.builders import plan as plan_of
 from tests.stores.builders import as_it_is_now
 
@@ -135,7 +136,7 @@ def offset_numbers(frame: DataFrame) -> list[int]:
 
 def require_read(batch: StoredBatch) -> None:
     """What the commit asks; it raises ReadNotVerified."""
-    reads.require_read(as_it_is_now(batch))
+    reads_of_tests.require_read(as_it_is_now(batch))
 
 
 def attempts(batch: StoredBatch, split: int = 0) -> list[int]:

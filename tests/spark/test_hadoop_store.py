@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.read_reports import is_read
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark import planned_batch
 from airflow_kafka_offsets.spark.batch_job import for_each_batch
@@ -23,6 +22,7 @@ from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
 from testbed.s3_server import SECRET
 from testbed.spark import s3a_conf
+from tests.reads import is_read
 from tests.spark.conftest import Plans
 from tests.stores.guarded import FOLDER, NEEDED, guarded_server
 from tests.stores.kinds import BUCKET, s3_server

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
     StoreUnavailable,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.split_attempts import SplitAttempt
+from airflow_kafka_offsets.log.read_reports import SplitAttempt
 from airflow_kafka_offsets.spark import kafka_source as source_module
 from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.sinks import files
@@ -473,7 +473,7 @@ def test_of_two_jobs_that_begin_at_once_none_goes_on_that_has_seen_the_other(
 
     def begin_with_the_same_number() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("airflow_kafka_offsets.log.split_attempts.attempt_numbers", lambda *_: [])
+            patch.setattr("airflow_kafka_offsets.log.read_reports.attempt_numbers", lambda *_: [])
             twin.append(source_module.begin(other.store, other.plan_object, other.plan, 0, None))
 
     twin: list[SplitAttempt] = []

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.read_reports import is_read
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.stores.open import open_store
+from tests.reads import is_read
 from tests.spark.conftest import Plans
 from tests.stores.kinds import BUCKET, s3_server
 

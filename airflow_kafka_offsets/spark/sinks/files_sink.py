@@ -23,15 +23,14 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.hadoop_folders import Folders
-from airflow_kafka_offsets.spark.session_settings import setting
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
@@ -240,7 +239,7 @@ class FilesSink:
         spark = keyed.sparkSession
         if self.partition_by:
             # Else Spark sorts all rows by these columns, though most tasks have rows of one folder alone.
-            with setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
+            with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
                 writer.partitionBy(*self.partition_by, *OWN_COLUMNS).save(new)
             return
         own = f"{new}/{self._own_folders(batch)}"  # written as one folder: Spark need not ask each row for its own
@@ -340,3 +339,17 @@ def files(
 
 def _attempt(staging: str) -> int:
     return int(staging.rpartition("--")[2].partition("-")[0])
+
+
+@contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Give a setting another value while the block runs."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)

@@ -1,4 +1,5 @@
-"""``explain``: the page of an error. It asks nobody: the pages are Markdown files of the package, ``errors/AKO-*.md``.
+"""``explain``, the page of an error, and ``completion``. They ask nobody: the pages are Markdown files of the package,
+``errors/AKO-*.md``.
 
 The documentation shows the same files. A page begins with ``# AKO-101 TopicRecreated``, and then says what that means.
 """
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 from importlib import resources
 
-from airflow_kafka_offsets.cli.commands import Options
+from argcomplete.shell_integration import shellcode
+
+from airflow_kafka_offsets.cli.commands import PROGRAM, Options
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import InvalidRequest
 
@@ -36,3 +39,13 @@ def error_pages() -> list[dict[str, str]]:
             first = meaning.partition(". ")[0] + "."
             pages.append({"code": code, "error": error, "what_it_says": first, "page": text})
     return pages
+
+
+# ── completion: what a shell has to evaluate so that TAB completes this command's words ───────────────────────────────
+# The shell then calls the command itself and asks what could come next (argcomplete's protocol), so a new option is
+# completed without a new script. Under ``airflow`` there is nothing to do: Airflow's own completion knows our commands.
+
+
+def completion(options: Options) -> Answer:
+    """The script for ``shell``: bash, zsh or fish."""
+    return Answer(text=shellcode([PROGRAM], shell=options["shell"]).strip("\n"))

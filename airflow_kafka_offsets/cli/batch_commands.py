@@ -1,28 +1,31 @@
-"""``verify`` and ``commit``: what the commit task does with a batch, by hand."""
+"""``verify``, ``commit``, ``skip`` and ``redo``: what a person does with one batch."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from functools import partial
 
 from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-from airflow_kafka_offsets.batch.engine import commit_batch
+from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch
 from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import Commit, PlanReference
-from airflow_kafka_offsets.batch.preview import preview_commit
+from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo
+from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_out
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, splits_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, parsed, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, ReadNotVerified
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoPosition, ReadNotVerified
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import unverified
 from airflow_kafka_offsets.plan.batch_key import number_named
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.window_claims import name_of
+from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
 
 
@@ -172,3 +175,144 @@ def _summary(batch: StoredBatch | None, outcome: CommitOutcome, dry_run: bool) -
     if outcome.group.left_alone:
         return f"{done}; the group is left alone: {outcome.group.left_alone}"
     return f"{done}; the group {'would follow' if dry_run else 'follows'} in {len(outcome.written)} partitions"
+
+
+# ── skip: leave out records that cannot be processed, of the unfinished batch or of a window ──────────────────────────
+
+
+def skip(options: Options) -> Answer:
+    """Each partition's range before and after."""
+    asked = _asked(options)
+    pipeline = pipeline_asked_for(options)
+    dry_run = not options.get("execute")
+    order = LeaveOut(asked, now_ms(), window=options.get("window") is not None)
+    before, after = (preview_leave_out if dry_run else leave_out)(order, pipeline)
+    left = {p.topic_partition: p for p in after.partitions}
+    rows = [
+        {
+            "topic": p.topic_partition.topic,
+            "partition": p.topic_partition.partition,
+            "start": p.start_offset,
+            "end": p.end_offset,
+            "start_after": left[p.topic_partition].start_offset,
+            "records_after": left[p.topic_partition].size,
+            "skipped": left[p.topic_partition].skipped - p.skipped,
+        }
+        for p in before.partitions
+    ]
+    skipped = after.skipped - before.skipped
+    facts = {
+        "pipeline_id": pipeline.pipeline_id,
+        "key": after.batch.key,
+        "plan_id_before": before.plan_id,
+        "plan_id_after": after.plan_id,
+        "skipped": skipped,
+        "reason": asked.reason,
+        "dry_run": dry_run,
+    }
+    who = "Clear the window's run" if after.asked.window else "The pipeline's next run does the batch as it is now"
+    now = f"{who}: what was half written is overwritten, and the batch is committed."
+    names = ("topic", "partition", "start", "end", "start_after", "records_after", "skipped")
+    return Answer(
+        [Table(columns(*names), rows)],
+        facts,
+        f"up to {skipped} records of {name_of(before)} {'would be' if dry_run else 'are'} skipped: {asked.reason}",
+        messages=[] if dry_run else [now],
+        dry_run="skips them" if dry_run else "",
+    )
+
+
+def _asked(options: Options) -> Skip:
+    """:raises InvalidRequest: nothing is named, or it is not what it should be."""
+    batch, window = options.get("batch"), options.get("window")
+    if (batch is None) == (window is None):
+        raise InvalidRequest(("Skip what? Give --batch KEY (kafka-offsets show says it) or --window NAME.",))
+    named = str(batch if window is None else window)
+    if not named.strip():
+        raise InvalidRequest((f"{'--batch' if window is None else '--window'} is empty.",))
+    try:
+        asked = parse_skip({"batch": named, "past": options.get("past"), "reason": options.get("reason")})
+    except ValueError as error:
+        raise InvalidRequest((f"--past {str(error).removeprefix('has past ')}.",)) from None
+    assert asked is not None  # something is named
+    return asked
+
+
+# ── redo: which run wrote a committed batch, whether it can be written again, and how ─────────────────────────────────
+
+
+def redo(options: Options) -> Answer:
+    """The batch, and the two ways to write it again: clear its run, or ``--execute`` and submit the Spark jobs.
+
+    1 where its records are gone.
+    """
+    config = client_config(options)
+    pipeline = pipeline_asked_for(options)
+    batch = batch_asked_for(options, pipeline)
+    if batch is None:
+        raise NoPosition(["That run had nothing to do"], "So there is nothing to do again.")
+    dry_run = not options.get("execute")
+    order, splits, refusal = Redo(batch, me(options), now_ms()), sorted(batch.log.plan.splits_with_rows()), None
+    with KafkaCluster(config) as cluster:
+        world = World(pipeline, cluster, NoAirflow())
+        try:
+            if dry_run or not splits:
+                decided(order, world)
+            else:
+                batch = redo_batch(order, world)
+        except DataLoss as gone:
+            if not dry_run:
+                raise
+            refusal = gone
+    plan, log = batch.log.plan, batch.log
+    key, run = plan.batch.key, log.committed.by.run if log.committed else None
+    # The run that committed a batch does it again when it is cleared; nothing has to be in its conf for that.
+    cleared = run and not refusal and f"airflow dags clear {shlex.quote(run.dag_id)} --run-id {shlex.quote(run.run_id)}"
+    servers, row_filter = config.get("bootstrap.servers"), f"kafka_batch = '{key}'"
+    arguments = {
+        split: job_arguments(batch.plan_object, plan.plan_id, split, batch.store.driver_uri, servers)
+        for split in ([] if dry_run or refusal else splits)
+    }
+    rows = [
+        {
+            "split": split,
+            "records": sum(p.size for p in plan.splits[split]),
+            "row_filter": f"{row_filter} AND kafka_split = {split}",
+        }
+        for split in splits
+    ]
+    facts = {
+        "pipeline_id": pipeline.pipeline_id,
+        **facts_of(batch),
+        "run": run and {name: getattr(run, name) for name in ("dag_id", "run_id", "task_id", "map_index")},
+        "records_there": refusal is None,
+        "gone": list(refusal.partitions) if refusal else [],
+        "row_filter": row_filter,
+        "airflow": cleared or None,
+        "arguments": {str(split): words for split, words in arguments.items()},
+        "dry_run": dry_run,
+    }
+    lines = [
+        f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {log.by}, {facts['at']}",
+        f"output: {plan.asked.output or 'not named in the plan'}, where {row_filter}",
+        f"records: {'gone from Kafka' if refusal else 'all of them are still in Kafka'}",
+        *([f"{log.redone.by} is doing it once more since {iso(log.redone.at_ms)}"] if dry_run and log.redone else []),
+        *([f"in Airflow: {cleared}"] if cleared and splits else []),
+        *([] if splits else ["It has no records, and no split to start."]),
+    ]
+    now_yours = (
+        "The batch is yours now. Submit the pipeline's Spark job once for each split, with these arguments beside its "
+        f"own. Then kafka-offsets commit --batch {key} says whether all of it was written again."
+    )
+    to_do = bool(splits) and refusal is None
+    return Answer(
+        [Table(columns("split", "records", "row_filter"), rows, "splits")],
+        facts,
+        "\n".join(f"split {split}: {shlex.join(words)}" for split, words in arguments.items()),
+        "\n".join(lines),
+        messages=[now_yours] if to_do and not dry_run else [],
+        dry_run="puts on record that you do the batch again, and gives the arguments for Spark"
+        if to_do and dry_run
+        else "",
+        errors=[refusal] if refusal else [],
+    )

@@ -1,4 +1,5 @@
-"""What listens at an address: TLS or not, SASL or not, and a certificate that can be trusted or not.
+"""Why a broker does not let a client in, as far as it can be seen from outside: what listens at an address (TLS or not,
+SASL or not, a certificate that can be trusted or not), and what the client's token says.
 
 Where a client and a listener do not fit, librdkafka says no more than "1/1 brokers are down" (without TLS to a TLS
 listener, without SASL to a SASL listener), and "certificate verify failed" for each of an unknown authority, another
@@ -11,19 +12,27 @@ clients, so the Spark driver asks here, too; it has no librdkafka.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_offsets.errors import ClusterUnavailable
+
 _ADDRESS = re.compile(r"(?:\w+://)?\[?([^\[\],]+?)\]?(?::(\d+))?")
 _SASL_HANDSHAKE, _VERSION = 17, 1
 _NO_SASL_HERE = 34  # ILLEGAL_SASL_STATE
 _LONGEST = 65_536  # of an answer
+_REFUSED = re.compile(r'"status":\s*"\w+"')  # RFC 7628, 3.2.2
+_CLAIMS = {"iss": "issuer", "aud": "audience", "sub": "subject", "scope": "scope"}
+_SHOWN = 200  # characters of a claim
 
 
 def misfit(config: Mapping[str, Any], *, certificate: bool, timeout_s: float = 1.0) -> str | None:
@@ -163,3 +172,41 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
             raise EOFError
         data += part
     return data
+
+
+# ── what a token says of itself (RFC 7519): brokers refuse one without saying why, and only their log knows ───────────
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    """Its claims; none where it is opaque: only the token's server can read it."""
+    try:
+        payload = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def refusal_of_token(where: str, reason: str, token: str | None) -> ClusterUnavailable | None:
+    """The error, if ``reason`` is a broker's answer to a token, or the token has expired.
+
+    :param where: the beginning of the error's sentence.
+    :param token: ``None`` where this client does not see it.
+    """
+    claims = claims_of(token or "")
+    times = {name: claims[name] for name in ("nbf", "exp") if isinstance(claims.get(name), int | float)}
+    now = time.time()
+    has_expired = times.get("exp", now + 1) <= now
+    if not has_expired and not _REFUSED.search(reason):
+        return None
+    words = [f"{word} {claims[name]!r:.{_SHOWN}}" for name, word in _CLAIMS.items() if name in claims]
+    if has_expired:
+        words.append(f"it has expired {now - times['exp']:.0f} s ago by this machine's clock")
+    if times.get("nbf", now) > now:
+        words.append(f"it is valid from {times['nbf'] - now:.0f} s from now on by this machine's clock")
+    return ClusterUnavailable(
+        where,
+        f"the token is not accepted ({reason})" + (f"; it has {', '.join(words)}" if words else ""),
+        "The broker's log says why. Check the token against the broker's settings: sasl.oauthbearer.expected.issuer, "
+        "sasl.oauthbearer.expected.audience, the keys at sasl.oauthbearer.jwks.endpoint.url, and its clock.",
+    )

@@ -1,4 +1,4 @@
-"""``record``: look at one record. It only reads, joins no group and commits nothing.
+"""``record`` and ``sample``: look at records. They only read, join no group and commit nothing.
 
 The bytes are what Kafka has. What a pipeline makes of them is said by Spark alone, where it can be started.
 """
@@ -8,21 +8,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.records import Record
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.decode_record import decoded_record
+from airflow_kafka_offsets.cli.local_spark import local_spark
 from airflow_kafka_offsets.cli.option_values import client_config, parsed, text_of, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, harmless
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.request.offset_maps import record_named
-from airflow_kafka_offsets.request.subscription import PartitionSet
+from airflow_kafka_offsets.request.offset_maps import partition_named, record_named
+from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import read_object
+from airflow_kafka_offsets.values.json_sample import JsonSample
 from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinition, format_of, object_name
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
@@ -181,3 +183,108 @@ def _indented(text: str) -> str:
         depth += token in ("{", "[")
         before = token
     return "".join(parts)
+
+
+# ── sample: the columns of a topic's JSON, as a DDL to start from ─────────────────────────────────────────────────────
+# The DDL alone goes to standard output, so that ``> orders.ddl`` makes a ``schema_file``.
+
+
+_RECORDS, _MOST_RECORDS = 100, 10_000
+_START_OF_VALUE = 100
+
+
+def sample(options: Options) -> Answer:
+    """The columns of a topic's JSON values, by the newest records of each partition."""
+    topic, count = options.get("topic"), options.get("records")
+    if topic is None:
+        raise InvalidRequest(("Which topic? Give --topic.",))
+    parsed("--topic", lambda: partition_named(topic, 0))
+    count = _RECORDS if count is None else count
+    if not 1 <= count <= _MOST_RECORDS:
+        raise InvalidRequest((f"--records is {count}; give a number from 1 to {_MOST_RECORDS}.",))
+    seen = JsonSample()
+    with KafkaCluster(client_config(options)) as cluster:
+        partitions = cluster.describe(TopicList((topic,))).partitions()
+        ends = {tp: end.offset for tp, end in cluster.end_offsets(partitions, "read_uncommitted").items()}
+        starts = cluster.log_start_offsets(partitions)
+        wanted = {tp: max(starts[tp], ends[tp] - count) for tp in partitions if starts[tp] < ends[tp]}
+        records = 0
+        for tp, found in cluster.records_from(wanted, count):
+            records += len(found)
+            for one in found:
+                seen.add(one.value, f"{tp}: offset {one.offset}")
+    said = _said(seen, f"{records} records of topic {topic}")
+    if not seen.ddl:
+        raise NothingToDiscover(
+            [f"There is no DDL to start from: {said[0]}", *said[1:]],
+            "Look at one record: kafka-offsets record TOPIC-PARTITION:OFFSET.",
+        )
+    facts = {
+        "topic": topic,
+        "records": records,
+        "json_objects": seen.objects,
+        "tombstones": seen.tombstones,
+        "others": seen.others,
+        "schema_ids": {str(number): seen.schema_ids[number] for number in sorted(seen.schema_ids)},
+        "ddl": seen.ddl,
+        "notes": said,
+    }
+    rows = [{"name": name, "type": kind, "seen": seen_in} for name, kind, seen_in in seen.columns]
+    text = harmless(seen.ddl) if (options.get("output") or "table") == "table" else None
+    return Answer([Table(columns("name", "type", "seen"), rows, "columns")], facts, text=text, messages=said)
+
+
+def _said(seen: JsonSample, of_what: str) -> list[str]:
+    said = [
+        f"of {of_what}, JSON objects: {seen.objects}, tombstones: {seen.tombstones}, others: {seen.others}",
+        *seen.notes,
+    ]
+    if seen.first_other is not None:
+        where, value, why = seen.first_other
+        start = value[:_START_OF_VALUE].decode(errors="replace")
+        more = "…" * (len(value) > _START_OF_VALUE)
+        said.append(f"the first that is no JSON object is at {where}: it {why}: {start!r}{more}")
+    if seen.schema_ids:
+        ids = ", ".join(f"{number} in {count}" for number, count in sorted(seen.schema_ids.items()))
+        said.append(
+            f"{seen.schema_ids.total()} values begin with a schema registry's five bytes (schema id {ids}): their "
+            'schema is in the registry, and value={"format": …, "registry": CONNECTION} reads it there'
+        )
+    return said
+
+
+# ── what a row definition makes of one record: Spark decodes it here, by the code of the pipeline's job ───────────────
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def decoded_record(record: Record, definition: RowDefinition) -> dict[str, Any]:
+    """``fate`` is ``row``, ``set aside`` or ``left out``; with the ``reason``, and the ``row``, where there is one.
+
+    :raises InvalidRequest: there is no Spark here, or it does not take the definition.
+    """
+    of_topic = definition.of_topic(record.topic_partition.topic)
+    if of_topic is None:
+        topics = ", ".join(sorted(definition.topics))
+        raise InvalidRequest((f"That row definition has the topics {topics}: give the one of a batch of this topic.",))
+    spark = local_spark(of_topic.formats, "--rows and --value-format decode", "then the record is shown as it is")
+    from pyspark.sql import functions as f
+
+    from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
+    from airflow_kafka_offsets.spark.report import LEFT_OUT, ROW, SET_ASIDE
+    from airflow_kafka_offsets.spark.row_frames import REASON, check_definition, row_frames
+
+    check_definition(spark, of_topic)
+    frames = row_frames(spark.createDataFrame([_as_spark_has_it(record)], KAFKA_COLUMNS), of_topic)
+    as_json = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
+    if found := frames.rows.select(as_json).collect():
+        return {"fate": ROW, "reason": None, "row": json.loads(found[0][0])}
+    reason = frames.rest.select(REASON).collect()[0][0]
+    return {"fate": SET_ASIDE if reason else LEFT_OUT, "reason": reason or None, "row": None}
+
+
+def _as_spark_has_it(record: Record) -> tuple[Any, ...]:
+    at = None if record.timestamp_ms is None else _EPOCH + timedelta(milliseconds=record.timestamp_ms)
+    kind = {"CreateTime": 0, "LogAppendTime": 1}.get(record.timestamp_type or "", -1)
+    return record.key, record.value, *record.topic_partition, record.offset, at, kind
