@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.log.pipeline_log import read_what_is_left
@@ -19,10 +21,7 @@ from airflow_kafka_offsets.spark.report import Divided, report_batch, still_whol
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 from airflow_kafka_offsets.spark.spark_progress import progress_lines
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    Write = Callable[[DataFrame, Any], Any]
+Write = Callable[[DataFrame, Any], Any]
 
 log = logging.getLogger(__name__)
 

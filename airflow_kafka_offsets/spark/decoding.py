@@ -18,15 +18,15 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.values.row_definition import REGISTRY_HEADER, FieldFormat, avro_record
 from airflow_kafka_offsets.values.sql_text import quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
 
 RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
 BAD = {"value": "kafka_bad_value", "key": "kafka_bad_key"}
@@ -46,8 +46,6 @@ def decoded(records: DataFrame, value: FieldFormat | None, key: FieldFormat | No
     :param value: ``None``: the bytes stay.
     :raises InvalidRequest: a schema is none, or Spark lacks the package of a format.
     """
-    from pyspark.sql import functions as f
-
     formats = {name: given for name, given in (("value", value), ("key", key)) if given is not None}
     others = [f.col(quoted(name)) for name in records.columns if name not in RAW]
     raw = [f.col(name).alias(RAW[name]) for name in RAW]
@@ -77,8 +75,6 @@ class _Reader:
     def read(self, records: DataFrame) -> DataFrame:
         """:raises InvalidRequest: Spark does not take the schema, or lacks the package of the format."""
         from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-        from pyspark.sql import functions as f
 
         # The condition is always true. An expression that is not deterministic is computed once, where it stands: else
         # Spark decodes again for each column, and for each filter that it moves down.
@@ -100,8 +96,6 @@ class _Reader:
             ) from None
 
     def _decoded(self) -> Column:
-        from pyspark.sql import functions as f
-
         if self.given.format == "avro":
             return self._avro(f.expr(f"concat({self._body}, {_binary(_END_OF_AVRO)})"))
         if self.schema is None:
@@ -130,8 +124,6 @@ class _Reader:
 
     def value(self) -> Column:
         """What the user's expressions see."""
-        from pyspark.sql import functions as f
-
         found = f.col(_DECODED[self.name])
         if self.given.format == "string":
             return found
@@ -139,8 +131,6 @@ class _Reader:
 
     def problem(self) -> Column:
         """Why the bytes are bad, in words; null where they are not."""
-        from pyspark.sql import functions as f
-
         found = f.col(_DECODED[self.name])
         lacking = () if self.schema is None else _never_null(self.name, self.schema)
         return f.coalesce(
@@ -180,7 +170,6 @@ class _Reader:
             )
 
     def _avro(self, body: Column) -> Column:
-        from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import from_avro
 
         reader = _with_end_of_avro(self.given.schema or "")
@@ -224,8 +213,6 @@ def _is_utf8(spark: SparkSession, found: str) -> str:
 
 
 def _with(schema: StructType, *names: str) -> StructType:
-    from pyspark.sql.types import StringType, StructField, StructType
-
     return StructType([*schema.fields, *(StructField(name, StringType()) for name in names)])
 
 
@@ -246,8 +233,6 @@ def _with_end_of_avro(text: str) -> str:
 
 def _schema_of(spark: SparkSession, name: str, given: FieldFormat) -> StructType:
     """:raises InvalidRequest: it is no DDL of columns."""
-    from pyspark.errors import PySparkException
-
     text = given.schema or ""
     try:
         found: StructType = spark.createDataFrame([], text).schema
@@ -273,8 +258,6 @@ def _never_null(path: str, kind: DataType) -> Iterator[tuple[str, Callable[[Colu
 
     Spark itself reads null where a field is missing.
     """
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
     if isinstance(kind, StructType):
         for field in kind.fields:
             if not field.nullable:
@@ -296,6 +279,4 @@ def _of_field(field: str, is_lacking: Callable[[Column], Column], parent: Column
 
 
 def _of_some_element(is_lacking: Callable[[Column], Column], is_map: bool, parent: Column) -> Column:
-    from pyspark.sql import functions as f
-
     return f.exists(f.map_values(parent) if is_map else parent, lambda element: is_lacking(element))

@@ -7,7 +7,9 @@ two writers of one name win), which is why a driver only writes names that are i
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.spark.driver_jvm import hadoop_conf, jvm_of, require_jvm
@@ -15,9 +17,6 @@ from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, requi
 from airflow_kafka_offsets.stores.location import Location, location_of
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store, unavailable
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def open_driver_store(uri: str, spark: SparkSession | None) -> Store:
@@ -29,7 +28,6 @@ def open_driver_store(uri: str, spark: SparkSession | None) -> Store:
     location = location_of(uri)
     if location.kind == "file":
         return open_store(uri)
-    from pyspark.sql import SparkSession
 
     session = spark or SparkSession.getActiveSession()
     if session is None:

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.log.entries import Planned
@@ -23,9 +25,6 @@ from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
 from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.row_definition import RowDefinition, object_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class Batch:

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -21,9 +23,6 @@ from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.refusal_reasons import mechanism_of, misfit, refusal_of_token
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 

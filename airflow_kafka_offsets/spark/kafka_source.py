@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.log.read_reports import begin, require_current
@@ -21,9 +24,6 @@ from airflow_kafka_offsets.spark.client_properties import (
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_check import has_compacted_topic, require_records, require_same_topics
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +101,6 @@ def _of_topic(spark: SparkSession, batch: Batch, given: Mapping[str, Any], topic
 
 
 def _frame(spark: SparkSession, partitions: Sequence[PlannedPartition], options: dict[str, Any]) -> DataFrame:
-    from pyspark.errors import AnalysisException
-
     if not partitions:
         headers = any(name.lower() == "includeheaders" and str(options[name]).lower() == "true" for name in options)
         return no_records_of_kafka(spark, headers=headers)

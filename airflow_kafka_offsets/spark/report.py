@@ -14,7 +14,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -24,9 +27,6 @@ from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 from airflow_kafka_offsets.spark.take_back import other_places, take_back
 from airflow_kafka_offsets.values.sql_text import quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -154,8 +154,6 @@ def records_without(records: DataFrame, rows: DataFrame) -> DataFrame:
 
     :param rows: what :func:`with_fate` returns.
     """
-    from pyspark.sql import functions as f
-
     there = f.broadcast(by_word(rows).drop("rows"))
     joined = records.withColumn("word", f.expr(_WORD)).join(there, ["topic", "partition", "word"], "left")
     return joined.where(f"NOT coalesce(bits & {_BIT} != 0, false)").select(*records.columns)
@@ -223,8 +221,6 @@ def _is_every_offset(batch: Batch, reads: Mapping[TopicPartition, PartitionRead]
 
 def _count_by_partition(frame: DataFrame) -> DataFrame:
     """Rows, different offsets, first and last of each partition; nothing is run yet."""
-    from pyspark.sql import functions as f
-
     missing = [name for name in ("topic", "partition", "offset") if name not in {c.lower() for c in frame.columns}]
     if missing:
         raise InvalidRequest(
@@ -247,8 +243,6 @@ def _count_by_partition(frame: DataFrame) -> DataFrame:
 
 def by_word(frame: DataFrame, *more: str, by: Sequence[str] = ("topic", "partition")) -> DataFrame:
     """Which of 64 offsets are there, as the bits of a long."""
-    from pyspark.sql import functions as f
-
     # Spark's own bitmap_construct_agg is counted by sorting all rows, twice; a long is counted in a hash map.
     counts = ("count(*) AS rows", f"bit_or({_BIT}) AS bits", *more)
     return frame.groupBy(*by, f.expr(f"{_WORD} AS word")).agg(*map(f.expr, counts))

@@ -14,7 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import BooleanType, StructType
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
@@ -27,9 +32,6 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, OWN_COLUMNS
 from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 from airflow_kafka_offsets.values.sql_text import MOMENTS, quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 SOURCE_COLUMNS = ("topic", "partition", "offset")
 SETTINGS = {
@@ -108,8 +110,6 @@ def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
 
 
 def _frames_of(records: DataFrame, fields: DataFrame, definition: RowDefinition) -> RowFrames:
-    from pyspark.sql import functions as f
-
     for setting, value in SETTINGS.items():
         records.sparkSession.conf.set(setting, value)
     seen = fields.select(*(quoted(name) for name in records.columns), *BAD.values(), *RAW.values())
@@ -161,9 +161,6 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
 
 
 def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[str]:
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import BooleanType
-
     try:
         found = plain.selectExpr(text)
     except PySparkException as error:
@@ -182,8 +179,6 @@ def _problems_of(plain: DataFrame, text: str, is_condition: bool) -> Iterator[st
 
 def _selected(seen: DataFrame, definition: RowDefinition) -> tuple[list[str], dict[str, str]]:
     """The expressions of the columns, and how topic, partition and offset are called beside them."""
-    from pyspark.sql.types import StructType
-
     selected = list(definition.select)
     if not selected and definition.value is None and definition.key is None:
         selected = ["key", "value", "timestamp", "timestampType"]  # the record as it is
@@ -196,8 +191,6 @@ def _selected(seen: DataFrame, definition: RowDefinition) -> tuple[list[str], di
 
 def _reasons(seen: DataFrame, definition: RowDefinition, selected: list[str], entity: _Entity) -> Iterator[Column]:
     """One column each that has a reason or null; the first that has one counts."""
-    from pyspark.sql import functions as f
-
     if definition.tombstones == "leave-out" or not entity.has_tombstones:
         yield f.when(f.col(RAW["value"]).isNull(), LEFT_OUT)
     if definition.where is not None:
@@ -230,8 +223,6 @@ class _Entity:
     """
 
     def __init__(self, seen: DataFrame, definition: RowDefinition, selected: list[str]) -> None:
-        from pyspark.sql import functions as f
-
         self.keys: dict[str, Column] = {}
         self.has_tombstones, self.is_deleted = True, []
         if definition.keys:
@@ -248,8 +239,6 @@ def _column_of(columns: Mapping[str, Iterable[str]], name: str) -> Column:
     :param columns: the names of those that each expression makes.
     :raises InvalidRequest: none makes one of that name.
     """
-    from pyspark.sql import functions as f
-
     for text, names in columns.items():
         if name.lower() in (found.lower() for found in names):
             return f.col(f"{text[:-1]}{quoted(name)}") if text.endswith("*") else f.expr(text)
@@ -257,8 +246,6 @@ def _column_of(columns: Mapping[str, Iterable[str]], name: str) -> Column:
 
 
 def _is_made_without_value(seen: DataFrame, column: Column) -> bool:
-    from pyspark.errors import AnalysisException
-
     try:
         seen.drop("value").select(column)
     except AnalysisException:
@@ -267,15 +254,11 @@ def _is_made_without_value(seen: DataFrame, column: Column) -> bool:
 
 
 def _truth(condition: Column) -> Column:
-    from pyspark.sql import functions as f
-
     return f.when(condition.isNull(), "null").otherwise(condition.cast("string"))
 
 
 def _by_outcome(outcome: Column, reasons: dict[str, str]) -> Column:
     """The reason that belongs to the outcome, which is ``raised`` where it cannot be computed."""
-    from pyspark.sql import functions as f
-
     tried = f.call_function("try_to_binary", outcome, f.lit("utf-8")).cast("string")
     pairs: list[Any] = [f.lit(word) for pair in reasons.items() for word in pair]
     return f.try_element_at(f.create_map(*pairs), f.coalesce(tried, f.lit("raised")))

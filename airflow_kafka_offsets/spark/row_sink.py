@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import BadRecords
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -54,9 +56,6 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, Merged,
 from airflow_kafka_offsets.spark.take_back import set_aside
 from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.row_definition import RowDefinition
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _EXAMPLES = 5
 _START_OF_VALUE = 100

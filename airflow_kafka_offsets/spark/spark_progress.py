@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 

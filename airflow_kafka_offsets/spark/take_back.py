@@ -7,7 +7,10 @@ the old places with nothing. In a table that also fences a late driver off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import LateAttempt, StoreUnavailable
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -15,9 +18,6 @@ from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.spark.sinks.sink_contract import Sink
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 WRITTEN = "what the job has written"
 BAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "reason")
@@ -36,8 +36,6 @@ def take_back(batch: Batch) -> None:
     :raises LateAttempt: another attempt at the split has begun since.
     :raises StoreUnavailable: a place still has some.
     """
-    from pyspark.sql import functions as f
-
     for sink in other_places(batch):
         nothing = no_records_of_kafka(batch.scanned.sparkSession, headers=True)
         nothing = nothing.withColumn("reason", f.lit("")).select(*BAD_COLUMNS)
@@ -63,8 +61,6 @@ def take_back(batch: Batch) -> None:
 
 def set_aside(sink: Sink, bad: DataFrame, batch: Batch) -> DataFrame:
     """Write bad records; what reads them back."""
-    from pyspark.sql import functions as f
-
     if isinstance(sink, JdbcSink):  # PostgreSQL has no such arrays
         bad = bad.withColumn("headers", f.to_json("headers"))
     return cast("DataFrame", sink(bad, batch))  # no words of bad records make an upsert

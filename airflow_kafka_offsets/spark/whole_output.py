@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.log.audit import BatchRecord
@@ -27,9 +30,6 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import BATCH_COLUMN, SPLIT_
 from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.row_definition import RowDefinition, object_name
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 PLACE = (BATCH_COLUMN, SPLIT_COLUMN, "topic", "partition")
 _SHOWN = 20  # places, and ranges of one, that are named offset by offset
@@ -105,7 +105,6 @@ def _rows(
     bounds: tuple[str, str] | None,
 ) -> DataFrame | None:
     """Key, split, topic, partition and offset of each row; ``None`` where there is no output."""
-    from pyspark.sql import functions as f
 
     topics = sorted({topic for record in records for topic in record.log.plan.topics})
     frames = []
@@ -132,8 +131,6 @@ def _source_names(
 
 def count_places(frame: DataFrame) -> dict[Place, FoundRows]:
     """One row for each place comes to the driver."""
-    from pyspark.sql import functions as f
-
     sums = ("sum(rows) AS rows", *OF_WORDS)
     counted = by_word(frame, by=PLACE).groupBy(*PLACE).agg(*map(f.expr, sums)).collect()
     return {Place(*row[: len(PLACE)]): FoundRows(*map(int, row[len(PLACE) :])) for row in counted}
@@ -153,8 +150,6 @@ def _named(
 
 
 def _offsets(frame: DataFrame, finding: OutputFinding, expected: ExpectedRows) -> str:
-    from pyspark.sql import functions as f
-
     own = frame
     for name, value in zip(PLACE, finding.place, strict=True):
         own = own.where(f.col(name).eqNullSafe(f.lit(value)))

@@ -23,15 +23,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, check_evolve, evolved
+from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, TableSink, check_evolve, evolved
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
-    check_batch,
     names,
-    no_records,
-    of_keys,
     options_of,
     overtaken,
     path_output,
@@ -72,7 +69,7 @@ _IN_THE_WAY = (
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaSink:
+class DeltaSink(TableSink):
     """See :func:`delta`."""
 
     path: str | None
@@ -92,7 +89,6 @@ class DeltaSink:
         return f"delta.`{self.path}`" if self.path else quoted_table(self.table or "")
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
-        check_batch(batch)
         spark = records.sparkSession
         self.check(spark)
         if self.mode == "append" and not self.written(spark, batch).isEmpty():
@@ -104,7 +100,7 @@ class DeltaSink:
         def write() -> None:
             writer = evolved(keyed, self, batch).write.format("delta").mode(self.mode).options(**dict(self.options))
             writer = writer.options(**transaction, userMetadata=attempted)
-            if self.read(spark) is None:
+            if self.current(spark) is None:
                 writer = writer.partitionBy(*self.partitions)
             batch.look(self.output)
             if self.path:
@@ -134,7 +130,7 @@ class DeltaSink:
 
     def make(self, rows: DataFrame) -> None:
         """The table, with the columns of these rows, if there is none."""
-        if self.read(rows.sparkSession) is not None:
+        if self.current(rows.sparkSession) is not None:
             return
         empty = rows.sparkSession.createDataFrame([], rows.schema).write.format("delta").mode("append")
         empty = empty.options(**dict(self.options)).partitionBy(*self.partition_by)
@@ -151,7 +147,7 @@ class DeltaSink:
 
         It keeps those of the first 32 columns, or of the ones that a property names. The others keep theirs.
         """
-        table = self.read(spark)
+        table = self.current(spark)
         if table is None or BATCH_COLUMN not in table.columns:
             return
         detail = spark.sql(f"DESCRIBE DETAIL {self.sql_name}").collect()[0]
@@ -173,7 +169,7 @@ class DeltaSink:
         """All nullable: Delta fills a column that the rows lack, and itself refuses to if it is NOT NULL."""
         from pyspark.sql.types import StructField, StructType
 
-        table = self.read(rows.sparkSession)
+        table = self.current(rows.sparkSession)
         if table is None:
             return None
         return StructType([StructField(field.name, field.dataType) for field in table.schema.fields])
@@ -185,25 +181,7 @@ class DeltaSink:
             log.info("%s has Delta's table feature typeWidening now: readers older than Delta 3.2 fail", self.output)
         spark.sql(f"ALTER TABLE {self.sql_name} {change.sql}")
 
-    def keys(self, spark: SparkSession) -> list[str]:
-        """A scan of the one column ``kafka_batch``."""
-        table = self.read(spark)
-        if table is None or BATCH_COLUMN not in table.columns:
-            return []
-        return sorted(row[0] for row in table.select(BATCH_COLUMN).distinct().collect() if row[0] is not None)
-
-    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
-        check_batch(batch)
-        table = self.read(spark)
-        return no_records(spark) if table is None else table.where(batch.row_filter)
-
-    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
-        """All rows, or those of some batches; see ``of_keys``. ``None`` where there is no table."""
-        table = self.read(spark)
-        return None if table is None else of_keys(table, bounds)
-
-    def read(self, spark: SparkSession) -> DataFrame | None:
-        """The table as it is now; None where there is none."""
+    def current(self, spark: SparkSession) -> DataFrame | None:
         from pyspark.errors import AnalysisException
 
         try:

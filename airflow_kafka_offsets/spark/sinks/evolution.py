@@ -19,12 +19,20 @@ from __future__ import annotations
 
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, SinkBatch, wait_for_others
+from airflow_kafka_offsets.spark.sinks.sink_contract import (
+    BATCH_COLUMN,
+    DELETED,
+    SinkBatch,
+    check_batch,
+    no_records,
+    wait_for_others,
+)
 from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -38,20 +46,44 @@ TRIES = 5
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
-class Table(Protocol):
-    """A sink whose output has columns."""
+class TableSink(ABC):
+    """A sink whose output is a table, which has all batches, and columns that may change."""
+
+    evolve: Evolve
 
     @property
-    def output(self) -> str: ...
+    @abstractmethod
+    def output(self) -> str:
+        """See :class:`~airflow_kafka_offsets.spark.sinks.sink_contract.Sink`, and of ``keys`` and ``written`` too."""
 
-    @property
-    def evolve(self) -> Evolve: ...
+    @abstractmethod
+    def current(self, spark: SparkSession) -> DataFrame | None:
+        """The table as it is now; None where there is none."""
 
+    @abstractmethod
     def columns(self, rows: DataFrame) -> StructType | None:
         """As they are now; None where there is no table. A column that has to be written is not nullable."""
 
+    @abstractmethod
     def change(self, spark: SparkSession, change: Change) -> None:
         """Make one change; an error where it is made already."""
+
+    def keys(self, spark: SparkSession) -> list[str]:
+        """A scan of the one column ``kafka_batch``."""
+        table = self.current(spark)
+        if table is None or BATCH_COLUMN not in table.columns:
+            return []
+        return sorted(row[0] for row in table.select(BATCH_COLUMN).distinct().collect() if row[0] is not None)
+
+    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
+        check_batch(batch)
+        table = self.current(spark)
+        return no_records(spark) if table is None else table.where(batch.row_filter)
+
+    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
+        """All rows, or those of the batches whose keys lie between two; ``None`` where there is no table."""
+        table = self.current(spark)
+        return table if table is None or bounds is None else table.where(table[BATCH_COLUMN].between(*bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +198,7 @@ class Comparison:
         return fields
 
 
-def evolved(rows: DataFrame, table: Table, batch: SinkBatch, fill: bool = False) -> DataFrame:
+def evolved(rows: DataFrame, table: TableSink, batch: SinkBatch, fill: bool = False) -> DataFrame:
     """The rows as the table takes them. Before, it gets the columns and types that it lacks, if it may.
 
     :param fill: see :meth:`Comparison.fitted`.

@@ -78,7 +78,6 @@ class FilesSink:
         self, records: DataFrame, batch: SinkBatch, judge: Callable[[DataFrame], None] | None = None
     ) -> DataFrame:
         """:param judge: sees what is staged before the output changes; if it raises, the output stays as it is."""
-        check_batch(batch)
         spark = records.sparkSession
         folders = Folders(spark, self.path)
         self._refuse_other_rows(folders)

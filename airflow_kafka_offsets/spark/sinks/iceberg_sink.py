@@ -21,15 +21,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, check_evolve, evolved, sql_type
+from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, TableSink, check_evolve, evolved, sql_type
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     SPLIT_COLUMN,
     SinkBatch,
-    check_batch,
     names,
-    no_records,
-    of_keys,
     options_of,
     overtaken,
     quoted_table,
@@ -54,7 +51,7 @@ _MIXED_FILES = "Cannot delete file where some, but not all, rows match filter"
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergSink:
+class IcebergSink(TableSink):
     """See :func:`iceberg`."""
 
     table: str
@@ -71,7 +68,6 @@ class IcebergSink:
         return quoted_table(self.table)
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
-        check_batch(batch)
         spark = records.sparkSession
         self.check(spark)
         keyed = with_key(records, batch)
@@ -110,36 +106,31 @@ class IcebergSink:
         require_one_iceberg_writer(spark, self.output, table_parts(self.table))
 
     def columns(self, rows: DataFrame) -> StructType | None:
-        return self._current(rows.sparkSession).schema
+        table = self.current(rows.sparkSession)
+        return None if table is None else table.schema
 
     def change(self, spark: SparkSession, change: Change) -> None:
         spark.sql(f"ALTER TABLE {self.sql_name} {change.sql}")
 
     def keys(self, spark: SparkSession) -> list[str]:
         """By the bounds of each file, which the table's metadata has; a scan of one column after a compaction."""
-        if not self._exists(spark) or BATCH_COLUMN not in self._current(spark).columns:
+        table = self.current(spark)
+        if table is None or BATCH_COLUMN not in table.columns:
             return []
         bounds = f"readable_metrics.{BATCH_COLUMN}"
         columns = (f"{bounds}.lower_bound AS low", f"{bounds}.upper_bound AS high", "content")
         files = spark.table(f"{self.sql_name}.files").selectExpr(*columns).distinct().collect()
         if any(file.content != 0 or file.low is None or file.low != file.high for file in files):
-            files = self._current(spark).selectExpr(f"{BATCH_COLUMN} AS low").distinct().collect()
+            return TableSink.keys(self, spark)
         return sorted({file.low for file in files if file.low is not None})
-
-    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
-        check_batch(batch)
-        return self._current(spark).where(batch.row_filter) if self._exists(spark) else no_records(spark)
-
-    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
-        """All rows, or those of some batches; see ``of_keys``. ``None`` where there is no table."""
-        return of_keys(self._current(spark), bounds) if self._exists(spark) else None
 
     def _exists(self, spark: SparkSession) -> bool:
         return bool(spark.catalog.tableExists(self.sql_name))
 
-    def _current(self, spark: SparkSession) -> DataFrame:
-        """The table as it is now: a catalog may remember one of half a minute ago."""
-        spark.catalog.refreshTable(self.sql_name)
+    def current(self, spark: SparkSession) -> DataFrame | None:
+        if not self._exists(spark):
+            return None
+        spark.catalog.refreshTable(self.sql_name)  # it may remember one of half a minute ago
         return spark.table(self.sql_name)
 
     def _snapshot(self, spark: SparkSession) -> int | None:

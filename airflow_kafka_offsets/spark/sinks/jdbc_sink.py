@@ -20,16 +20,13 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.client_properties import settings_of
 from airflow_kafka_offsets.spark.sinks import postgresql
-from airflow_kafka_offsets.spark.sinks.evolution import TRIES, Change, Evolve, check_evolve, evolved
+from airflow_kafka_offsets.spark.sinks.evolution import TRIES, Change, Evolve, TableSink, check_evolve, evolved
 from airflow_kafka_offsets.spark.sinks.postgresql import PARTITION, Database, Name, Properties, staged
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     OWN_COLUMNS,
     SPLIT_COLUMN,
     SinkBatch,
-    check_batch,
-    no_records,
-    of_keys,
     options_of,
     with_key,
 )
@@ -43,7 +40,7 @@ OWN_OPTIONS = ("url", "dbtable", "query", "driver", "user", "password", "truncat
 
 
 @dataclass(frozen=True, slots=True)
-class JdbcSink:
+class JdbcSink(TableSink):
     """See :func:`jdbc`."""
 
     database: Database
@@ -57,7 +54,6 @@ class JdbcSink:
         return f"{_plain_url(self.database.url)}:{self.table}"
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
-        check_batch(batch)
         keyed = evolved(with_key(records, batch, PARTITION), self, batch)
         with staged(self.database, self.table, keyed, batch, dict(self.options)) as (connection, staging):
             columns = ", ".join(postgresql.quoted(column) for column in staging.columns)
@@ -97,19 +93,11 @@ class JdbcSink:
             distinct = f"SELECT DISTINCT {BATCH_COLUMN} FROM {self.table.sql} WHERE {BATCH_COLUMN} IS NOT NULL"
             return sorted(connection.values(distinct))
 
-    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
-        check_batch(batch)
-        with self.database.connection(spark) as connection:
-            if not postgresql.table_exists(connection, self.table):
-                return no_records(spark)
-        return self.database.reader(spark, self.table.sql, dict(self.options)).where(batch.row_filter)
-
-    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
-        """All rows, or those of some batches; see ``of_keys``. ``None`` where there is no table."""
+    def current(self, spark: SparkSession) -> DataFrame | None:
         with self.database.connection(spark) as connection:
             if not postgresql.table_exists(connection, self.table):
                 return None
-        return of_keys(self.database.reader(spark, self.table.sql, dict(self.options)), bounds)
+        return self.database.reader(spark, self.table.sql, dict(self.options))
 
 
 def jdbc(

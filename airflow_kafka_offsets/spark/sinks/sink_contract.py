@@ -86,11 +86,6 @@ class Sink(Protocol):
         """What the output holds for this key and split; None for a sink whose rows are not one a record."""
 
 
-def of_keys(frame: DataFrame, bounds: tuple[str, str] | None) -> DataFrame:
-    """The rows of the batches whose keys lie from the first to the last of ``bounds``; all where there are none."""
-    return frame if bounds is None else frame.where(frame[BATCH_COLUMN].between(*bounds))
-
-
 def overtaken(batch: SinkBatch, output: str, by: str, wrote: bool = False) -> LateAttempt:
     """The error of a sink that finds a newer attempt's work in the output.
 
@@ -136,10 +131,12 @@ def with_key(records: DataFrame, batch: SinkBatch, *more: str) -> DataFrame:
     would look for its old rows in every file of the table.
 
     :param more: columns that the sink adds besides.
-    :raises InvalidRequest: the records have a column of such a name already; Spark's names have no case.
+    :raises InvalidRequest: the records have a column of such a name already; Spark's names have no case. Or the key is
+        none of this project's.
     """
     from pyspark.sql import functions as f
 
+    check_batch(batch)
     taken = [name for name in records.columns if name.lower() in {*OWN_COLUMNS, *more}]
     if taken:
         raise InvalidRequest(

@@ -40,7 +40,6 @@ from airflow_kafka_offsets.spark.sinks.sink_contract import (
     Merged,
     Sink,
     SinkBatch,
-    check_batch,
     names,
     with_key,
 )
@@ -69,7 +68,6 @@ class UpsertSink:
         return self.into.output
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> Merged:
-        check_batch(batch)
         self.check(records.sparkSession)
         present = {name.lower() for name in records.columns}
         missing = [name for name in (*SOURCE, *self.key_columns) if name.lower() not in present]
