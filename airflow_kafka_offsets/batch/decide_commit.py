@@ -14,7 +14,7 @@ from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, require_verified
 from airflow_kafka_offsets.plan.position import position_after
-from airflow_kafka_offsets.values.bad_records import Limit
+from airflow_kafka_offsets.values.row_definition import Limit
 
 
 def decide_commit(order: Commit, s: Situation) -> Append | Follow:

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.position_moves import Target
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import Skip
-from airflow_kafka_offsets.values.bad_records import Limit
+from airflow_kafka_offsets.values.row_definition import Limit
 
 RequireReport = bool | Literal["read-back"]
 

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import problems_of
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.spark.whole_output import OutputAudit
+    from airflow_kafka_offsets.spark.jobs.audit_output import OutputAudit
 
 Row = dict[str, object]
 
@@ -74,7 +74,7 @@ def _output(options: Options, pipeline: PipelineLog, from_ms: int | None, to_ms:
     if problems := problems_of(words):
         raise InvalidRequest(problems)
     from airflow_kafka_offsets.cli.local_spark import local_spark
-    from airflow_kafka_offsets.spark.whole_output import audit_output
+    from airflow_kafka_offsets.spark.jobs.audit_output import audit_output
 
     spark = local_spark([words["format"]], "--sink reads the output", "then the log alone is audited", cores="*")
     return audit_output(spark, pipeline, words, from_ms, to_ms)

@@ -333,7 +333,7 @@ COMMANDS = (
     ),
     Command(
         "clean",
-        "clean_commands",
+        "store_commands",
         "Remove old batches and windows from the work store; a dry run unless --execute",
         "clean --keep 90d",
         (
@@ -349,7 +349,7 @@ COMMANDS = (
     ),
     Command(
         "release-output",
-        "clean_commands",
+        "store_commands",
         "Let another pipeline write to an output; a dry run unless --execute",
         "release-output --output-name /lake/orders",
         (replace(OF_FIELD["output_name"], help="the output, as the pipeline names it"), _STORE, _EXECUTE, _OUTPUT),

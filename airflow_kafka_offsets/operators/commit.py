@@ -35,7 +35,7 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import counted, moves_table
 from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
-from airflow_kafka_offsets.values.bad_records import parse_limit
+from airflow_kafka_offsets.values.row_definition import parse_limit
 
 RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""

@@ -30,17 +30,20 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import (
 )
 from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.store import Store
-from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
 from airflow_kafka_offsets.values.json_schema import ddl_of
 from airflow_kafka_offsets.values.row_definition import (
+    LIMIT,
     FieldFormat,
     FieldWords,
+    Limit,
     Origin,
     RowDefinition,
     RowWords,
     ValueAndKey,
     format_of,
     object_name,
+    parse_limit,
+    sink_words,
 )
 from airflow_kafka_offsets.values.schema_changes import older_versions, schema_changes
 

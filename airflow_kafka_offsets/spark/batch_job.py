@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,15 +18,18 @@ from airflow_kafka_offsets.log.read_reports import has_begun
 from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.plan import BatchName
 from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
+from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.kafka_source import read_batch
 from airflow_kafka_offsets.spark.report import Divided, report_batch, still_whole
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
-from airflow_kafka_offsets.spark.spark_progress import progress_lines
 
 Write = Callable[[DataFrame, Any], Any]
 
 log = logging.getLogger(__name__)
+
+A_WHILE_S, RARELY_S = 60.0, 10.0
 
 
 def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None = None, **options: Any) -> Batch:
@@ -31,7 +37,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
 
     If ``write`` raises, the split counts as half written until an attempt has reported it. Where a sink can read its
     rows back, and an attempt before has left each record there once, that one's report still counts.
-    What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.spark_progress`).
+    What takes longer than two seconds logs how far it is, at INFO (:mod:`~airflow_kafka_offsets.spark.batch_job`).
 
     :param spark: the session of the job.
     :param write: ``write(records, batch)``; a sink of ``spark.sinks``, or a function like Structured Streaming's
@@ -139,3 +145,49 @@ def _frames(written: Any) -> list[Any]:
         return found
     log.warning("The job's function returned no frame but %s: what Spark scanned is counted.", type(written).__name__)
     return []
+
+
+# ── how far Spark is ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def progress_lines(spark: SparkSession, what: str) -> Iterator[None]:
+    """Log how far Spark is while the block runs: a line a second for what takes longer than two.
+
+    After the first minute it is a line every ten seconds: a job of three hours would have ten thousand of them. The
+    numbers are those of the stages that run now, so they begin anew with each stage.
+
+    :param what: the beginning of each line: ``batch 7, split 0: writes``.
+    """
+    ended = threading.Event()
+    thread = threading.Thread(target=_log_lines, args=(spark, what, ended), name="kafka-offsets-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _log_lines(spark: SparkSession, what: str, ended: threading.Event) -> None:
+    began, wait_s = time.monotonic(), QUIET_S
+    while not ended.wait(wait_s):
+        seconds = time.monotonic() - began
+        with suppress(Exception):  # a session that is being stopped does not answer; the job must not fail by that
+            log.info("%s for %.0f s%s", what, seconds, _tasks(spark))
+        wait_s = EVERY_S if seconds < A_WHILE_S else RARELY_S
+
+
+def _tasks(spark: SparkSession) -> str:
+    if jvm_of(spark) is None:
+        return ""
+    tracker: Any = spark.sparkContext.statusTracker()
+    stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]
+    if not stages:
+        return ""
+    done, of_all, run, failed = (
+        sum(getattr(stage, name) for stage in stages)
+        for name in ("numCompletedTasks", "numTasks", "numActiveTasks", "numFailedTasks")
+    )
+    again = f", {failed:,} have failed" if failed else ""
+    return f": {done:,} of {of_all:,} tasks are done, {run:,} run{again}"

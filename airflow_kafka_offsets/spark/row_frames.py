@@ -26,10 +26,9 @@ from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
+from airflow_kafka_offsets.spark.report import BAD_COLUMNS, ROW, SET_ASIDE, Divided, union_of, with_fate
 from airflow_kafka_offsets.spark.report import LEFT_OUT as NO_ROW
-from airflow_kafka_offsets.spark.report import ROW, SET_ASIDE, Divided, union_of, with_fate
 from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, OWN_COLUMNS
-from airflow_kafka_offsets.spark.take_back import BAD_COLUMNS
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 from airflow_kafka_offsets.values.sql_text import MOMENTS, quoted
 

@@ -11,7 +11,7 @@ missing ones are; one that it says to be a row is missing, and then the commit r
 
 Bad records may lie where an earlier attempt at the split has put them, under the same key: with another schema, or
 another ``bad_records``. An attempt writes down where, before it writes. So the next one replaces them there, too, with
-nothing if there is nothing: where it sets bad records aside itself, here; in other places, in ``take_back.py``.
+nothing if there is nothing: where it sets bad records aside itself, here; in other places, in ``report.py``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from airflow_kafka_offsets.spark.report import (
     count_offsets,
     has_every_offset,
     records_without,
+    set_aside,
     union_of,
     with_fate,
 )
@@ -53,9 +54,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     words_of_arguments,
 )
 from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, Merged, Sink
-from airflow_kafka_offsets.spark.take_back import set_aside
-from airflow_kafka_offsets.values.bad_records import LIMIT, Limit, parse_limit, sink_words
-from airflow_kafka_offsets.values.row_definition import RowDefinition
+from airflow_kafka_offsets.values.row_definition import LIMIT, Limit, RowDefinition, parse_limit, sink_words
 
 _EXAMPLES = 5
 _START_OF_VALUE = 100

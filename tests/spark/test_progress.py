@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark import spark_progress
+from airflow_kafka_offsets.spark import batch_job
 from testbed.topics import wait_for
 
 
@@ -29,8 +29,8 @@ def test_what_takes_long_says_how_far_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task of three goes on when it has been said that the two others are done."""
-    monkeypatch.setattr(spark_progress, "QUIET_S", 0.01)
-    monkeypatch.setattr(spark_progress, "EVERY_S", 0.05)
+    monkeypatch.setattr(batch_job, "QUIET_S", 0.01)
+    monkeypatch.setattr(batch_job, "EVERY_S", 0.05)
     seen = tmp_path / "seen"
     lines = _Lines("2 of 3 tasks are done", seen)
 
@@ -39,17 +39,17 @@ def test_what_takes_long_says_how_far_it_is(
             wait_for("the line was logged", seen.exists)
         yield from rows
 
-    spark_progress.log.addHandler(lines)
-    caplog.set_level(logging.INFO, logger=spark_progress.log.name)
+    batch_job.log.addHandler(lines)
+    caplog.set_level(logging.INFO, logger=batch_job.log.name)
     try:
-        with spark_progress.progress_lines(spark, "batch 7, split 0: writes"):
+        with batch_job.progress_lines(spark, "batch 7, split 0: writes"):
             spark.sparkContext.parallelize(range(3), 3).mapPartitionsWithIndex(wait_if_last).count()
     finally:
-        spark_progress.log.removeHandler(lines)
+        batch_job.log.removeHandler(lines)
     assert lines.lines[-1].startswith("batch 7, split 0: writes for ")
 
 
 def test_what_is_done_at_once_says_nothing(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), spark_progress.progress_lines(spark, "batch 7, split 0: writes"):
+    with caplog.at_level(logging.INFO), batch_job.progress_lines(spark, "batch 7, split 0: writes"):
         pass
     assert caplog.text == ""

@@ -30,7 +30,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.driver_jvm import Folders
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.hadoop_folders import scheme_of
+from airflow_kafka_offsets.spark.driver_jvm import scheme_of
 from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from airflow_kafka_offsets.log.verify_reads import ReadReport
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.stores.objects import create_object
-from airflow_kafka_offsets.values.bad_records import parse_limit
-from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition, parse_limit
 from testbed.broker import KafkaBroker
 from tests.spark.conftest import Plans, require_read
 from tests.spark.sinks.after import After

@@ -15,8 +15,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
 from airflow_kafka_offsets.spark.row_frames import REASON, RowFrames, check_definition, row_frames
-from airflow_kafka_offsets.values.bad_records import parse_limit
-from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition, parse_limit
 from airflow_kafka_offsets.values.sql_text import expression_problems
 from tests.spark.rows.conftest import json_rows
 

@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
-from airflow_kafka_offsets.spark.hadoop_folders import Folders
+from airflow_kafka_offsets.spark.driver_jvm import Folders
+from airflow_kafka_offsets.spark.jobs.audit_output import count_places
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
 from airflow_kafka_offsets.spark.sinks.postgresql import Connection
-from airflow_kafka_offsets.spark.whole_output import count_places
-from airflow_kafka_offsets.values.bad_records import parse_limit
+from airflow_kafka_offsets.values.row_definition import parse_limit
 from tests.spark.sinks import outputs
 from tests.spark.sinks.after import After
 from tests.spark.sinks.faults import Steps, kill_group
