@@ -29,8 +29,7 @@ from airflow_kafka_offsets.spark import for_each_batch
 from airflow_kafka_offsets.spark.kafka_source import FETCHES
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.stores.objects import create_object
-from airflow_kafka_offsets.values.row_definition import Limit
-from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from airflow_kafka_offsets.values.row_definition import FieldFormat, Limit, RowDefinition
 from benchmarks.measured import say
 from benchmarks.read import Bench, Run, bench
 from tests.spark.conftest import require_read

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import parsed, pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import AuditFailed, InvalidRequest, KafkaOffsetsError
-from airflow_kafka_offsets.log.audit import KINDS, AuditedBatch, days_of
+from airflow_kafka_offsets.log.audit import KIND_NAMES, AuditedBatch, days_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import audit_log
 from airflow_kafka_offsets.request.offset_maps import mapping
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import problems_of
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.jobs.audit_output import OutputAudit
 
 Row = dict[str, object]
-
-_BY_NAME = {kind: kind.replace(" ", "_").replace("-", "_") for kind in KINDS}
 
 
 def audit(options: Options) -> Answer:
@@ -109,20 +108,8 @@ def _findings(batches: Sequence[AuditedBatch]) -> Table:
 def _days(batches: Sequence[AuditedBatch]) -> Table:
     """A column for each kind; people see those that there are."""
     days = days_of(batches)
-    there = {kind for day in days for kind in day.counts}
-    rows: list[Row] = [
-        {
-            "day": day.day,
-            "batches": day.batches,
-            "contiguous": day.contiguous,
-            "read": day.read,
-            "undecided": day.undecided,
-            **{name: day.counts.get(kind, 0) for kind, name in _BY_NAME.items()},
-        }
-        for day in days
-    ]
-    kinds = [Column(name, for_people=kind in there) for kind, name in _BY_NAME.items()]
-    return Table([*columns("day", "batches", "contiguous", "read"), *kinds, Column("undecided")], rows, "days")
+    kinds = [Column(name, for_people=any(day[name] for day in days)) for name in KIND_NAMES.values()]
+    return Table([*columns("day", "batches", "contiguous", "read"), *kinds, Column("undecided")], days, "days")
 
 
 def _in_output(output: OutputAudit) -> Table:

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_ou
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, splits_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, parsed, pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoPosition, ReadNotVerified
@@ -26,6 +26,7 @@ from airflow_kafka_offsets.plan.batch_key import number_named
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
@@ -12,23 +11,11 @@ from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.batch_key import number_named, number_of
 from airflow_kafka_offsets.request.offset_maps import mapping
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
 
 _LARGEST_FILE = 64 * 2**20  # bytes; an offset of every partition of the largest cluster has a tenth of it
-
-T = TypeVar("T")
-
-
-def parsed(flag: str, parse: Callable[[], T]) -> T:
-    """What ``parse`` makes of an option's value.
-
-    :raises InvalidRequest: what is wrong with it; ``parse`` says it in a sentence that can follow the option's name.
-    """
-    try:
-        return parse()
-    except ValueError as error:
-        raise InvalidRequest((f"{flag} {error}.",)) from None
 
 
 def text_of(file: Path, *, flag: str) -> str:

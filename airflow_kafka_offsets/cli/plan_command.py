@@ -10,7 +10,7 @@ from airflow_kafka_offsets.batch.preview import preview_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import ranges_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import client_config, parsed, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for, text_of
 from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
 from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.clock import now_ms
@@ -20,6 +20,7 @@ from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.request.offset_maps import mapping, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.problems import parsed
 
 _OF_BATCHES = ("restart", "re_plan", "redo", "skip")  # which only a pipeline has
 

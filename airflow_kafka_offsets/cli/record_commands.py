@@ -16,11 +16,12 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.records import Record
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.local_spark import local_spark
-from airflow_kafka_offsets.cli.option_values import client_config, parsed, text_of, work_store
+from airflow_kafka_offsets.cli.option_values import client_config, text_of, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, harmless
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import partition_named, record_named
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import read_object

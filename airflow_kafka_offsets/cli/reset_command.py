@@ -12,14 +12,7 @@ from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
 from airflow_kafka_offsets.batch.preview import preview_reset
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
-from airflow_kafka_offsets.cli.option_values import (
-    client_config,
-    find_batch,
-    me,
-    parsed,
-    pipeline_asked_for,
-    text_of,
-)
+from airflow_kafka_offsets.cli.option_values import client_config, find_batch, me, pipeline_asked_for, text_of
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -38,6 +31,7 @@ from airflow_kafka_offsets.plan.position_moves import (
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.policies import NO_REASON
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, parse_scope
 from airflow_kafka_offsets.request.times import parse_duration_ms, parse_timestamp_ms
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.cli.batch_tables import entries_of, facts_of, is_verified, ranges_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import find_batch, parsed, pipeline_asked_for, work_store
+from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
@@ -24,6 +24,7 @@ from airflow_kafka_offsets.log.output_claims import release_output as release
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
 from airflow_kafka_offsets.plan.window_claims import name_of, time_claim_of_name
 from airflow_kafka_offsets.progress_log import Progress
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import iso, parse_duration_ms
 from airflow_kafka_offsets.stores.store import together
 

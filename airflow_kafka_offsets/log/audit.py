@@ -8,7 +8,7 @@ policy it does not name: it follows from the plan, because without that policy t
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,21 +115,6 @@ class AuditedBatch:
         return not any(finding.kind in CHAIN for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
-    """What was done on one day, UTC, by the times of commits.
-
-    :ivar counts: of each kind the offsets; where none are counted, how often it was found.
-    """
-
-    day: str
-    batches: int
-    contiguous: int
-    read: int
-    undecided: int
-    counts: Mapping[FindingKind, int]
-
-
 def audit_batches(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:
     """The batches of a log, the oldest first."""
     last: BatchLog | None = None
@@ -169,22 +154,30 @@ def audit_windows(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:
         yield _audited(record, log, findings)
 
 
-def days_of(batches: Iterable[AuditedBatch]) -> list[Day]:
-    """The totals of each day, ascending."""
+def days_of(batches: Iterable[AuditedBatch]) -> list[dict[str, object]]:
+    """What was done on each day, UTC, by the times of commits; ascending.
+
+    Of each kind of finding the offsets; where none are counted, how often it was found.
+    """
     by_day: dict[str, list[AuditedBatch]] = defaultdict(list)
     for batch in batches:
         by_day[_day(batch.at_ms)].append(batch)
     return [_total(day, by_day[day]) for day in sorted(by_day)]
 
 
-def _total(day: str, batches: Sequence[AuditedBatch]) -> Day:
+def _total(day: str, batches: Sequence[AuditedBatch]) -> dict[str, object]:
     found = [finding for batch in batches for finding in batch.findings]
-    counts: Counter[FindingKind] = Counter()
+    counts = dict.fromkeys(KIND_NAMES.values(), 0)
     for finding in found:
-        counts[finding.kind] += 1 if finding.count is None else finding.count
-    contiguous = sum(batch.is_contiguous for batch in batches)
-    undecided = sum(finding.undecided for finding in found)
-    return Day(day, len(batches), contiguous, sum(batch.read for batch in batches), undecided, counts)
+        counts[KIND_NAMES[finding.kind]] += 1 if finding.count is None else finding.count
+    return {
+        "day": day,
+        "batches": len(batches),
+        "contiguous": sum(batch.is_contiguous for batch in batches),
+        "read": sum(batch.read for batch in batches),
+        "undecided": sum(finding.undecided for finding in found),
+        **counts,
+    }
 
 
 def _day(at_ms: int) -> str:
@@ -420,4 +413,6 @@ def _history(record: BatchRecord) -> Iterator[Finding]:
             yield Finding("done twice", one.by, one.at_ms, "into the same place, under the same key")
 
 
-KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
+KIND_NAMES: Mapping[FindingKind, str] = {
+    kind: kind.replace(" ", "_").replace("-", "_") for kind in get_args(FindingKind)
+}

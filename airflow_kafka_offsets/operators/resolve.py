@@ -61,7 +61,7 @@ from airflow_kafka_offsets.request.parameters import (
 )
 from airflow_kafka_offsets.request.parse_request import OutputOrigin
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, parsed
 from airflow_kafka_offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
@@ -360,7 +360,9 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         """:param waited_until_ms: when the wait for another run ends; ``None``: it was not waited for yet."""
         hook = kafka_hook(self.kafka_config_id)
         try:
-            until_ms = waited_until_ms or now_ms() + self._overlap_timeout_ms()
+            until_ms = waited_until_ms or now_ms() + parsed(
+                "overlap_timeout", lambda: parse_wait_ms(self.overlap_timeout)
+            )
             self._own_words()  # before anything is planned
             pipeline = self.pipeline_log(context, hook)
             assignment, about = self._assignment(context, hook, pipeline)
@@ -479,12 +481,6 @@ class ResolveStartupOffsetsOperator(BaseOperator):
                     "application_args.",
                 )
             )
-
-    def _overlap_timeout_ms(self) -> int:
-        try:
-            return parse_wait_ms(self.overlap_timeout)
-        except ValueError as error:
-            raise InvalidRequest((f"overlap_timeout {error}.",)) from None
 
     def _say(self, assignment: Assignment, about: Sequence[str]) -> str:
         """Log what the run does and why, by which plan, and what is read, lost and skipped.

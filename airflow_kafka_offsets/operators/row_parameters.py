@@ -38,22 +38,18 @@ from airflow_kafka_offsets.values.row_definition import (
     Limit,
     Origin,
     RowDefinition,
-    RowWords,
     ValueAndKey,
     format_of,
     object_name,
     parse_limit,
     sink_words,
 )
+from airflow_kafka_offsets.values.row_definition import (
+    row_problems as words_problems,
+)
 from airflow_kafka_offsets.values.schema_changes import older_versions, schema_changes
 
 NO_BYTES = "csv"  # a format that cannot hold a record's bytes
-
-
-def row_words(asked: ResolveParameters) -> RowWords:
-    return RowWords(
-        asked.value, asked.key, asked.tombstones, asked.select or (), asked.where or None, asked.expect or {}
-    )
 
 
 def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[str]:
@@ -62,7 +58,9 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
     :param asked: with the default of each parameter that a template decides; :ivar written: as the DAG has them.
     """
     problems = Problems()
-    problems += row_words(asked).problems()
+    problems += words_problems(
+        asked.value, asked.key, asked.tombstones, asked.select or (), asked.where or None, asked.expect or {}
+    )
     bad: Any = asked.bad_records
     if bad is not None and not isinstance(bad, Mapping):
         problems.add(f'bad_records is {bad!r}; give the words of a sink, and "limit".')
@@ -86,7 +84,7 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
             )
     elif isinstance(written.bad_records, Mapping) and is_settled(written.bad_records.get("format")):
         problems += [f"bad_records: {problem}" for problem in problems_of(sink_words(written.bad_records))]
-    if (asked.sink or {}).get("mode") == "append" and row_words(written).is_given:
+    if (asked.sink or {}).get("mode") == "append" and _says_rows(written):
         problems.add("The sink has mode='append', and a batch that is done again replaces its rows: leave it out.")
     return problems
 
@@ -106,8 +104,13 @@ def _upsert_words(asked: ResolveParameters) -> Mapping[str, Any]:
     return (sink.get(UPSERT) if isinstance(sink, Mapping) else None) or {}
 
 
+def _says_rows(asked: ResolveParameters) -> bool:
+    given = (asked.value, asked.key, asked.select or None, asked.where or None, asked.expect or None)
+    return asked.tombstones != "row" or any(word is not None for word in given)
+
+
 def _decides_what_is_bad(asked: ResolveParameters) -> bool:
-    return row_words(asked).is_given or bool(_upsert_words(asked))
+    return _says_rows(asked) or bool(_upsert_words(asked))
 
 
 def set_aside_output(bad: Mapping[str, Any] | None) -> str | None:
@@ -123,8 +126,7 @@ def limit_of(asked: ResolveParameters) -> Limit | None:
 
 def row_arguments(asked: ResolveParameters) -> list[str]:
     """The Spark job's arguments about rows, apart from the definition's digest."""
-    words = row_words(asked)
-    decoded = [field["format"] for field in (words.value, words.key) if field]
+    decoded = [field["format"] for field in (asked.value, asked.key) if field]
     bad = sink_arguments(asked.bad_records, BAD_RECORDS) if asked.bad_records else []
     return [*(part for name in sorted(set(decoded)) for part in (DECODE, name)), *bad]
 
@@ -139,39 +141,39 @@ def put_definition(
     :raises InvalidRequest: a schema's file cannot be read, or a schema is none.
     :raises RegistryUnavailable: a registry does not answer, or does not let this client in.
     """
-    words, upsert = row_words(asked), _upsert_words(asked)
+    upsert = _upsert_words(asked)
     of_each_topic = is_of_each_topic(asked.sink or {})
     if not _decides_what_is_bad(asked) and not of_each_topic:
         return None
-    has_subjects = of_each_topic and any(map(_has_subject_of_topic, (words.value, words.key)))
+    has_subjects = of_each_topic and any(map(_has_subject_of_topic, (asked.value, asked.key)))
     definition = RowDefinition(
-        *((None, None) if has_subjects else _formats(words, topics)),
-        "leave-out" if words.tombstones == "leave-out" else "row",
-        tuple(words.select),
-        words.where,
-        dict(words.expect),
+        *((None, None) if has_subjects else _formats(asked, topics)),
+        "leave-out" if asked.tombstones == "leave-out" else "row",
+        tuple(asked.select or ()),
+        asked.where or None,
+        dict(asked.expect or {}),
         tuple(upsert.get("keys", ())),
         upsert.get("delete_when"),
-        _formats_by_topic(words, topics, with_records) if has_subjects else {},
+        _formats_by_topic(asked, topics, with_records) if has_subjects else {},
     )
     create_object(store, definition.object_name, definition.to_dict())  # one that is there is the same
     return definition
 
 
-def _formats(words: RowWords, topics: Collection[str]) -> ValueAndKey:
-    return _field("value", words.value, topics), _field("key", words.key, topics)
+def _formats(asked: ResolveParameters, topics: Collection[str]) -> ValueAndKey:
+    return _field("value", asked.value, topics), _field("key", asked.key, topics)
 
 
 def _formats_by_topic(
-    words: RowWords, topics: Collection[str], with_records: Collection[str]
+    asked: ResolveParameters, topics: Collection[str], with_records: Collection[str]
 ) -> dict[str, ValueAndKey]:
     """:raises InvalidRequest: a topic with records has no schema; or, where none has records, no topic has one."""
     if with_records:
-        return {topic: _formats(words, [topic]) for topic in with_records}
+        return {topic: _formats(asked, [topic]) for topic in with_records}
     found, refused = {}, None
     for topic in sorted(topics):
         try:
-            found[topic] = _formats(words, [topic])
+            found[topic] = _formats(asked, [topic])
         except InvalidRequest as error:  # a batch that reads nothing, such as a skipped one, does without
             refused = error
     if refused is not None and not found:

@@ -14,6 +14,18 @@ from airflow_kafka_offsets.errors import InvalidRequest, named
 T = TypeVar("T")
 
 
+def parsed(name: str, parse: Callable[[], T]) -> T:
+    """What ``parse`` makes of one value.
+
+    :param name: of the parameter or the option.
+    :raises InvalidRequest: what is wrong with it; ``parse`` says it in a sentence that can follow the name.
+    """
+    try:
+        return parse()
+    except ValueError as error:
+        raise InvalidRequest((f"{name} {error}.",)) from None
+
+
 class Problem(str):
     """What is wrong, in a sentence.
 

@@ -199,39 +199,24 @@ def object_name(digest: str) -> str:
 # ── what a DAG says ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class RowWords:
-    """The parameters of a DAG that say how records become rows."""
-
-    value: FieldWords | None = None
-    key: FieldWords | None = None
-    tombstones: Tombstones | str = "row"
-    select: Any = ()
-    where: str | None = None
-    expect: Any = field(default_factory=dict)
-
-    @property
-    def is_given(self) -> bool:
-        return self != RowWords()
-
-    def problems(self) -> list[str]:
-        """What is wrong with them, as far as that is seen without Spark, a file or a registry; each a sentence."""
-        found = [*_field_problems("value", self.value), *_field_problems("key", self.key)]
-        if self.tombstones not in get_args(Tombstones):
-            found.append(f"tombstones is {self.tombstones!r}; use 'row' (a row of nulls) or 'leave-out'.")
-        if isinstance(self.select, str) or not isinstance(self.select, Sequence):
-            found.append(f'select is {self.select!r}; give a list: ["value.*"].')
-        else:
-            for expression in self.select:
-                found += expression_problems(f"select {expression!r}", expression)
-        if self.where is not None:
-            found += expression_problems("where", self.where)
-        if not isinstance(self.expect, Mapping):
-            found.append(f'expect is {self.expect!r}; give names and conditions: {{"amount is positive": "…"}}.')
-        else:
-            for name, condition in self.expect.items():
-                found += expression_problems(f"expect {name!r}", condition)
-        return found
+def row_problems(value: Any, key: Any, tombstones: Any, select: Any, where: Any, expect: Any) -> list[str]:
+    """What is wrong with them, as far as that is seen without Spark, a file or a registry; each a sentence."""
+    found = [*_field_problems("value", value), *_field_problems("key", key)]
+    if tombstones not in get_args(Tombstones):
+        found.append(f"tombstones is {tombstones!r}; use 'row' (a row of nulls) or 'leave-out'.")
+    if isinstance(select, str) or not isinstance(select, Sequence):
+        found.append(f'select is {select!r}; give a list: ["value.*"].')
+    else:
+        for expression in select:
+            found += expression_problems(f"select {expression!r}", expression)
+    if where is not None:
+        found += expression_problems("where", where)
+    if not isinstance(expect, Mapping):
+        found.append(f'expect is {expect!r}; give names and conditions: {{"amount is positive": "…"}}.')
+    else:
+        for name, condition in expect.items():
+            found += expression_problems(f"expect {name!r}", condition)
+    return found
 
 
 def _field_problems(name: str, words: Any) -> list[str]:

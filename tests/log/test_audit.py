@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.audit import (
+    KIND_NAMES,
     AuditedBatch,
     BatchRecord,
     Finding,
@@ -288,6 +289,6 @@ def test_each_day_has_its_totals_by_the_times_of_the_commits():
         batch(3, resolved_at_ms=NOW + DAY),
     ]
     one, two = days_of(audit_batches(records))
-    assert (one.day, one.batches, one.contiguous, one.read, dict(one.counts)) == ("2026-11-20", 1, 1, 10, {})
-    assert (two.day, two.batches, two.contiguous, two.read, dict(two.counts)) == ("2026-11-21", 2, 1, 17, {"lost": 3})
-    assert two.undecided == 0
+    none = dict.fromkeys(KIND_NAMES.values(), 0)
+    assert one == {"day": "2026-11-20", "batches": 1, "contiguous": 1, "read": 10, "undecided": 0, **none}
+    assert two == {"day": "2026-11-21", "batches": 2, "contiguous": 1, "read": 17, "undecided": 0, **none, "lost": 3}

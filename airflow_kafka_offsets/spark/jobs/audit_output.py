@@ -15,6 +15,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -35,6 +36,7 @@ from airflow_kafka_offsets.log.output_audit import (
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import whole_records
+from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
@@ -192,10 +194,13 @@ def run(spark: SparkSession, argv: Sequence[str]) -> dict[str, Any]:
     missing = [name for name in _REQUIRED if name not in given]
     if missing:
         raise InvalidRequest([f"The job has no {', '.join(missing)}. Give both, and the words of the sink."])
-    times = {name.strip("-"): _time(name, given.get(name)) for name in _TIMES}
+    now = now_ms()
+    from_ms, to_ms = (
+        parsed(name, partial(parse_timestamp_ms, given[name], now_ms=now)) if name in given else None for name in _TIMES
+    )
     pipeline = PipelineLog(open_driver_store(given["--work-store"], spark), given["--pipeline-id"])
-    found = audit_output(spark, pipeline, words_of_arguments(argv), times["from"], times["to"])
-    return {"version": 1, "pipeline_id": pipeline.pipeline_id, **times, **_as_json(found)}
+    found = audit_output(spark, pipeline, words_of_arguments(argv), from_ms, to_ms)
+    return {"version": 1, "pipeline_id": pipeline.pipeline_id, "from": from_ms, "to": to_ms, **_as_json(found)}
 
 
 def _as_json(found: OutputAudit) -> dict[str, Any]:
@@ -206,13 +211,6 @@ def _as_json(found: OutputAudit) -> dict[str, Any]:
         "wrong": wrong,
         "findings": [one.to_dict() for one in found.findings],
     }
-
-
-def _time(name: str, value: str | None) -> int | None:
-    try:
-        return None if value is None else parse_timestamp_ms(value, now_ms=now_ms())
-    except ValueError as error:
-        raise InvalidRequest([f"{name} {error}."]) from None
 
 
 def main() -> None:
