@@ -28,7 +28,7 @@ from airflow_kafka_offsets.request.policies import ANSWERS, SITUATIONS
 
 ROOT = Path(__file__).parents[2]
 RESOLVE = ROOT / "airflow_kafka_offsets" / "operators" / "resolve.py"
-TASK_GROUP = ROOT / "airflow_kafka_offsets" / "operators" / "task_group_types.py"
+TASK_GROUP = ROOT / "airflow_kafka_offsets" / "operators" / "task_group.py"
 PAGE = ROOT / "docs" / "parameters.md"
 
 TYPES = {
