@@ -46,7 +46,7 @@ def misfit(config: Mapping[str, Any], *, certificate: bool, timeout_s: float = 1
             return _misfit(config, host, port, certificate, timeout_s)
         except (ConnectionRefusedError, socket.gaierror):
             continue
-        except (OSError, ValueError, EOFError):
+        except (OSError, ValueError):
             return None
     return None
 
@@ -126,12 +126,15 @@ def _mechanisms(host: str, port: int, tls: bool, mechanism: str, timeout_s: floa
     name = mechanism.encode()
     request = struct.pack(">hhih", _SASL_HANDSHAKE, _VERSION, 1, -1) + struct.pack(">h", len(name)) + name
     try:
-        with _connected(host, port, timeout_s, _trusting() if tls else None) as connection:
+        with (
+            _connected(host, port, timeout_s, _trusting() if tls else None) as connection,
+            connection.makefile("rb") as answers,
+        ):
             connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", _exactly(connection, 4))
-            if not 10 <= size <= _LONGEST:
+            size = int.from_bytes(answers.read(4), signed=True)
+            answer = answers.read(size) if 10 <= size <= _LONGEST else b""
+            if len(answer) < 10:
                 raise ValueError("this is not Kafka's protocol")
-            answer = _exactly(connection, size)
     except ssl.SSLError:
         return None
     error, count = struct.unpack_from(">hi", answer, 4)
@@ -162,16 +165,6 @@ def _trusting() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return data
 
 
 # ── what a token says of itself (RFC 7519): brokers refuse one without saying why, and only their log knows ───────────

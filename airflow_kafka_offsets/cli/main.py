@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from airflow_kafka_offsets import __version__
 from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command, Options
 from airflow_kafka_offsets.cli.options import add_option
 from airflow_kafka_offsets.cli.printing import Answer, say, show
@@ -75,16 +76,6 @@ def _refuse_what_is_no_text(command: Command, options: Options) -> None:
         raise InvalidRequest(tuple(f"{flag} is no text in UTF-8." for flag in wrong))
 
 
-class _Version(argparse.Action):
-    """``--version``: looked up only when it is asked for."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        from importlib.metadata import version
-
-        print(f"{PROGRAM} {version('airflow-kafka-offsets')}")
-        parser.exit()
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
@@ -92,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"example:\n  {PROGRAM} {COMMANDS[0].example}\n\n{PROGRAM} COMMAND --help says more, with an example.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument(
+        "--version", action="version", version=f"{PROGRAM} {__version__}", help="show the version and exit"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (*COMMANDS, COMPLETION):
         subparser = commands.add_parser(

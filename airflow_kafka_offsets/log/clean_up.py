@@ -104,17 +104,14 @@ def _may_go(batch: StoredBatch | None, before_ms: int) -> bool:
     """
     if batch is None:
         return True
-    if _last_ms(batch) >= before_ms:
+    later = batch.log.later
+    if (later[-1].at_ms if later else batch.log.plan.resolved_at_ms) >= before_ms:
         return False
     return (
         batch.log.committed is not None
         or not batch.log.plan.asked.window
         or not has_begun(batch.store, batch.plan_object)
     )
-
-
-def _last_ms(batch: StoredBatch) -> int:
-    return batch.log.later[-1].at_ms if batch.log.later else batch.log.plan.resolved_at_ms
 
 
 def _names(folder: str, found: Found) -> list[str]:

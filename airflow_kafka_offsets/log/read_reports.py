@@ -58,11 +58,7 @@ def has_begun(store: Store, plan_object: str) -> bool:
         return bool(begun)
     entries = entries_since_clean(store, folder, names)
     plans = {entry.plan.plan_id for _, entry in entries if isinstance(entry, Planned)}
-    return any(read_object(store, f"{folder}/{name}", _plan_id) in plans for name in begun)
-
-
-def _plan_id(begun: Mapping[str, Any]) -> str | None:
-    return begun.get("plan_id")
+    return any(read_object(store, f"{folder}/{name}", lambda begun: begun.get("plan_id")) in plans for name in begun)
 
 
 def begin_attempt(store: Store, folder: str, split: int, number: int, random: str, value: Mapping[str, Any]) -> None:
@@ -73,13 +69,8 @@ def set_aside_before(store: Store, folder: str, split: int, number: int) -> list
     """Where the attempts at a split before this one may have set bad records aside: the words of each sink, once."""
     earlier = [found for found in attempt_numbers(store.list(folder), split) if found[0] < number]
     names = (f"{folder}/{_attempt(split, *found)}.begun.json" for found in earlier)
-    words = [read_object(store, name, _set_aside) for name in names]
+    words = [read_object(store, name, lambda begun: begun.get("set_aside")) for name in names]
     return [one for index, one in enumerate(words) if one is not None and one not in words[:index]]
-
-
-def _set_aside(begun: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    words: Mapping[str, Any] | None = begun.get("set_aside")
-    return words
 
 
 def store_report(store: Store, folder: str, random: str, report: ReadReport) -> None:

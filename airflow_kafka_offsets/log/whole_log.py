@@ -49,7 +49,11 @@ def audit_log(
     damaged: list[StoreDamaged] = []
     batches = list(audit_batches(_whole(_batches(pipeline, from_ms, to_ms), damaged)))
     batches += audit_windows(_whole(_windows(pipeline), damaged))
-    return [b for b in batches if (from_ms or 0) <= b.at_ms and (to_ms is None or b.at_ms < to_ms)], damaged
+    return [batch for batch in batches if is_within(batch.at_ms, from_ms, to_ms)], damaged
+
+
+def is_within(at_ms: int, from_ms: int | None, to_ms: int | None) -> bool:
+    return (from_ms or 0) <= at_ms and (to_ms is None or at_ms < to_ms)
 
 
 def whole_records(pipeline: PipelineLog, from_ms: int | None, to_ms: int | None) -> Iterator[BatchRecord]:

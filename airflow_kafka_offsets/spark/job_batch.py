@@ -203,15 +203,13 @@ class NumberedBatch(Batch, int):
 class WindowBatch(Batch):
     """A window, which has no number."""
 
-    @property
-    def number(self) -> int:
-        self._refuse()
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"The window {self.key} has no batch number: two windows would have one. Use batch.key, or batch.window."
+        )
 
-    def __int__(self) -> int:
-        self._refuse()
-
-    def __index__(self) -> int:
-        self._refuse()
+    number = property(_refuse)
+    __int__ = __index__ = _refuse
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int | float):  # "if batch_id == 0:" would be false for ever
@@ -219,11 +217,6 @@ class WindowBatch(Batch):
         return self is other
 
     __hash__ = object.__hash__
-
-    def _refuse(self) -> NoReturn:
-        raise TypeError(
-            f"The window {self.key} has no batch number: two windows would have one. Use batch.key, or batch.window."
-        )
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """A function that Spark sends to its executors takes the key along, as text."""

@@ -35,7 +35,7 @@ from airflow_kafka_offsets.log.output_audit import (
     missing_ranges,
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.whole_log import whole_records
+from airflow_kafka_offsets.log.whole_log import is_within, whole_records
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
@@ -80,7 +80,7 @@ def audit_output(
     """
     records = list(whole_records(pipeline, from_ms, to_ms))
     known = {record.log.plan.batch.key: record.log.committed is not None for record in records}
-    judged = [record for record in records if _is_of_that_time(record, from_ms, to_ms)]
+    judged = [record for record in records if is_within(record.log.at_ms, from_ms, to_ms)]
     _refuse_merged(judged)
     expected = {place: rows for record in judged for place, rows in expected_of(record).items()}
     keys = sorted(record.log.plan.batch.key for record in judged)
@@ -107,12 +107,6 @@ def _refuse_merged(records: Iterable[BatchRecord]) -> None:
                     "be compared. Use kafka-offsets audit, which reads the log alone."
                 ]
             )
-
-
-def _is_of_that_time(record: BatchRecord, from_ms: int | None, to_ms: int | None) -> bool:
-    log = record.log
-    at_ms = log.committed.at_ms if log.committed else log.plan.resolved_at_ms
-    return (from_ms or 0) <= at_ms and (to_ms is None or at_ms < to_ms)
 
 
 def _rows(

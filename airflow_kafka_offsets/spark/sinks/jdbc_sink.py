@@ -75,7 +75,7 @@ class JdbcSink(TableSink):
         with self.database.connection(spark) as connection:
             if not postgresql.table_exists(connection, self.table):
                 return None
-            required = postgresql.required_columns(connection, self.table)
+            required = postgresql.columns_where(connection, self.table, postgresql.REQUIRED)
         # Spark writes two types of its own as two types of PostgreSQL, and reads both as the first if it is not asked.
         options = {**dict(self.options), "preferTimestampNTZ": str("timestamp_ntz" in dict(rows.dtypes).values())}
         found = self.database.reader(spark, self.table.sql, options).schema

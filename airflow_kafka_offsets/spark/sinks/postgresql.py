@@ -38,6 +38,8 @@ DRIVER = "org.postgresql.Driver"
 PARTITION = "kafka_task"
 LONGEST_NAME = 63
 Properties = Callable[["SparkSession"], Mapping[str, str]]
+REQUIRED = "attnotnull AND NOT atthasdef AND attidentity = ''"  # an INSERT has to name it: nothing fills it
+NULLABLE = "NOT attnotnull AND NOT atthasdef"  # null in a row for which an INSERT does not name it
 _TYPES = {  # as Spark's own writer has them
     "tinyint": "smallint",
     "smallint": "smallint",
@@ -279,22 +281,12 @@ def table_exists(connection: Connection, target: Name) -> bool:
     return connection.value(found, target.schema, target.table) is not None
 
 
-def required_columns(connection: Connection, target: Name) -> list[str]:
-    """Those that an INSERT has to name: NOT NULL, and nothing fills them."""
-    required = (
-        f"SELECT attname FROM pg_attribute WHERE attrelid = {_regclass(target)} AND attnum > 0 "
-        "AND NOT attisdropped AND attnotnull AND NOT atthasdef AND attidentity = ''"
-    )
-    return connection.values(required)
-
-
-def nullable_columns(connection: Connection, target: Name) -> list[str]:
-    """Those that are null in a row for which an INSERT does not name them."""
-    nullable = (
-        f"SELECT attname FROM pg_attribute WHERE attrelid = {_regclass(target)} AND attnum > 0 "
-        "AND NOT attisdropped AND NOT attnotnull AND NOT atthasdef"
-    )
-    return connection.values(nullable)
+def columns_where(connection: Connection, target: Name, condition: str) -> list[str]:
+    """
+    :param condition: over ``pg_attribute``.
+    """
+    columns = f"SELECT attname FROM pg_attribute WHERE attrelid = {_regclass(target)} AND attnum > 0"
+    return connection.values(f"{columns} AND NOT attisdropped AND {condition}")
 
 
 def change_column(connection: Connection, target: Name, change: Change, wait_s: int) -> None:

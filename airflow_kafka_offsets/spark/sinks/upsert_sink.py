@@ -217,7 +217,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 f"{column} = excluded.{column}"
                 for column in map(
                     postgresql.quoted,
-                    {*staging.columns, *postgresql.nullable_columns(connection, into.table)},
+                    {*staging.columns, *postgresql.columns_where(connection, into.table, postgresql.NULLABLE)},
                 )
             )
             connection.run(
