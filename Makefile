@@ -8,6 +8,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Many images set it. Then each process compiles whatever it imports: the tests, Airflow, PySpark.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo check test test-system test-matrix quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
   fuzz mutate docs pictures address format lock clean
 
