@@ -100,8 +100,9 @@ CLOUDS := tests/stores/test_contract.py tests/stores/test_object_store.py
 # The pages' code and Spark jobs, which `make docs` runs.
 PAGES := tests/docs/test_pages.py tests/spark/sinks/test_pages.py
 
-# Tests wait for brokers most of the time, so there are more processes than cores, each with a broker of its own.
-PROCESSES := 3
+# More processes than cores, since tests wait for brokers, and each process has a broker of its own. One for each of the
+# kinds of files in tests/spread.py (a Spark session, a Spark driver, an Airflow), and one for all others.
+PROCESSES := 4
 
 test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff check .

@@ -27,7 +27,7 @@ from testbed.postgres import Postgres
 from testbed.registry_server import RegistryServer
 from testbed.spark import spark_conf, spark_env
 
-pytest_plugins = ["tests.airflow.fixtures"]
+pytest_plugins = ["tests.airflow.fixtures", "tests.spread"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
