@@ -52,6 +52,9 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; on S3: make demo STORE=s3
 	@$(BIN)/python -m testbed.demo
 
+# The store and Airflow's database sync whatever they write. Where there is room, the tests' files are in memory.
+IN_RAM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {found = 1} END {print found ? "/dev/shm" : "/tmp"}')
+
 # The core's tests. The plugin leaves out what is not in memory, and fails a test that starts a process or opens a database;
 # of the laws a fifth of the examples is tried, of the model a tenth: `make test` tries all.
 CORE := tests/test_file_names.py tests/request tests/plan tests/values tests/log tests/batch tests/golden tests/laws tests/model tests/conformance tests/contract tests/stores
@@ -59,7 +62,7 @@ IN_MEMORY := -p tests.in_memory --numprocesses=2 --dist=worksteal
 
 check: export LAW_SHARE := 0.2
 check: export MODEL_EXAMPLES := 20
-check: export TMPDIR := $(shell test -w /dev/shm && echo /dev/shm || echo /tmp)
+check: export TMPDIR := $(IN_RAM)
 check: setup ## the inner loop: lint, types, import contracts, the core's tests in memory; under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -104,6 +107,7 @@ PAGES := tests/docs/test_pages.py tests/spark/sinks/test_pages.py
 # kinds of files in tests/spread.py (a Spark session, a Spark driver, an Airflow), and one for all others.
 PROCESSES := 4
 
+test: export TMPDIR := $(IN_RAM)
 test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
