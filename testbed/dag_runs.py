@@ -42,10 +42,11 @@ class RunResult:
 
 
 def load_dag(path: Path, dag_id: str) -> Any:
-    """The DAG object of a file, for :func:`run_dag`."""
+    """The DAG object of a file, for :func:`run_dag`. The file is told which DAG is asked for, as when a task runs."""
     from airflow.dag_processing.dagbag import DagBag
 
-    bag = DagBag(str(path))
+    with patch.dict(os.environ, {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id}):
+        bag = DagBag(str(path))
     if bag.import_errors:
         raise RuntimeError(f"{path} cannot be imported: {bag.import_errors}")
     return bag.dags[dag_id]
