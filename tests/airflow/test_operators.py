@@ -11,6 +11,7 @@ from airflow_kafka_offsets import CommitOffsetsOperator
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
@@ -244,11 +245,14 @@ def test_a_run_that_skips_records_by_a_default_says_so_in_its_last_line_and_in_t
 
 
 def test_a_mapped_spark_task_is_named_after_its_batch_and_split(
-    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The name is rendered when the task has run: no Spark is needed for it."""
+    monkeypatch.setattr(SparkSubmitPlanOperator, "execute", lambda task, context: None)
     name = topic(2)
     filled(broker, name, 1, 1)
     result = run("job_of_bad_manners", {"topic": name, "group": group, "splits": 2})
+    assert result.states("orders.spark") == ["success"] * 2
     assert sorted(rendered_map_indexes(result, "orders.spark")) == ["batch 1, split 0", "batch 1, split 1"]
 
 
