@@ -17,6 +17,7 @@ from textwrap import fill
 from typing import Any
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.plan.plan_table import aligned
 
 VERSION = 1
 WIDTH = 120
@@ -128,13 +129,8 @@ def harmless(text: str) -> str:
 
 def plain(table: Table) -> str:
     """A row a line, as wide as its words: numbers to the right, texts to the left."""
-    lines, left = _for_people(table)
-    sides = ["<" if is_left else ">" for is_left in left]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = [
-        [f"{text:{side}{width}}" for text, side, width in zip(line, sides, widths, strict=True)] for line in lines
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in padded)
+    (titles, *rows), left = _for_people(table)
+    return "\n".join(aligned(titles, rows, [title for title, is_left in zip(titles, left, strict=True) if is_left]))
 
 
 def drawn(table: Table, width: int | None = None) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Literal, get_args
 
@@ -21,6 +20,7 @@ from airflow_kafka_offsets.log.verify_reads import Attempt, unverified
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import name_of
+from airflow_kafka_offsets.request.times import iso
 
 FindingKind = Literal[
     "gap",  # offsets between two batches that nobody has read or counted
@@ -140,7 +140,8 @@ def audit_windows(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:
         log = record.log
         plan, by, at_ms = log.plan, log.by, log.at_ms
         findings = [*_starts(record)]
-        findings += [Finding("late", by, at_ms, "records of before it", late) for late in [_late(log)] if late]
+        if late := sum(p.late for p in plan.partitions):
+            findings.append(Finding("late", by, at_ms, "records of before it", late))
         if log.unread:
             what = "its times gave these when a run last did it, and its plan lacks them: re_plan reads them"
             findings.append(Finding("gap", by, at_ms, what, log.unread))
@@ -161,7 +162,7 @@ def days_of(batches: Iterable[AuditedBatch]) -> list[dict[str, object]]:
     """
     by_day: dict[str, list[AuditedBatch]] = defaultdict(list)
     for batch in batches:
-        by_day[_day(batch.at_ms)].append(batch)
+        by_day[iso(batch.at_ms)[:10]].append(batch)
     return [_total(day, by_day[day]) for day in sorted(by_day)]
 
 
@@ -180,13 +181,6 @@ def _total(day: str, batches: Sequence[AuditedBatch]) -> dict[str, object]:
     }
 
 
-def _day(at_ms: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d}"
-    except (OverflowError, ValueError, OSError):
-        return "unknown"
-
-
 # ── one batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -200,10 +194,6 @@ def _audited(record: BatchRecord, log: BatchLog, findings: Iterable[Finding]) ->
 def _passed_by(log: BatchLog) -> AuditedBatch:
     found = Finding("passed by", log.by, log.at_ms, "it is not committed in this log, and a later batch is there")
     return AuditedBatch(log.plan.batch.key, name_of(log.plan), "passed by", log.by, log.at_ms, findings=(found,))
-
-
-def _late(log: BatchLog) -> int:
-    return sum(p.late for p in log.plan.partitions)
 
 
 # ── against the batch before ──────────────────────────────────────────────────────────────────────────────────────────
