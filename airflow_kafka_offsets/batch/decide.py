@@ -40,8 +40,7 @@ from airflow_kafka_offsets.errors import (
     BatchGone,
     InvalidRequest,
 )
-from airflow_kafka_offsets.log import entries as steps
-from airflow_kafka_offsets.log.entries import next_step
+from airflow_kafka_offsets.log.entries import Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after
@@ -96,31 +95,31 @@ def _next_batch(order: NextBatch, s: Situation) -> Decision:
         again=request.run_orders.redo,
         is_running=lambda run: s.need(IsRunning(run)),
     )
-    if isinstance(step, steps.Do) and on.by_group:
-        step = steps.PlanNext()  # the group knows that batch, or a later one, as committed: it is passed by
+    if step == "do" and on.by_group:
+        step = "plan next"  # the group knows that batch, or a later one, as committed: it is passed by
     _refuse_run_orders(request, batch, step)
-    if batch is None or isinstance(step, steps.PlanNext):
+    if batch is None or step == "plan next":
         return _create(order, s, on)
     at_hand = BatchAtHand(order, s, batch, on)
     match step:
-        case steps.Wait(holder):
-            return Wait(batch, holder)
-        case steps.Do():
+        case "wait":
+            return Wait(batch, batch.log.holder)
+        case "do":
             return do(at_hand)
-        case steps.DoAgain():
+        case "do again":
             return do_again(at_hand)
-        case steps.Leave(by):
-            return leave(at_hand, messages.leaves(str(batch.log.plan.batch), by))
+        case "leave":
+            return leave(at_hand, messages.leaves(str(batch.log.plan.batch), batch.log.by))
 
 
-def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: steps.Step) -> None:
+def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: Step) -> None:
     """:raises BatchClosed: a person's word names what it cannot change."""
     run_orders, name = request.run_orders, batch.log.plan.batch if batch else None
-    if run_orders.re_plan and isinstance(step, steps.DoAgain | steps.Leave):
+    if run_orders.re_plan and step in ("do again", "leave"):
         raise BatchClosed("re_plan", str(name), "it is committed")
-    if run_orders.skip is None or isinstance(step, steps.Wait):
+    if run_orders.skip is None or step == "wait":
         return
-    if not isinstance(step, steps.Do) or name is None:
+    if step != "do" or name is None:
         raise BatchClosed("skip", run_orders.skip.batch, "there is no unfinished batch for this run to do")
     if run_orders.skip.batch != name.key:
         raise BatchClosed("skip", run_orders.skip.batch, f"the unfinished batch is {name.key}")
@@ -203,10 +202,10 @@ def _window(order: Window, s: Situation) -> Decision:
     if batch is None:
         return _create_window(order, s, claim, number)
     step = next_step(me, batch.log, own=True, again=True, is_running=lambda run: s.need(IsRunning(run)))
-    if isinstance(step, steps.Wait):
-        return Wait(batch, step.holder)
+    if step == "wait":
+        return Wait(batch, batch.log.holder)
     at_hand = BatchAtHand(order, s, batch, None)
-    skip, closed = request.run_orders.skip, isinstance(step, steps.DoAgain)
+    skip, closed = request.run_orders.skip, step == "do again"
     if skip is not None and (closed or skip.batch not in (claim.name, batch.log.plan.batch.key)):
         why = "it is committed; use re_plan" if closed else f"this run's window is {claim.name}"
         raise BatchClosed("skip", skip.batch, why)

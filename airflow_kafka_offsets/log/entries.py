@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from airflow_kafka_offsets.json_columns import require_version, text, whole
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
@@ -163,36 +163,13 @@ class BatchLog:
 # ── what a run has to do ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class PlanNext:
-    """No batch is unfinished: plan the next one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Do:
-    """Do this unfinished batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class DoAgain:
-    """Do this committed batch once more, into the same place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Another run has committed this run's batch."""
-
-    by: Actor
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Another run that is running has the batch."""
-
-    holder: Actor
-
-
-Step = PlanNext | Do | DoAgain | Leave | Wait
+Step = Literal[
+    "plan next",  # no batch is unfinished
+    "do",  # this unfinished batch
+    "do again",  # this committed batch once more, into the same place
+    "leave",  # this run's batch, which another one has committed
+    "wait",  # the holder is another run, which is running
+]
 
 
 def next_step(me: Actor, log: BatchLog | None, *, own: bool, again: bool, is_running: Callable[[RunKey], bool]) -> Step:
@@ -203,20 +180,13 @@ def next_step(me: Actor, log: BatchLog | None, *, own: bool, again: bool, is_run
     :param again: whether a committed batch is done once more whoever has committed it.
     :param is_running: whether a DAG run is running; a queued one is not.
     """
-    match log and log.committed:
-        case _ if log is None:
-            return PlanNext()
-        case None if _is_held(me, log.holder, is_running):
-            return Wait(log.holder)
-        case None:
-            return Do()
-        case _ if not own:
-            return PlanNext()
-        case Committed(by=by) if again or by.run == me.run:
-            return DoAgain()
-        case Committed(by=by):
-            return Leave(by)
-    raise AssertionError("a commit is a commit")
+    if log is None:
+        return "plan next"
+    if log.committed is None:
+        return "wait" if _is_held(me, log.holder, is_running) else "do"
+    if not own:
+        return "plan next"
+    return "do again" if again or log.committed.by.run == me.run else "leave"
 
 
 def _is_held(me: Actor, holder: Actor, is_running: Callable[[RunKey], bool]) -> bool:

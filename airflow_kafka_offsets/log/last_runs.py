@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from urllib.parse import unquote
 
-from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.window_claims import name_of
@@ -111,10 +111,7 @@ def _with_batch(run: RunKey, batch: StoredBatch, wrote: list[Entry]) -> RunInLog
     log, plan = batch.log, batch.log.plan
     done = [word for kind, word in _WORDS.items() if any(isinstance(entry, kind) for entry in wrote)]
     if not any(isinstance(entry, Committed) for entry in wrote):
-        done.append(_not_committed(log.committed.by if log.committed else None))
+        by = log.committed.by if log.committed else None
+        done.append(f"left it to {by}, who committed it" if by else "did not commit it")
     at_ms = max((e.plan.resolved_at_ms if isinstance(e, Planned) else e.at_ms for e in wrote), default=None)
     return RunInLog(run, name_of(plan), plan.batch.key, ", ".join(done), at_ms)
-
-
-def _not_committed(by: Actor | None) -> str:
-    return "did not commit it" if by is None else f"left it to {by}, who committed it"

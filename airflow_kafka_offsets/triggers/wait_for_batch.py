@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, UnavailableError
 from airflow_kafka_offsets.hooks.run_context import this_airflow
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
-from airflow_kafka_offsets.log.entries import Wait, next_step
+from airflow_kafka_offsets.log.entries import next_step
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import safe_name
@@ -109,7 +109,7 @@ class BatchFreeTrigger(BaseTrigger):
         newest = log.newest()
         batch = newest.log if newest else None
         step = next_step(Actor(run, this_airflow()), batch, own=False, again=False, is_running=_is_running)
-        return isinstance(step, Wait)
+        return step == "wait"
 
 
 def _is_running(run: RunKey) -> bool:

@@ -104,7 +104,7 @@ RULES = (
     Mutation("F8", "_resolve_partition", Instead("known.offset if known else start.offset", "known.offset if known else 0")),
     Mutation("F9", "_known", Rather("{**known, **adopted}", "positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated} or None")),
     Mutation("F10", "split_ranges", In("'flink'", Rather("for partition in to_read:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)", "for partition in to_read[1:]:\n    splits[flink_owner(partition.topic_partition, count)].append(partition)"))),
-    Mutation("F11", "next_step", Instead("Do()", "PlanNext()")),
+    Mutation("F11", "next_step", Instead("'do'", "'plan next'")),
     Mutation("F12", "_offsets_of_batch", Instead("{**new_since, **then.offsets}", "{**then.offsets}"), "test_reset.py::test_(to_a_batch|a_partition_that_is_new)"),
     Mutation("F12", "_offsets_of_batch", Never("lines"), "test_reset.py::test_(to_a_batch|a_partition_that_is_new)"),
     # G: discovery

@@ -230,7 +230,8 @@ def staged(
     from pyspark.sql import functions as f
 
     spark = keyed.sparkSession
-    prefix = f"kafka_staging_{_digest(f'{target} {batch.key} {batch.split}')}_"
+    digest = hashlib.sha256(f"{target} {batch.key} {batch.split}".encode()).hexdigest()[:12]
+    prefix = f"kafka_staging_{digest}_"
     name = Name(target.schema, f"{prefix}{batch.attempt}_{secrets.token_hex(3)}")
     with database.connection(spark) as connection:
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = ? AND starts_with(tablename, ?)"
@@ -335,7 +336,3 @@ def _drop_quietly(connection: Connection, name: Name) -> None:
         connection.run(f"DROP TABLE IF EXISTS {name.sql}")
     except Exception:
         log.warning("The staging table %s could not be dropped; the split's next attempt will.", name, exc_info=True)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
