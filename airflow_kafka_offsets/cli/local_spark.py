@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.spark_installation import (
     CONNECTOR,
-    DELTA_CONF,
     find_spark,
     packages_for,
+    settings_for,
     settings_of,
 )
 
@@ -50,8 +50,7 @@ def local_spark(formats: Collection[str], option: str, without: str, cores: str 
         "spark.sql.session.timeZone": "UTC",
         _PACKAGES: ",".join(filter(None, [configured.get(_PACKAGES), *packages])),
     }
-    if "delta" in formats:
-        settings |= {name: value for name, value in DELTA_CONF.items() if name not in configured}
+    settings |= settings_for(formats, configured)
     try:
         return SparkSession.builder.config(map={name: value for name, value in settings.items() if value}).getOrCreate()
     except RuntimeError as error:
