@@ -161,6 +161,14 @@ def yarn_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "yarn-3.4.1", pinned("yarn"), "YARN 3.4.1 (52 MB, once)", say=say)
 
 
+def hdfs_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What an HDFS 3.4.1 loads; for :mod:`testbed.hdfs_server`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "hdfs-3.4.1", pinned("hdfs"), "HDFS 3.4.1 (48 MB, once)", say=say)
+
+
 def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
 
@@ -223,11 +231,13 @@ def _download(java: Java, artifacts: tuple[Artifact, ...], folder: Path) -> None
         f'<ibiblio name="maven" m2compatible="true" usepoms="false" checksums=""{at_root}/>'
         "</resolvers></ivysettings>\n"
     )
+    modules: dict[tuple[str, str, str], list[Artifact]] = {}
+    for a in artifacts:  # Ivy takes a module once, with all that is wanted of it
+        modules.setdefault((a.organisation, a.name, a.version), []).append(a)
     wanted = "".join(
-        f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
-        f' transitive="false"><artifact name={quoteattr(a.name)} type={quoteattr(a.ext)} ext={quoteattr(a.ext)}'
-        f"{f' m:classifier={quoteattr(a.classifier)}' if a.classifier else ''}/></dependency>"
-        for a in artifacts
+        f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)} transitive=\"false\">"
+        f"{''.join(map(_artifact, files))}</dependency>"
+        for (org, name, rev), files in modules.items()
     )
     (ivy / "ivy.xml").write_text(
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
@@ -252,6 +262,11 @@ def _download(java: Java, artifacts: tuple[Artifact, ...], folder: Path) -> None
     if other:
         raise JarsMissing([str(a) for a in other], "What came is not what testbed/jars.lock pins (SHA-256 differs).")
     shutil.rmtree(ivy)
+
+
+def _artifact(a: Artifact) -> str:
+    classifier = f" m:classifier={quoteattr(a.classifier)}" if a.classifier else ""
+    return f"<artifact name={quoteattr(a.name)} type={quoteattr(a.ext)} ext={quoteattr(a.ext)}{classifier}/>"
 
 
 def _reason(output: str) -> str:

@@ -4,7 +4,6 @@ It is there for what only YARN does to a Spark job: its node manager expands var
 JVM ends with its `with` block, or with the process that started it; its containers with it.
 """
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -13,8 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+from testbed.driven_jvm import DrivenJvm
 from testbed.jars import yarn_jars
 from testbed.java import Java
 from testbed.spark import spark_conf
@@ -38,7 +37,7 @@ class YarnCluster:
     def __init__(self, java: Java) -> None:
         self._java = java
         self.folder = Path(tempfile.mkdtemp(prefix="yarn-"))
-        self._gateway: JavaGateway | None = None
+        self._jvm: DrivenJvm | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -69,30 +68,15 @@ class YarnCluster:
         self.close()
 
     def close(self) -> None:
-        if self._gateway is not None:
-            self._gateway.shutdown()
-            if self._gateway.java_process is not None:
-                self._gateway.java_process.stdin.close()  # on which it waits
-                self._gateway.java_process.wait(60)
+        if self._jvm is not None:
+            self._jvm.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self) -> None:
         home = Path(pyspark.__file__).parent
         jars = [*yarn_jars(self._java), *(home / "jars").glob("*.jar")]
-        with (self.folder / "yarn.log").open("wb") as log:
-            port, process = launch_gateway(
-                classpath=os.pathsep.join(map(str, jars)),
-                jarpath=str(next((home / "jars").glob("py4j*.jar"))),
-                java_path=str(self._java.executable),
-                javaopts=[*(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED), "-Xmx512m"],
-                die_on_exit=True,
-                redirect_stdout=log,
-                redirect_stderr=log,
-                cwd=str(self.folder),
-                return_proc=True,
-            )
-        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port), java_process=process)
-        hadoop = self._gateway.jvm.org.apache.hadoop.yarn
+        self._jvm = DrivenJvm(self._java, jars, self.folder, opened=_OPENED)
+        hadoop = self._jvm.classes.org.apache.hadoop.yarn
         conf = hadoop.conf.YarnConfiguration()
         for name, value in {**_SETTINGS, "yarn.resourcemanager.scheduler.class": _CAPACITY}.items():
             conf.set(name, value)
@@ -104,10 +88,10 @@ class YarnCluster:
 
     def _write(self, conf: Any) -> None:
         """What clients read: where the resource manager is, and that files are those of this machine."""
-        assert self._gateway is not None
+        assert self._jvm is not None
         folder = self.folder / "conf"
         folder.mkdir()
-        out = self._gateway.jvm.java.io.FileOutputStream(str(folder / "yarn-site.xml"))
+        out = self._jvm.classes.java.io.FileOutputStream(str(folder / "yarn-site.xml"))
         conf.writeXml(out)
         out.close()
         (folder / "core-site.xml").write_text(

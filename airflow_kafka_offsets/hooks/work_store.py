@@ -11,7 +11,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook, conf, has_fs
-from airflow_kafka_offsets.stores.location import Location
+from airflow_kafka_offsets.stores.location import HDFS, Location
 from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
 from airflow_kafka_offsets.stores.store import Store
 
@@ -48,16 +48,21 @@ def _default_store() -> str:
 
 
 def _airflows_file_system(location: Location) -> Any:
-    """fsspec's file system as Airflow's providers open it, with the connection in the URI."""
-    if location.account is not None and location.connection is None:
+    """fsspec's file system as Airflow's providers open it, with the connection in the URI; HDFS's is our own."""
+    if location.connection is None and (location.account is not None or location.kind in HDFS):
         return machines_file_system(location)
-    if not has_fs(location.kind):
+    if location.kind not in HDFS and not has_fs(location.kind):
         raise missing_package(
             location, ImportError(f"no provider of Airflow's has file systems for {location.kind}://")
         )
     try:
         if location.connection is not None:
-            BaseHook.get_connection(location.connection)  # Amazon's provider goes on without one that is not there
+            # Looked up for all: Amazon's provider goes on without one that is not there.
+            found = BaseHook.get_connection(location.connection)
+            if location.kind in HDFS:
+                from airflow_kafka_offsets.stores.web_hdfs import web_hdfs
+
+                return web_hdfs(location, found.host, found.port, found.login)
         # The bucket alone: Airflow's path takes what stands before any @ for a connection.
         return ObjectStoragePath(f"{location.kind}://{location.bucket}", conn_id=location.connection).fs
     except AirflowNotFoundException:

@@ -1,11 +1,13 @@
 """A work store as a Spark driver sees it: through Spark's file systems, with the credentials that they have.
 
 Nothing has to be installed on a driver for it. These file systems cannot create exclusively everywhere (``s3a`` lets
-two writers of one name win), which is why a driver only writes names that are its own.
+two writers of one name win), which is why a driver only writes names that are its own. On HDFS others would see half of
+what is being written: there it is written under a name of its own, and renamed.
 """
 
 from __future__ import annotations
 
+import uuid
 from contextlib import closing
 from typing import Any
 
@@ -14,9 +16,9 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.spark.driver_jvm import hadoop_conf, jvm_of, require_jvm
 from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
-from airflow_kafka_offsets.stores.location import Location, location_of
+from airflow_kafka_offsets.stores.location import HDFS, Location, location_of
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import Store, unavailable
+from airflow_kafka_offsets.stores.store import DRAFT, Store, unavailable
 
 
 def open_driver_store(uri: str, spark: SparkSession | None) -> Store:
@@ -50,10 +52,12 @@ class HadoopStore:
     is_remote = False  # a driver asks little, and one thing after the other
 
     def __init__(self, spark: SparkSession, location: Location) -> None:
-        self._fs = require_jvm(spark, "The work store is read").org.apache.hadoop.fs
+        self._jvm = require_jvm(spark, "The work store is read")
+        self._fs = self._jvm.org.apache.hadoop.fs
         conf = hadoop_conf(spark)
         self.uri = self.driver_uri = location.uri
         self._root = _hadoop_uri(location, conf)
+        self._renames = self._fs.FileContext.getFileContext(conf) if location.kind in HDFS else None
         self._system = self._ask("open", "", lambda: self._fs.Path(self._root).getFileSystem(conf))
 
     def create(self, name: str, data: bytes) -> bool:
@@ -67,7 +71,7 @@ class HadoopStore:
     def list(self, folder: str) -> list[str]:
         statuses = self._ask("list", folder, lambda: self._system.listStatus(self._path(folder))) or ()
         names = [(status.getPath().getName(), status.isDirectory()) for status in all_names(statuses, self.uri, folder)]
-        return sorted(f"{name}/" if is_folder else name for name, is_folder in names)
+        return sorted(f"{name}/" if is_folder else name for name, is_folder in names if not name.endswith(DRAFT))
 
     def delete(self, name: str) -> None:
         self._ask("remove", name, lambda: self._system.delete(self._path(name), False))
@@ -77,9 +81,28 @@ class HadoopStore:
         return self._fs.Path(f"{self._root}/{require_inside(self.uri, 'use', name)}".rstrip("/"))
 
     def _write(self, name: str, data: bytes) -> None:
-        builder = self._system.createFile(self._path(name)).overwrite(True).recursive()
+        target = self._path(name)
+        if self._renames is None:
+            self._write_file(target, data)
+            return
+        draft = self._fs.Path(target.getParent(), f".{uuid.uuid4().hex}{DRAFT}")
+        try:
+            self._write_file(draft, data)
+            self._renames.rename(draft, target, self._overwrite())
+        finally:
+            self._system.delete(draft, False)
+
+    def _write_file(self, path: Any, data: bytes) -> None:
+        builder = self._system.createFile(path).overwrite(True).recursive()
         with closing(builder.opt("fs.s3a.create.performance", "true").build()) as stream:  # no look for what is there
             stream.write(bytearray(data))
+
+    def _overwrite(self) -> Any:
+        """Java's array with the one option of a rename that takes the place of what is there."""
+        option = getattr(self._fs, "Options$Rename").OVERWRITE
+        options = self._jvm.java.lang.reflect.Array.newInstance(option.getClass(), 1)
+        self._jvm.java.lang.reflect.Array.set(options, 0, option)
+        return options
 
     def _read(self, name: str) -> bytes:
         with closing(self._system.open(self._path(name))) as stream:

@@ -1,4 +1,5 @@
-"""Amazon's, Google's and Azure's file systems of fsspec, made to do what the work store asks of them and no more.
+"""Amazon's, Google's and Azure's file systems of fsspec, made to do what the work store asks of them and no more. That of
+HDFS is our own (``web_hdfs``), and as it has to be.
 
 Left alone, Google's and Azure's ask again by themselves: after so long that the store's own limit for one request is
 over before, so that the reason (503, a token that is not valid any more) is lost. And gcsfs asks by gRPC what type of
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from types import MethodType
 from typing import Any
 
+from airflow_kafka_offsets.stores.location import HDFS
+
 Entry = Mapping[str, Any]
 """``name``, with the bucket, and ``type``: ``file`` or ``directory``; as fsspec has them."""
 MOST_CONNECTIONS = 256  # aiobotocore's own limit is 10, whoever asks for how much at once
@@ -27,6 +30,8 @@ def for_store(kind: str, file_system: Any) -> Any:
         return _google(file_system)
     if kind == "abfs":
         return _azure(file_system)
+    if kind in HDFS:
+        return file_system
     file_system.config_kwargs.setdefault("max_pool_connections", MOST_CONNECTIONS)
     return file_system
 
@@ -56,9 +61,13 @@ def list_folder(kind: str, file_system: Any, path: str, *, timeout: float) -> It
     :param timeout: seconds for one request, as of fsspec's own methods.
     :raises FileNotFoundError: there is no such bucket; Google's also where the folder is absent.
     """
+    found: Iterable[Entry]
+    if kind in HDFS:
+        found = file_system.ls(path, timeout=timeout)
+        return found
     file_system.invalidate_cache()
     if kind == "gs":
-        found: Iterable[Entry] = file_system.ls(path, detail=True, timeout=timeout)
+        found = file_system.ls(path, detail=True, timeout=timeout)
         return found
     bucket, _, folder = path.partition("/")
     list_it = _list_bucket if kind == "s3" else _list_container

@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, leads_elsewhere, require_inside
-from airflow_kafka_offsets.stores.store import unavailable
+from airflow_kafka_offsets.stores.store import DRAFT, unavailable
 
-_DRAFT = ".draft"
 _TRIES = 100  # at a folder that others empty, and so remove, meanwhile
 
 
@@ -28,7 +27,7 @@ class LocalStore:
         path = self._path("write", name)
         try:
             # A file is visible while it is written: so it is written under another name, and linked to its own whole.
-            draft = path.with_name(f".{uuid.uuid4().hex}{_DRAFT}")
+            draft = path.with_name(f".{uuid.uuid4().hex}{DRAFT}")
             try:
                 self._write(draft, data)
                 os.link(draft, path)
@@ -90,7 +89,7 @@ class LocalStore:
             return []
         except OSError as error:
             raise unavailable(self.uri, "list", folder, f"{type(error).__name__}: {error}") from error
-        return sorted(name for name in names if not name.endswith(_DRAFT))
+        return sorted(name for name in names if not name.endswith(DRAFT))
 
     def delete(self, name: str) -> None:
         path = self._path("remove", name)

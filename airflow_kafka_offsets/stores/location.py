@@ -2,7 +2,8 @@
 
 ``s3://bucket/folder``, or with an Airflow connection ``s3://conn_id@bucket/folder``. The connection is in the authority
 alone: an ``@`` further on belongs to a name. Azure's may name its account, as Spark does:
-``abfss://container@account.dfs.core.windows.net/folder``.
+``abfss://container@account.dfs.core.windows.net/folder``. HDFS has two URIs for one folder: ``webhdfs://namenode:9870/folder``
+leads there by itself; for ``hdfs://nameservice/folder``, which Spark reads, the connection says where WebHDFS is.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from airflow_kafka_offsets.errors import InvalidRequest, named
 from airflow_kafka_offsets.request.plain_values import plain_text
 
 _KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
+HDFS = ("hdfs", "webhdfs")
+_KINDS |= {kind: kind for kind in HDFS}
 _SECRET = re.compile(r"[^/@]*:(?!\d+/)[^@]*@")  # not a port; a secret may have slashes
-_KNOWN = "a folder's path, file:///…, s3://bucket/…, gs://bucket/… or abfs://container/…"
+_KNOWN = "a folder's path, file:///…, s3://bucket/…, gs://bucket/…, abfs://container/… or webhdfs://namenode:9870/…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,8 @@ class Location:
     """Where a work store is.
 
     :ivar uri: as it was given.
-    :ivar kind: ``file``, ``s3``, ``gs`` or ``abfs``.
-    :ivar root: the folder, or bucket (Azure: container) and folder.
+    :ivar kind: ``file``, ``s3``, ``gs``, ``abfs``, or one of ``HDFS``.
+    :ivar root: the folder, or bucket (Azure: container; HDFS: host and port) and folder.
     :ivar connection: the Airflow connection that leads there; ``None``: what the machine's surroundings give.
     :ivar account: Azure's storage account, where the URI names it.
     """

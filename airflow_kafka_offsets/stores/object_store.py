@@ -1,7 +1,8 @@
-"""A work store on S3, Google Cloud Storage or Azure, through fsspec's file systems, which Airflow's connections open.
+"""A work store on S3, Google Cloud Storage or Azure, through fsspec's file systems, which Airflow's connections open; or on
+HDFS, through our own.
 
-One conditional request carries it: ``pipe_file(mode="create")`` sends ``If-None-Match: *`` (S3, Azure) or
-``ifGenerationMatch=0`` (Google), and of two writers of one name exactly one wins. Nothing is made unasked: no bucket
+One conditional request carries it: ``pipe_file(mode="create")`` sends ``If-None-Match: *`` (S3, Azure),
+``ifGenerationMatch=0`` (Google) or ``renameoptions=NONE`` (HDFS), and of two writers of one name exactly one wins. Nothing is made unasked: no bucket
 out of a typing mistake. Nothing is remembered: fsspec's cache of listings would hide what other processes create.
 """
 
@@ -41,7 +42,7 @@ _SECRET = re.compile(r"((?:sig|signature|token|x-amz-[a-z-]+|accountkey)=)[^&\s\
 class ObjectStore:
     """:class:`~airflow_kafka_offsets.stores.store.Store` below a bucket's folder.
 
-    :param file_system: an ``AsyncFileSystem`` of fsspec: s3fs, gcsfs or adlfs.
+    :param file_system: an ``AsyncFileSystem`` of fsspec: s3fs, gcsfs or adlfs; or a ``WebHdfs``.
     :param deadline_s: how long one verb is tried where the store does not answer, or is too busy.
     :param try_s: how long one request is waited for.
     """

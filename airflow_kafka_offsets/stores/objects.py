@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.stores.limits import refuse_too_large, within_size
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.store import DRAFT, Store
 from airflow_kafka_offsets.strict_json import read_json
 
 T = TypeVar("T")
@@ -76,8 +76,8 @@ def safe_name(text: str) -> str:
     name = quote(text, safe="+=@,", errors="surrogatepass")
     if set(text) <= {"."}:
         name = name.replace(".", "%2E")
-    elif name.endswith(".draft"):
-        name = f"{name[:-6]}%2Edraft"
+    elif name.endswith(DRAFT):
+        name = f"{name.removesuffix(DRAFT)}%2E{DRAFT[1:]}"
     if len(name) <= _LONGEST_NAME:
         return name or "%2D"
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -9,11 +9,14 @@ from typing import Any
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.stores.file_systems import for_store
 from airflow_kafka_offsets.stores.local import LocalStore
-from airflow_kafka_offsets.stores.location import Location, location_of
+from airflow_kafka_offsets.stores.location import HDFS, Location, location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore, refused
 from airflow_kafka_offsets.stores.store import Store
 
-_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure"}
+_NEEDED = {
+    **{kind: f"'airflow-kafka-offsets[{extra}]'" for kind, extra in (("s3", "s3"), ("gs", "gcs"), ("abfs", "azure"))},
+    **dict.fromkeys(HDFS, "requests"),
+}
 
 
 def open_store(uri: str, file_system: Callable[[Location], Any] | None = None) -> Store:
@@ -38,8 +41,10 @@ def open_store(uri: str, file_system: Callable[[Location], Any] | None = None) -
 def machines_file_system(location: Location) -> Any:
     """fsspec's file system with the credentials that its library finds by itself.
 
-    :raises InvalidRequest: the URI names a connection, which only Airflow has.
+    :raises InvalidRequest: the URI names a connection, which only Airflow has; or it needs one.
     """
+    if location.kind == "hdfs":
+        raise InvalidRequest((_names_no_web_hdfs(location),))
     if location.connection is not None:
         raise InvalidRequest(
             (
@@ -47,15 +52,28 @@ def machines_file_system(location: Location) -> Any:
                 "here to look it up: leave it out, and set the store's own environment variables.",
             )
         )
+    if location.kind in HDFS:
+        from airflow_kafka_offsets.stores.web_hdfs import web_hdfs
+
+        return web_hdfs(location)
     import fsspec
 
     account = {"account_name": location.account} if location.account else {}
     return fsspec.filesystem(location.kind, **account)
 
 
+def _names_no_web_hdfs(location: Location) -> str:
+    name = location.bucket.partition(":")[0]
+    return (
+        f"work_store {location.uri} does not say where the name nodes' WebHDFS is. In Airflow name a connection whose host "
+        f"and port say so: hdfs://CONNECTION@{location.root}. Or write the URI of the same folder that does: "
+        f"webhdfs://{name}:9870{location.root.removeprefix(location.bucket)}."
+    )
+
+
 def missing_package(location: Location, error: Exception) -> StoreUnavailable:
     return StoreUnavailable(
         f"Cannot open the work store {location.uri}",
         f"{type(error).__name__}: {error}",
-        f"Install what it needs here: pip install 'airflow-kafka-offsets[{_EXTRAS[location.kind]}]'.",
+        f"Install what it needs here: pip install {_NEEDED[location.kind]}.",
     )

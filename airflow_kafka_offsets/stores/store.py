@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from airflow_kafka_offsets.errors import StoreUnavailable
 
 _AT_ONCE = 16
+DRAFT = ".draft"
+"""What a name ends with that is being written, where a store has to do so. No object's does (``objects.safe_name``)."""
 
 
 class Store(Protocol):

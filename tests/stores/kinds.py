@@ -13,7 +13,9 @@ from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
 from testbed.azure_server import AzureServer
 from testbed.gcs_server import GcsServer
+from testbed.hdfs_server import HdfsServer
 from testbed.http_server import HttpServer
+from testbed.java import find_java
 from testbed.s3_server import S3Server
 from tests.model.store import MemoryStore
 
@@ -25,12 +27,12 @@ Server = TypeVar("Server", bound=HttpServer)
 class Kind:
     """:ivar uri: where a test's own store is; ``None``: it is in this process alone, and nobody else can open it.
     :ivar server: the server that holds it, if one does.
-    :ivar needs_option: its server is made by Go or npm: with ``--clouds`` (`make test-system`), and only then.
+    :ivar needs_option: its server is made by Go or npm, or is a JVM: with ``--clouds`` (`make test-system`), and only then.
     """
 
     name: str
     uri: Callable[[Path], str] | None
-    server: Callable[[], HttpServer] | None = None
+    server: Callable[[], HttpServer | HdfsServer] | None = None
     needs_option: bool = False
 
     def open(self, folder: Path) -> Callable[[], Store]:
@@ -58,6 +60,11 @@ def azure_server() -> AzureServer:
     return _started(AzureServer())
 
 
+@cache
+def hdfs_server() -> HdfsServer:
+    return HdfsServer(find_java()).__enter__()
+
+
 def _started(server: Server) -> Server:
     server.__enter__()
     server.create_bucket(BUCKET)
@@ -73,13 +80,19 @@ def _served(name: str, scheme: str, server: Callable[[], HttpServer], needs_opti
     return Kind(name, uri, server, needs_option)
 
 
+def _hdfs_uri(folder: Path) -> str:
+    server = hdfs_server()
+    return f"webhdfs://{server.addresses[0]}{server.folder}/{folder.name}/store"
+
+
 LOCAL = Kind("local", lambda folder: str(folder / "store"))
 LOCAL_URI = Kind("local, by URI", lambda folder: f"file://{folder}/store")
 MEMORY = Kind("memory", None)
 S3 = _served("s3", "s3", s3_server)
 GCS = _served("gcs", "gs", gcs_server, needs_option=True)
 AZURE = _served("azure", "abfs", azure_server, needs_option=True)
+HDFS = Kind("hdfs", _hdfs_uri, hdfs_server, needs_option=True)
 
-KINDS = [LOCAL, LOCAL_URI, MEMORY, S3, GCS, AZURE]
+KINDS = [LOCAL, LOCAL_URI, MEMORY, S3, GCS, AZURE, HDFS]
 SHARED = [kind for kind in KINDS if kind.uri is not None]
 SERVED = [kind for kind in KINDS if kind.server is not None]

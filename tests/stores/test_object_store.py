@@ -1,4 +1,4 @@
-"""A work store on S3, Google Cloud Storage or Azure where something is wrong: network, server, credentials."""
+"""A work store on S3, Google Cloud Storage, Azure or HDFS where something is wrong: network, server, credentials."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.web_hdfs import WebHdfs
 from testbed.azure_server import ACCOUNT, connection_string
 from testbed.azure_server import KEY as AZURE_KEY
 from testbed.http_proxy import HttpProxy
@@ -52,7 +53,10 @@ def faulty(kind: Kind) -> Iterator[HttpProxy]:
 def through(endpoint: str, uri: str, deadline_s: float = 20, try_s: float = 10, **options: object) -> ObjectStore:
     """The store at ``uri``, as somebody sees it who reaches it by ``endpoint``."""
     location = location_of(uri)
-    system = for_store(location.kind, FILE_SYSTEMS[location.kind](endpoint, **options))
+    if location.kind == "webhdfs":
+        system: Any = WebHdfs([endpoint.removeprefix("http://")], "airflow", location.root)
+    else:
+        system = for_store(location.kind, FILE_SYSTEMS[location.kind](endpoint, **options))
     return ObjectStore(system, location, deadline_s, try_s)
 
 
@@ -90,7 +94,7 @@ def verbs(store: Store) -> list[object]:
 def verb_of(method: str, path: str) -> str:
     """Which verb of the store this request is a part of, on whichever server."""
     if method == "GET":
-        return "list" if any(mark in path for mark in ("list-type=", "comp=list", "/o?")) else "get"
+        return "list" if any(mark in path for mark in ("list-type=", "comp=list", "/o?", "op=LISTSTATUS")) else "get"
     return "delete" if method == "DELETE" else "create"
 
 
@@ -149,6 +153,7 @@ def test_nobody_listens_there(kind: Kind, uri: str) -> None:
         store.list("batches")
 
 
+@pytest.mark.parametrize("kind", [S3, GCS, AZURE], ids=["s3", "gcs", "azure"], indirect=True)
 @pytest.mark.parametrize("verb", ["create", "get", "list", "delete"])
 def test_a_bucket_that_is_not_there_is_named_and_none_is_made(kind: Kind, uri: str, verb: str) -> None:
     store = through(kind.server().endpoint, uri.replace(BUCKET, "tpying-mistake"))
@@ -215,11 +220,12 @@ def test_an_object_that_is_deleted_while_it_is_looked_at_can_be_created(faulty: 
 
 @pytest.mark.parametrize("status", [401, 403], ids=str)
 def test_a_right_that_is_missing_is_said_at_once_and_shows_no_secret(faulty: HttpProxy, uri: str, status: int) -> None:
+    faulty.meant = lambda method, path: verb_of(method, path) == "create"
     faulty.faults = [status] * 10
     with pytest.raises(StoreUnavailable) as refused:
         through(faulty.url, uri).create("a/1.json", b"x")
     assert len(faulty.done) == 1
-    assert "the right to read, write and list objects below work-stores/" in str(refused.value)
+    assert "the right to read, write and list objects below" in str(refused.value)
     assert not [secret for secret in (S3_SECRET, AZURE_KEY) if secret in str(refused.value)]
 
 
@@ -265,6 +271,9 @@ def test_azures_driver_is_told_the_account_that_only_a_connection_string_names(m
         ("gs://team@mail@bucket//x", "bucket/x", "team@mail"),
         ("abfs://conn@container/x", "container/x", "conn"),
         ("abfss://container@account.dfs.core.windows.net/x", "container/x", None),
+        ("hdfs://conn@nameservice/a@b/x", "nameservice/a@b/x", "conn"),
+        ("hdfs://namenode:8020/x", "namenode:8020/x", None),
+        ("webhdfs://conn@namenode:9870/x", "namenode:9870/x", "conn"),
     ],
 )
 def test_the_connection_is_in_the_authority_alone(uri: str, root: str, connection: str | None) -> None:
@@ -286,7 +295,7 @@ def test_azures_account_is_the_one_that_the_uri_names() -> None:
         "s3://bucket/../x",
         "memory://x/y",
         "sftp://host/x",
-        "hdfs://host/x",
+        "swebhdfs://host/x",
         "http://h/x",
     ],
 )
@@ -294,6 +303,12 @@ def test_what_has_no_proof_or_no_bucket_is_refused_by_name(uri: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         open_store(uri)
     assert f"work_store {uri} " in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", ["hdfs://nn:8020/x/y", "hdfs://conn@nn:8020/x/y"])
+def test_where_web_hdfs_is_has_to_be_said(uri: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"hdfs://CONNECTION@nn:8020/x/y\. .*webhdfs://nn:9870/x/y"):
+        open_store(uri)
 
 
 def test_a_connection_needs_airflow() -> None:
