@@ -89,7 +89,8 @@ MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_files.py tes
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
-  tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/extras \
+  tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/stores/test_hdfs.py \
+  tests/airflow/test_on_hdfs.py tests/extras \
   tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
   tests/contract/test_group_of_new_broker.py tests/size $(SLOW)
 
@@ -116,7 +117,7 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(SYSTEM) $(MATRIX) $(PAGES) tests/soak) \
 	  --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
-test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the fault matrix, a secured Kafka, Google's and Azure's stores
+test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the fault matrix, a secured Kafka, stores on Google, Azure and HDFS
 	$(BIN)/python -m pytest $(SYSTEM)
 	$(if $(strip $(MARKED)),$(BIN)/python -m pytest -m slow $(MARKED))
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))

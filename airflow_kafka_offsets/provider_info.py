@@ -59,7 +59,7 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Where airflow-kafka-offsets keeps its log of batches.",
                 "options": {
                     "work_store": {
-                        "description": "A folder, or an s3://, gs:// or abfs:// URI, for all workers and drivers. "
+                        "description": "A folder, or an s3://, gs://, abfs:// or hdfs:// URI, for workers and drivers. "
                         "Default: the folder kafka_offsets in AIRFLOW_HOME. Where tasks may run on several machines, "
                         "that is refused, and so is a path: write file:///folder for a disk that they share.",
                         "version_added": "0.1.0",

@@ -67,6 +67,16 @@ class HdfsServer:
             self._jvm.close()
         shutil.rmtree(self._home, ignore_errors=True)
 
+    def owners(self, folder: str) -> dict[str, str]:
+        """Every file below a folder, and the user that wrote it."""
+        assert self._jvm is not None
+        found = self.cluster.getFileSystem(0).listFiles(self._jvm.classes.org.apache.hadoop.fs.Path(folder), True)
+        owners = {}
+        while found.hasNext():
+            status = found.next()
+            owners[status.getPath().toUri().getPath()] = status.getOwner()
+        return owners
+
     def stop_name_node(self, number: int = 0) -> None:
         """What it had is kept for :meth:`start_name_node`."""
         self.cluster.shutdownNameNode(number)
@@ -81,7 +91,7 @@ class HdfsServer:
     def safe_mode(self, on: bool) -> None:
         """Whether the active name node takes nothing that is to be written."""
         assert self._jvm is not None
-        action = getattr(self._jvm.classes.org.apache.hadoop.fs, "SafeModeAction")
+        action = self._jvm.classes.org.apache.hadoop.fs.SafeModeAction
         self.cluster.getFileSystem(0).setSafeMode(action.ENTER if on else action.LEAVE)
 
     def give_over(self) -> None:

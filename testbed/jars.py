@@ -235,7 +235,7 @@ def _download(java: Java, artifacts: tuple[Artifact, ...], folder: Path) -> None
     for a in artifacts:  # Ivy takes a module once, with all that is wanted of it
         modules.setdefault((a.organisation, a.name, a.version), []).append(a)
     wanted = "".join(
-        f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)} transitive=\"false\">"
+        f'<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)} transitive="false">'
         f"{''.join(map(_artifact, files))}</dependency>"
         for (org, name, rev), files in modules.items()
     )

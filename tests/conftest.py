@@ -35,7 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-faults", action="store_true", help="play every row of the fault matrix, not one of each class"
     )
     parser.addoption(
-        "--clouds", action="store_true", help="of the work store's tests: those on Google's and Azure's servers alone"
+        "--clouds",
+        action="store_true",
+        help="of the work store's tests: those on Google, Azure and HDFS alone",
     )
     parser.addoption("--rows", help="rows of the compatibility matrix, or an empty word for all; renews its table")
     parser.addoption("--record", action="store_true", help="writes the calls of tests/contract/test_calls.py anew")

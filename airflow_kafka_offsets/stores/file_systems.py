@@ -1,5 +1,6 @@
-"""Amazon's, Google's and Azure's file systems of fsspec, made to do what the work store asks of them and no more. That of
-HDFS is our own (``web_hdfs``), and as it has to be.
+"""Amazon's, Google's and Azure's file systems of fsspec, made to do what the work store asks of them and no more.
+
+That of HDFS is our own, and does no more: see ``web_hdfs``.
 
 Left alone, Google's and Azure's ask again by themselves: after so long that the store's own limit for one request is
 over before, so that the reason (503, a token that is not valid any more) is lost. And gcsfs asks by gRPC what type of

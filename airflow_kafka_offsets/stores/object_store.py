@@ -1,9 +1,9 @@
-"""A work store on S3, Google Cloud Storage or Azure, through fsspec's file systems, which Airflow's connections open; or on
-HDFS, through our own.
+"""A work store on S3, Google Cloud Storage or Azure, through fsspec's file systems, which Airflow's connections open.
 
-One conditional request carries it: ``pipe_file(mode="create")`` sends ``If-None-Match: *`` (S3, Azure),
-``ifGenerationMatch=0`` (Google) or ``renameoptions=NONE`` (HDFS), and of two writers of one name exactly one wins. Nothing is made unasked: no bucket
-out of a typing mistake. Nothing is remembered: fsspec's cache of listings would hide what other processes create.
+One on HDFS is like them, through a file system of our own. One conditional request carries it:
+``pipe_file(mode="create")`` sends ``If-None-Match: *`` (S3, Azure), ``ifGenerationMatch=0`` (Google) or
+``renameoptions=NONE`` (HDFS), and of two writers of one name exactly one wins. Nothing is made unasked: no bucket out
+of a typing mistake. Nothing is remembered: fsspec's cache of listings would hide what other processes create.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def machines_file_system(location: Location) -> Any:
 def _names_no_web_hdfs(location: Location) -> str:
     name = location.bucket.partition(":")[0]
     return (
-        f"work_store {location.uri} does not say where the name nodes' WebHDFS is. In Airflow name a connection whose host "
-        f"and port say so: hdfs://CONNECTION@{location.root}. Or write the URI of the same folder that does: "
+        f"work_store {location.uri} does not say where the name nodes' WebHDFS is. In Airflow name a connection whose "
+        f"host and port say so: hdfs://CONNECTION@{location.root}. Or write the URI of the same folder that does: "
         f"webhdfs://{name}:9870{location.root.removeprefix(location.bucket)}."
     )
 

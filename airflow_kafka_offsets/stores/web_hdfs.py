@@ -2,8 +2,8 @@
 
 HDFS has no request that makes a whole file at once: what CREATE writes is seen before it is all there, and where its
 writer is gone the half of it stays. So a file is written under a name of its own, and then named by RENAME. With
-``renameoptions=NONE`` the name node does not rename to a name that is taken: of two writers exactly one wins. fsspec's own
-WebHDFS has no such call: its exclusive mode looks and then writes, and it loses RENAME's answer.
+``renameoptions=NONE`` the name node does not rename to a name that is taken: of two writers exactly one wins. fsspec's
+own WebHDFS has no such call: its exclusive mode looks and then writes, and its rename does not say who won.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ class WebHdfs:
             raise
 
     def cat_file(self, path: str, *, start: int, end: int, max_concurrency: int, timeout: float) -> bytes:
-        return self._ask("GET", _path_of(path), "OPEN", timeout, offset=start, length=end - start).content
+        answer = self._ask("GET", _path_of(path), "OPEN", timeout, offset=start, length=end - start)
+        content: bytes = answer.content
+        return content
 
     def ls(self, path: str, *, timeout: float) -> list[dict[str, str]]:
         """What is in the folder, as fsspec has it, without what is being written.
 
         :raises FileNotFoundError: there is none.
         """
-        return [
-            {"name": f"{path}/{name}", "type": status["type"].lower()}
-            for status in self._statuses(_path_of(path), timeout)
-            if not (name := status["pathSuffix"]).endswith(DRAFT) and name
-        ]
+        found = self._statuses(_path_of(path), timeout)
+        names = [(status["pathSuffix"], status["type"].lower()) for status in found]  # a file lists itself, as ""
+        return [{"name": f"{path}/{name}", "type": kind} for name, kind in names if name and not name.endswith(DRAFT)]
 
     def rm_file(self, path: str, *, timeout: float) -> None:
         """Remove the file, if it is there, and then the folders that are empty: an object store has none."""
@@ -104,7 +104,7 @@ class WebHdfs:
         return True
 
     def _statuses(self, folder: str, timeout: float) -> Iterator[dict[str, Any]]:
-        after: dict[str, str] = {}
+        after: dict[str, Any] = {}
         for _ in range(MOST_NAMES):  # pages
             listing = self._ask("GET", folder, "LISTSTATUS_BATCH", timeout, **after).json()["DirectoryListing"]
             found = listing["partialListing"]["FileStatuses"]["FileStatus"]
@@ -167,7 +167,9 @@ def _path_of(name: str) -> str:
     return "/" + name.partition("/")[2]
 
 
-def web_hdfs(location: Location, hosts: str = "", port: int | None = None, login: str = "") -> WebHdfs:
+def web_hdfs(
+    location: Location, hosts: str | None = None, port: int | None = None, login: str | None = None
+) -> WebHdfs:
     """The file system that a URI and its connection lead to.
 
     :param hosts: of the connection: one name node or several, with commas between; by default the URI's.

@@ -247,7 +247,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"application_args": ["a\0b"]}, "argument 'a\\x00b' has '\\x00', which no operating system lets through"),
     ({"work_store": "s3://key:hidden@bucket/x"}, "work_store has a key and a secret in it"),
     ({"work_store": "s3://key:hid/hidden@bucket/x"}, "work_store has a key and a secret in it"),
-    ({"work_store": "hdfs://node:8020/a@b"}, "work_store hdfs://node:8020/a@b cannot be used"),
+    ({"work_store": "sftp://node:22/a@b"}, "work_store sftp://node:22/a@b cannot be used"),
     ({"pipeline_id": ""}, "pipeline_id is empty"),
     ({"startup_timestamp": "2026"}, "startup_timestamp is given, but startup_mode is 'group-offsets'"),
     ({"startup_mode": "timestamp", "startup_timestamp": "yesterday"}, "startup_timestamp"),

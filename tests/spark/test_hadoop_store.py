@@ -1,8 +1,9 @@
-"""The work store on S3 as a driver sees it: through Spark's own file system, with nothing but Hadoop's jars."""
+"""The work store on S3 and HDFS as a driver sees it: through Spark's own file systems, with Hadoop's jars alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
+from testbed.ports import free_ports
 from testbed.s3_server import SECRET
 from testbed.spark import s3a_conf
 from tests.reads import is_read
 from tests.spark.conftest import Plans
 from tests.stores.guarded import FOLDER, NEEDED, guarded_server
-from tests.stores.kinds import BUCKET, s3_server
+from tests.stores.kinds import BUCKET, hdfs_server, s3_server
 
 Filled = Callable[..., str]
 
@@ -42,11 +44,18 @@ def s3(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.unset(name)
 
 
-@pytest.fixture
-def both(s3: SparkSession, tmp_path: Path) -> tuple[HadoopStore, Store]:
+@pytest.fixture(params=["s3", "hdfs", "webhdfs"])
+def both(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[HadoopStore, Store]:
     """One store, as the driver sees it and as Airflow does."""
-    uri = f"s3://{BUCKET}/{tmp_path.name}"
-    return HadoopStore(s3, location_of(uri)), open_store(uri)
+    if request.param == "s3":
+        uri = driver_uri = f"s3://{BUCKET}/{tmp_path.name}"
+        spark = request.getfixturevalue("s3")
+    else:
+        server, spark = hdfs_server(), request.getfixturevalue("spark")
+        folder = f"{server.folder}/{tmp_path.name}"
+        uri = f"webhdfs://{server.addresses[0]}{folder}"
+        driver_uri = uri if request.param == "webhdfs" else f"{server.uri}{folder}"
+    return HadoopStore(spark, location_of(driver_uri)), open_store(uri)
 
 
 def test_a_driver_reads_no_more_of_an_object_than_shows_that_it_is_too_large(
@@ -93,6 +102,30 @@ def test_a_name_of_its_own_is_written_without_a_look(both: tuple[HadoopStore, St
     assert driver.get("1.json") is None
 
 
+def test_airflow_sees_all_that_a_driver_has_written_or_nothing(both: tuple[HadoopStore, Store]) -> None:
+    driver, airflow = both
+    large = b"x" * 3_000_000
+    with ThreadPoolExecutor(1) as writer:
+        for number in range(8):
+            written = writer.submit(driver.create, f"a/{number}.json", large)
+            while (found := airflow.get(f"a/{number}.json")) is None:
+                assert set(airflow.list("a")) <= {f"{n}.json" for n in range(8)}
+            assert found == large
+            assert written.result() is True
+    assert driver.list("a") == airflow.list("a") == [f"{n}.json" for n in range(8)]
+
+
+def test_a_name_node_that_is_not_there_is_unavailable(spark: SparkSession) -> None:
+    (port,) = free_ports(1)
+    spark.conf.set("ipc.client.connect.max.retries", "0")
+    try:
+        with pytest.raises(StoreUnavailable, match=r"Cannot list batches .*\n?.*ConnectException") as refused:
+            HadoopStore(spark, location_of(f"hdfs://127.0.0.1:{port}/x")).list("batches")
+    finally:
+        spark.conf.unset("ipc.client.connect.max.retries")
+    assert refused.value.retriable
+
+
 def test_a_bucket_that_is_not_there_is_unavailable(s3: SparkSession) -> None:
     with pytest.raises(StoreUnavailable, match="tpying-mistake"):
         HadoopStore(s3, location_of("s3://tpying-mistake/x")).list("batches")
@@ -132,7 +165,7 @@ def test_a_file_system_that_spark_lacks_is_named_with_what_brings_it(spark: Spar
 
 
 def test_without_a_session_an_object_store_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_offsets.spark.hadoop_store._active_session", lambda: None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     with pytest.raises(InvalidRequest, match="make the SparkSession before planned_batch"):
         open_driver_store("s3://bucket/x", None)
 

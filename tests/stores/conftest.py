@@ -1,4 +1,4 @@
-"""Which kinds of work store are tested: those that need only Python, or with `--clouds` Google's and Azure's."""
+"""Which kinds of work store are tested: those that need only Python, or with `--clouds` Google's, Azure's and HDFS."""
 
 import pytest
 

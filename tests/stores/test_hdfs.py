@@ -121,9 +121,7 @@ def test_a_rename_that_did_not_arrive_while_another_won(
     assert names(hdfs, folder) == ["1.json"]
 
 
-def test_a_draft_that_somebody_removes_is_written_once_more(
-    hdfs: HdfsServer, proxy: HttpProxy, folder: str
-) -> None:
+def test_a_draft_that_somebody_removes_is_written_once_more(hdfs: HdfsServer, proxy: HttpProxy, folder: str) -> None:
     """A rename that finds none looks like a rename whose answer was lost: what is there tells."""
     removed = []
 
@@ -203,6 +201,7 @@ def test_in_a_folder_of_their_group_airflow_and_spark_write_and_nobody_else(hdfs
 
 
 # ── name nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def require_unavailable(name_nodes: list[str], folder: str, verb: str, why: str) -> None:
     with pytest.raises(StoreUnavailable, match=rf"Cannot {verb} a.*\n?.*({why})") as refused:
