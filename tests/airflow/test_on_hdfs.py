@@ -57,5 +57,5 @@ def test_two_splits_the_next_run_and_one_that_is_cleared(
     owners = server.owners(folder)
     assert {owner for path, owner in owners.items() if path.endswith((".begun.json", ".report.json"))} == {"spark"}
     assert {owner for path, owner in owners.items() if path.endswith("/1.json")} == {"airflow"}
-    assert sum(path.endswith(".report.json") for path in owners) == 2 + 1 + 2
+    assert sum(path.endswith(".report.json") for path in owners) == 2 + 2 + 2
     assert not [path for path in owners if path.endswith(".draft")]
