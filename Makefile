@@ -83,8 +83,8 @@ SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark
   tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py tests/spark/test_audit_output.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
-MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_files.py tests/airflow/test_window_complete.py \
-  tests/airflow/test_lag.py
+MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_evolution.py tests/spark/sinks/test_files.py \
+  tests/airflow/test_window_complete.py tests/airflow/test_lag.py
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \

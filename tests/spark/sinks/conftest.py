@@ -1,7 +1,7 @@
 """A driver in a child process for all tests of sinks, and a database. What is read is asked of that driver, too."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.spark.sinks.lab import Lab
 from tests.spark.sinks.outputs import conf
 
 Row = list[Any]
+SLOW = {"delta", "iceberg", "jdbc"}  # a table's job takes Spark long to plan; "jdbc" starts a PostgreSQL
 A = "0000000007-20261122T022057-k3f9"
 B = "0000000008-20261122T032057-m2x7"
 WINDOW = "20261122T020000Z--20261122T030000Z-1a2b3c4d"
@@ -81,6 +82,12 @@ def output_of(lab: Lab, make_lab: Callable[..., Lab], request: pytest.FixtureReq
 
 
 _numbers = itertools.count()
+
+
+def of_kinds(kinds: Iterable[str]) -> pytest.MarkDecorator:
+    """A test of each kind of output; `make test` tries it on files, and `make test-system` on tables."""
+    slow = [pytest.param(kind, marks=pytest.mark.slow) if SLOW & set(kind.split()) else kind for kind in kinds]
+    return pytest.mark.parametrize("kind", slow)
 
 
 def rows(*offsets: int, dt: str = "2026-11-22", value: str = "v") -> list[Row]:

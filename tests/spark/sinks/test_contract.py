@@ -4,15 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.spark.sinks.conftest import WINDOW, A, B, Output, rows, seen
+from tests.spark.sinks.conftest import WINDOW, A, B, Output, of_kinds, rows, seen
 from tests.spark.sinks.cutting import check_cut_off
 from tests.spark.sinks.lab import Failed
 from tests.spark.sinks.outputs import OUTPUTS
 
-SLOW = {"delta", "iceberg", "jdbc"}  # a table's job takes Spark long to plan; "jdbc" starts a PostgreSQL
-pytestmark = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in SLOW else kind for kind in OUTPUTS]
-)
+pytestmark = of_kinds(OUTPUTS)
 NEXT_DAY = "2026-11-23"
 
 

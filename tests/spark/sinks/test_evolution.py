@@ -12,15 +12,14 @@ from pyspark.sql.types import _parse_datatype_json_string as parse
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.spark.sinks.evolution import Comparison, fits, sql_type
-from tests.spark.sinks.conftest import A, B, Output, rows
+from tests.spark.sinks.conftest import A, B, Output, of_kinds, rows
 from tests.spark.sinks.lab import Failed, Lab
 
 OUTPUTS = ["files", "delta", "iceberg", "jdbc"]
 TABLES = [kind for kind in OUTPUTS if kind != "files"]
 ADD = {"evolve": "add"}
 C = "0000000009-20261122T042057-p1q2"
-every_output = pytest.mark.parametrize("kind", OUTPUTS)
-every_table = pytest.mark.parametrize("kind", TABLES)
+every_output, every_table = of_kinds(OUTPUTS), of_kinds(TABLES)
 
 
 def sql_name(output: Output) -> str:
@@ -88,7 +87,7 @@ def test_a_new_column_is_added_and_said_and_an_older_batch_that_is_done_again_ha
     assert lab.ask("said") == []
 
 
-@pytest.mark.parametrize("kind", [*OUTPUTS, "delta table"])
+@of_kinds([*OUTPUTS, "delta table"])
 def test_a_column_that_the_rows_lack_is_null_and_is_not_dropped(kind: str, output_of: Callable[[str], Output]) -> None:
     output = output_of(kind)
     output.write(A, [[0, "2026-11-22", "v", 7]])
@@ -125,7 +124,7 @@ def test_numbers_get_wider_and_a_narrower_number_is_cast_up_and_narrows_nothing(
     ]
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg", "files"])
+@of_kinds(["delta", "iceberg", "files"])
 def test_a_field_within_a_struct_and_a_list_is_added_and_rows_without_it_fit(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:
@@ -215,7 +214,7 @@ def test_a_late_driver_whose_new_column_has_another_type_is_refused(
     assert output.write(B, rows(1), attempt=2, columns={"discount": "'5'"}, options=ADD)["read"]
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@of_kinds(["delta", "iceberg"])
 def test_a_column_is_added_while_another_driver_is_in_the_middle_of_its_write(
     kind: str, output_of: Callable[[str], Output], lab: Lab
 ) -> None:
@@ -252,7 +251,7 @@ def test_a_column_that_must_not_be_null_and_that_the_rows_lack_is_named(
     assert output.ask("table", columns=["must"]) == [["there"]]
 
 
-@pytest.mark.parametrize("kind", ["upsert delta", "upsert jdbc"])
+@of_kinds(["upsert delta", "upsert jdbc"])
 def test_a_table_of_the_newest_records_takes_narrower_numbers_and_refuses_a_new_column(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:
