@@ -11,6 +11,14 @@ from pathlib import Path
 from testbed.java import Java
 from testbed.s3_server import KEY, SECRET
 
+# For queries over a few rows: to compile them, and to adapt them to the size of what is there, takes longer than to run
+# them. What is compiled and adapted is the same plan.
+SMALL_QUERIES = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
 
 def spark_env(java: Java, python: Path | None = None) -> dict[str, str]:
     """Variables to add to a process that runs `spark-submit`; `spark-submit` and `java` are then found on the PATH.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,6 +17,7 @@ from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
 from airflow_kafka_offsets.spark.row_frames import REASON, RowFrames, check_definition, row_frames
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition, parse_limit
 from airflow_kafka_offsets.values.sql_text import expression_problems
+from testbed.spark import SMALL_QUERIES
 from tests.spark.rows.conftest import json_rows
 
 NOT_JSON = "the value is not JSON of this schema"
@@ -24,6 +25,18 @@ NOT_UTF8 = "the value is no valid UTF-8"
 NOT_AVRO = "the value is not Avro of this schema"
 NO_HEADER = "the value does not begin with the five bytes of a schema registry"
 RAISES = " raises an error on this record"
+
+
+@pytest.fixture(autouse=True)
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """What becomes of a value is shown as Spark computes it everywhere: by compiled code."""
+    kept = {name: spark.conf.get(name) for name in SMALL_QUERIES}
+    for name in SMALL_QUERIES:
+        spark.conf.unset(name)
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+    yield
+    for name, value in kept.items():
+        spark.conf.set(name, value)
 
 
 class Bad(str):

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.spark.sinks import Sink, delta, files, iceberg, jdbc, upsert
 from testbed.jars import delta_jars, iceberg_jars, postgresql_jars
 from testbed.java import Java
-from testbed.spark import spark_conf
+from testbed.spark import SMALL_QUERIES, spark_conf
 from testbed.spark_cluster import QUICK
 
 OUTPUTS = ["files", "files by date", "delta", "iceberg", "jdbc"]
@@ -30,10 +30,7 @@ def conf(java: Java, root: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(root / "warehouse"),
         "spark.databricks.delta.snapshotPartitions": "1",  # of 50, for tables of a few files
         "spark.sql.shuffle.partitions": "1",
-        # Queries of a few rows: nothing is compiled for them, and nothing adapted to their size.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
+        **SMALL_QUERIES,
         "spark.driver.extraJavaOptions": QUICK,
         "spark.log.level": "OFF",  # what fails here is meant to, and is looked at by the tests
     }
