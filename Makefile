@@ -77,10 +77,11 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 # `airflow kafka-offsets` as a process 7 %, runs that wait for another run 7 %, words in a run's conf 6 %, JDBC 2 % and
 # its kind of the sinks' contract 2 %, brokers that are started again while somebody waits 3 %, the tests' own brokers,
 # jars and processes 5 %, a second Spark that reads while a sink stages files 2 %, typed rows in tables 5 %, a Spark of a
-# terminal's own 3 %.
+# terminal's own 3 %, attempts at a split with typed rows, each a row of Spark jobs, 7 %.
 SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py \
   tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
-  tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py tests/spark/test_audit_output.py
+  tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py tests/spark/rows/test_attempts.py \
+  tests/spark/test_audit_output.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
 MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_evolution.py tests/spark/sinks/test_files.py \
