@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 
-LONGEST = {"test_demo.py", "test_dags.py", "test_model.py"}
+LONGEST = {"test_demo.py", "test_dags.py", "test_model.py", "test_report_batch.py", "test_for_each_batch.py"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

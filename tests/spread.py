@@ -1,14 +1,13 @@
 """Which of several processes runs which file: what is dear to start is started in few of them.
 
 A process that has begun with the files of one kind goes on with them, so that it starts their Spark or Airflow once.
-Then it takes files that need neither, and at last those of another kind: no process is waited for at the end.
+Then it takes files that need neither, and at last those of another kind, so that at the end two share what is left.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain
 
 import pytest
 from xdist.scheduler.loadfile import LoadFileScheduling
@@ -16,6 +15,8 @@ from xdist.workermanage import WorkerController
 
 # By folder; the first that holds a file is the file's. All others start a broker at most.
 KINDS = {"tests/spark/sinks/": "a driver", "tests/spark/": "a session", "tests/airflow/": "Airflow"}
+
+MOST = 2  # processes that begin with one kind: a third one would take longer to start than it saves
 
 
 def kind_of(file: str) -> str | None:
@@ -25,21 +26,32 @@ def kind_of(file: str) -> str | None:
 class KindsTogether(LoadFileScheduling):
     """As ``--dist=loadfile``, but for which file is next."""
 
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        self.workqueue.move_to_end(self._next_for(node), last=False)
-        super()._assign_work_unit(node)
+    def _reschedule(self, node: WorkerController) -> None:
+        if self.workqueue and self._next_for(node) is None:
+            node.shutdown()  # once it has run what it was given
+        else:
+            super()._reschedule(node)
 
-    def _next_for(self, node: WorkerController) -> str:
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if (file := self._next_for(node)) is not None:
+            self.workqueue.move_to_end(file, last=False)
+            super()._assign_work_unit(node)
+
+    def _next_for(self, node: WorkerController) -> str | None:
+        """``None`` where only files are left whose kind enough processes have begun with."""
         own = _kinds(self.assigned_work[node])
-        begun = _kinds(chain(*self.assigned_work.values()))
+        begun = Counter(kind for files in self.assigned_work.values() for kind in _kinds(files))
         left = Counter(kind_of(file) for file in self.workqueue)
 
         def preference(file: str) -> tuple[bool, bool, bool, int]:
             kind = kind_of(file)
-            is_new = kind is not None and kind not in begun
+            is_new = kind is not None and not begun[kind]
             return kind in own, not own and is_new, kind is None, left[kind]
 
-        return max(self.workqueue, key=preference)
+        possible = [
+            file for file in self.workqueue if (kind := kind_of(file)) is None or kind in own or begun[kind] < MOST
+        ]
+        return max(possible, key=preference, default=None)
 
 
 def _kinds(files: Iterable[str]) -> set[str]:

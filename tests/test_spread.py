@@ -96,3 +96,9 @@ def test_the_kinds_that_are_more_than_the_processes_are_done_last() -> None:
     assert [kind for kind, after in zip(kinds, [*kinds[1:], ""], strict=True) if kind != after] == [
         "a session", None, "Airflow",
     ]  # fmt: skip
+
+
+def test_no_more_than_two_processes_start_the_same() -> None:
+    found = spread([*OTHERS, *MORE_SPARK, *SPARK], 1, 9, 9, 9)
+    assert len([process for process in found if any(map(kind_of, process.files))]) == 2
+    assert all(process.shutting_down for process in found)
