@@ -27,7 +27,7 @@ Server = TypeVar("Server", bound=HttpServer)
 class Kind:
     """:ivar uri: where a test's own store is; ``None``: it is in this process alone, and nobody else can open it.
     :ivar server: the server that holds it, if one does.
-    :ivar needs_option: its server is made by Go or npm, or a JVM: with ``--clouds`` (`make test-system`), and only then.
+    :ivar needs_option: its server needs Go, npm or Java: with ``--clouds`` (`make test-system`), and only then.
     """
 
     name: str
