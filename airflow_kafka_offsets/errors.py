@@ -219,6 +219,10 @@ class WindowIncomplete(PartitionsRefused, code="AKO-107"):
     """A window that has to be complete ends past the newest record of some partition, so it may still grow."""
 
 
+class NoRecordAtTime(PartitionsRefused, code="AKO-108"):
+    """A partition has no record at or after a time, and the policy ``no_match`` is ``fail``."""
+
+
 class NothingToDiscover(PartitionsRefused, code="AKO-105"):
     """No topic or partition matches: a sensor waits for it, an operator says so. Or a person looks for no record."""
 

@@ -130,6 +130,9 @@ class ClusterDescription:
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders)]
 
+    def leaderless(self) -> list[TopicPartition]:
+        return [TopicPartition(name, p) for name in sorted(self.topics) for p in self.topics[name].leaderless]
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class RunKey:

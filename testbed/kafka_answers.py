@@ -16,6 +16,21 @@ Change = Callable[[int, bytes], bytes]
 
 def list_offsets_error(code: int) -> Change:
     """ListOffsets, flexible (version 6 on): each partition with `code`, and no offset."""
+    return _each_offset(lambda data, at: struct.pack_into(">hqq", data, at, code, -1, -1))
+
+
+def list_offsets_older(by: int) -> Change:
+    """ListOffsets, flexible (version 6 on): each offset as it was `by` records ago."""
+
+    def older(data: bytearray, at: int) -> None:
+        (offset,) = struct.unpack_from(">q", data, at + 10)
+        struct.pack_into(">q", data, at + 10, max(0, offset - by))
+
+    return _each_offset(older)
+
+
+def _each_offset(change_one: Callable[[bytearray, int], None]) -> Change:
+    """`change_one` is given where the error of each partition is, before its timestamp and its offset."""
 
     def change(version: int, answer: bytes) -> bytes:
         if version < 6:
@@ -26,7 +41,7 @@ def list_offsets_error(code: int) -> Change:
             length, at = _varint(answer, at)
             partitions, at = _varint(answer, at + length - 1)
             for _ in range(partitions - 1):
-                struct.pack_into(">hqq", data, at + 4, code, -1, -1)  # after the index: error, timestamp, offset
+                change_one(data, at + 4)  # after the index
                 at += 4 + 2 + 8 + 8 + 4 + 1  # and leader epoch, tags
             at += 1  # the topic's tags
         return bytes(data)

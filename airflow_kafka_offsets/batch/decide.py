@@ -43,7 +43,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.log.entries import Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.plan import Draft
-from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after
+from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 
@@ -146,7 +146,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
         start = Start(on.position, on.position, adopted(order, on), applied, planned_before_ms=before_ms)
     fresh = draft(request, me, s, start).with_warnings(on.warnings)
     fresh = fresh.with_warnings(_set_back_warning(fresh, on))
-    if fresh.empty and not _orders_something(order, on) and not _records_something(fresh, on.position):
+    if fresh.empty and not _orders_something(order, on) and not _records_something(request, fresh, on.position):
         return Nothing(messages.has_nothing(on.after), fresh)
     moved = output_after(request, fresh.asked, newest)
     fresh = fresh.with_warnings([moved] if moved else [])
@@ -163,12 +163,17 @@ def _orders_something(order: NextBatch, on: GoesOn) -> bool:
     return bool(on.foreign) or on.restart is not None or on.by_group or takes_over
 
 
-def _records_something(fresh: Draft, position: Position | None) -> bool:
-    """Whether an empty plan moves the position: a first start, a re-created topic, records that were lost."""
+def _records_something(request: PlanRequest, fresh: Draft, position: Position | None) -> bool:
+    """Whether an empty plan moves the position: a first start, a re-created topic, records that were lost.
+
+    A new partition that was never written would start at 0 in any later run; by another policy it would skip records.
+    """
     if position is None:
         return True
     after = position_after(fresh, position)
-    moved = any(position.offsets.get(tp, SavedOffset(0)).offset != saved.offset for tp, saved in after.offsets.items())
+    unknown = 0 if request.policies.new_partition == "earliest" else None
+    before = {tp: saved.offset for tp, saved in position.offsets.items()}
+    moved = any(before.get(tp, unknown) != saved.offset for tp, saved in after.offsets.items())
     same_logs = all(after.topic_ids.get(topic) == topic_id for topic, topic_id in position.topic_ids.items())
     return moved or not same_logs or after.cluster_id != position.cluster_id
 

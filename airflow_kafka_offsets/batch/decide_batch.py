@@ -37,6 +37,7 @@ from airflow_kafka_offsets.errors import (
     DataLoss,
     RefusedError,
 )
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
@@ -65,6 +66,25 @@ class BatchAtHand:
     @property
     def what(self) -> str:
         return str(self.plan.batch) if self.on else f"the {claim_of(self.plan)}"
+
+    def records(self) -> RecordsNow:
+        """Which records of the plan are there. Where a partition may be held, no leader is waited for.
+
+        Unless rows of it are verified: to hold it would give them up, and nobody can tell whether Kafka still has the
+        records.
+        """
+        policies = self.order.request.policies
+        if self.on is None or (policies.unavailable == "fail" and not policies.hold):
+            return self.s.need(RecordsOf(self.plan))
+        found = self.s.need(RecordsOf(self.plan, may_hold=True))
+        if not found.unled(hulls(self.plan.splits)):
+            return found
+        verified = self.verified()
+        read: dict[bool, set[TopicPartition]] = {True: set(), False: set()}  # by whether that is verified
+        for number, split in enumerate(self.plan.splits):
+            read[number in verified] |= {p.topic_partition for p in split} & found.leaderless
+        to_hold = all(policies.may_hold(tp) and tp not in read[True] for tp in read[False])
+        return found if to_hold else self.s.need(RecordsOf(self.plan))
 
     def verified(self) -> dict[int, VerifiedSplit]:
         """The splits that need not be read again."""
@@ -108,7 +128,7 @@ class BatchAtHand:
 
 def do(at_hand: BatchAtHand) -> Decision:
     """The unfinished batch: as it is, or planned anew in place where that cannot be."""
-    order, s, plan = at_hand.order, at_hand.s, at_hand.plan
+    order, plan = at_hand.order, at_hand.plan
     request, me, skip = order.request, order.me, order.request.run_orders.skip
     if skip is not None and plan.reason != skip.words:
         without = skipped(plan, me, skip, at_hand.verified() if skip.past else {})
@@ -120,7 +140,7 @@ def do(at_hand: BatchAtHand) -> Decision:
     moved = _moved_output(at_hand)
     if moved is not None:
         return moved
-    records = s.need(RecordsOf(plan))
+    records = at_hand.records()
     group_id = request.scope.group_id
     if at_hand.on and plan.asked.group_follows and group_id != plan.asked.group_id and not records.missing(plan):
         asked = replace(
@@ -134,6 +154,9 @@ def why_anew(at_hand: BatchAtHand) -> str | None:
     order, on, run_orders = at_hand.order, at_hand.on, at_hand.order.request.run_orders
     if run_orders.re_plan:
         return "re_plan"
+    held = {p.topic_partition for p in at_hand.plan.to_read()} & order.request.policies.hold
+    if held:
+        return f"{', '.join(map(str, sorted(held)))} is held by order"
     if at_hand.plan.withdrawn:
         return "it was withdrawn"
     if on is not None and on.restart is not None:
@@ -146,20 +169,22 @@ def why_anew(at_hand: BatchAtHand) -> str | None:
 def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
     """By a new look-up. What is written may be all that is left of the records.
 
-    :raises DataLoss: a window's records are gone, and no policy gives them up; or ``re_plan`` would write over a split
+    :raises DataLoss: a window's records are gone, and no policy gives them up; or the new plan would write over a split
         that is verified, and its records are gone. Restart and an adopted group say themselves where the batch begins.
     """
     order, plan, re_plan = at_hand.order, at_hand.plan, at_hand.order.request.run_orders.re_plan
+    begins_elsewhere = at_hand.on is not None and (at_hand.on.restart is not None or bool(adopted(order, at_hand.on)))
     if at_hand.on is None:
         gone = at_hand.s.need(RecordsOf(plan)).missing(plan)
         if gone and order.request.policies.data_loss == "fail":
             keep = "Leave out re_plan to keep the rows that are written. " if re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
-    elif re_plan and (lines := _rows_without_records(at_hand)):
+    elif (re_plan or not begins_elsewhere) and (lines := _rows_without_records(at_hand)):
+        word = "re_plan" if re_plan else "hold"
         raise DataLoss(
             lines,
-            f"{at_hand.what} has verified rows of these records, and re_plan would replace them. Leave out re_plan: "
+            f"{at_hand.what} has verified rows of these records, and {word} would replace them. Leave out {word}: "
             "the run keeps these rows, and does what is left of the batch. (To give the rows up, skip the batch.)",
         )
     return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, reason))
@@ -167,7 +192,7 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
 
 def _rows_without_records(at_hand: BatchAtHand) -> list[str]:
     """A line for each range of verified splits of which Kafka has deleted records."""
-    records, planned = at_hand.s.need(RecordsOf(at_hand.plan)), hulls(at_hand.plan.splits)
+    records, planned = at_hand.records(), hulls(at_hand.plan.splits)
     if not records.deleted(planned) or records.another_log or records.replaced(planned):
         return []  # what is written of another log is planned anew in any case
     return records.deleted(hulls(at_hand.plan.splits[number] for number in at_hand.verified()))
@@ -204,6 +229,8 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
         elif lost and order.request.policies.data_loss == "fail" and not (records.another_log and at_hand.on):
             first = f"The records went after {at_hand.what} was planned, and before it was read."
             raise DataLoss(lost, messages.advance_or_stop(first))
+        elif held := records.unled(needed):
+            return plan_anew(at_hand, "; ".join(held))
         elif records.another_log or replaced:  # what is written of it is not in the log any more
             return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
         elif lost:

@@ -174,8 +174,11 @@ def sign(
 def left_in_kafka(plan: Draft, cluster: OffsetReader) -> int | None:
     """How many offsets of the plan's partitions have come since it was planned; ``None`` where nobody can tell now.
 
-    The batch is committed when this is asked: whatever goes wrong here is no reason to fail.
+    The batch is committed when this is asked: whatever goes wrong here is no reason to fail. What is held back waits,
+    and may have no leader.
     """
+    if any(p.held for p in plan.partitions):
+        return None
     ends = {p.topic_partition: p.end_offset for p in plan.partitions}
     try:
         partitions = partitions_now(cluster, plan)

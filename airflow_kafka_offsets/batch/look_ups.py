@@ -119,8 +119,8 @@ class World:
                 return cluster.committed(group_id, partitions)
             case MembersOf(group_id):
                 return cluster.describe_group(group_id)
-            case RecordsOf(plan):
-                return _records_now(plan, cluster)
+            case RecordsOf(plan, may_hold):
+                return _records_now(plan, cluster, may_hold=may_hold)
             case RangeLookUps():
                 return _logs(question, cluster)
             case Cuts(known):
@@ -196,7 +196,7 @@ def _group_now(request: PlanRequest, cluster: OffsetReader, partitions: Collecti
         return GroupNow(None, (f"Group {group_id!r} cannot follow this plan: {error.reason}",))
 
 
-def _records_now(plan: Plan, cluster: OffsetReader) -> RecordsNow:
+def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> RecordsNow:
     """Three batch questions at most; one more where a partition has had another leader since."""
     was = plan.found
     description = topics_that_exist(cluster, was.topic_ids)
@@ -213,15 +213,20 @@ def _records_now(plan: Plan, cluster: OffsetReader) -> RecordsNow:
     )
     present = {tp for tp in description.partitions() if tp.topic not in anew}
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
+    without = frozenset(tp for tp in description.leaderless() if tp in planned and (may_hold or not planned[tp].size))
+    planned = {tp: p for tp, p in planned.items() if tp not in without}
     log_starts = cluster.log_start_offsets(list(planned)) if planned else {}
     ends = cluster.end_offsets(list(planned), "read_uncommitted") if planned else {}
+    if below := [tp for tp, p in planned.items() if ends[tp].offset < p.end_offset]:
+        cluster.ask_anew()
+        ends |= cluster.end_offsets(below, "read_uncommitted")
     led_anew = {
         tp: EndOffset(p.end_offset, p.leader_epoch)
         for tp, p in planned.items()
         if p.size and is_older(p.leader_epoch, ends[tp].leader_epoch)
     }
     high_watermarks = {tp: end.offset for tp, end in ends.items()}
-    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew))
+    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew), without)
 
 
 def _cuts(cluster: OffsetReader, known: Mapping[TopicPartition, At]) -> dict[TopicPartition, int]:
@@ -238,6 +243,10 @@ def _logs(asked: RangeLookUps, cluster: OffsetReader) -> Logs:
     partitions, level = list(asked.partitions), asked.isolation_level
     newest = cluster.newest_timestamps(partitions, level) if asked.end_times else {}
     snapshots = take_snapshots(cluster, partitions, level)
+    below = [tp for tp, end in asked.known_ends.items() if tp in snapshots and snapshots[tp].high_watermark < end]
+    if below:
+        cluster.ask_anew()
+        snapshots |= take_snapshots(cluster, below, level)
     # Ends are known now: a record that is produced from here on lies past them, and is the next run's.
     ends = cluster.offsets_for_times(asked.end_times, level) if asked.end_times else {}
     starts = cluster.offsets_for_times(asked.start_times, level) if asked.start_times else {}

@@ -20,7 +20,14 @@ from airflow_kafka_offsets.batch.situation import (
     Situation,
     TopicsOf,
 )
-from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, TopicRecreated, WindowIncomplete, named
+from airflow_kafka_offsets.errors import (
+    ClusterChanged,
+    InvalidRequest,
+    NothingToDiscover,
+    TopicRecreated,
+    WindowIncomplete,
+    named,
+)
 from airflow_kafka_offsets.kafka_values import (
     Actor,
     ClusterDescription,
@@ -52,6 +59,8 @@ from airflow_kafka_offsets.request.modes import (
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.times import FUTURE_AFTER_MS, iso
+
+NO_LEADER, BY_ORDER = "it has no leader", "by order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +95,13 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     outputs_of(request.output, description.topics, request.set_aside_output)  # no two may be one
     group = s.need(OffsetsOfGroup(request, tuple(subscribed.partitions())))
     known = _known(request, description, group.held, start)
+    held = _held(request, description, known, start)
     partitions, topics = description.partitions(), tuple(description.topics)
-    logs = s.need(_look_ups(request, partitions, start))
+    asked = [tp for tp in partitions if tp not in held or not _has_position(tp, known, start)]
+    logs = s.need(_look_ups(request, asked, known))
     facts = replace(
         known,
+        held=held,
         snapshots=logs.snapshots,
         start_times=logs.starts,
         end_times=logs.ends,
@@ -102,7 +114,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     if isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp):
         settings = s.need(SettingsOf(topics))
     stamped_by = {name: of.timestamp_type for name, of in settings.items()}
-    judged = _judge_window(request, stamped_by, logs)
+    judged = _judge_window(request, stamped_by, logs, held)
     whole = resolve(request, facts)
     planned = cap(whole, request.limits.max_records, request.limits.max_records_per_partition)
     carried = carried_over(whole, planned)
@@ -114,7 +126,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
             cluster_id=description.cluster_id,
             topic_ids=description.topic_ids,
             timestamp_types=stamped_by,
-            window_complete=judged.complete if judged else None,
+            window_complete=judged.complete and not held if judged else None,
             low_watermark_ms=judged.low_watermark_ms if judged else None,
             vanished=vanished,
             ignored=ignored,
@@ -132,6 +144,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
             *_incomplete_warning(judged),
             *_future_warning(request, facts, whole),
             *_ignored_warning(ignored),
+            *_held_warning(planned),
             *group.warnings,
         ),
     )
@@ -191,7 +204,33 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
         positions,
         {tp: o.offset for tp, o in offsets.items() if tp.topic not in recreated},
         recreated if positions is not None else frozenset(),
+        new_partition=request.policies.new_partition,
     )
+
+
+def _held(
+    request: PlanRequest, description: ClusterDescription, known: Facts, start: Start
+) -> dict[TopicPartition, str]:
+    """Why each partition is held that is. Without a position a leader has to say where it starts: it is asked then.
+
+    :raises NothingToDiscover: a person holds a partition that does not exist.
+    """
+    by_order, present = request.policies.hold, set(description.partitions())
+    if by_order - present:
+        raise NothingToDiscover(
+            [f"{tp} does not exist" for tp in sorted(by_order - present)],
+            f"{named('hold')} names it. Correct the name, or leave it out.",
+        )
+    without = description.leaderless() if request.policies.unavailable == "hold" else []
+    return {
+        **{tp: NO_LEADER for tp in without if _has_position(tp, known, start)},
+        **dict.fromkeys(by_order, BY_ORDER),
+    }
+
+
+def _has_position(tp: TopicPartition, known: Facts, start: Start) -> bool:
+    """Whether it is known where it goes on, and by no order of this run: a group that is adopted is looked at."""
+    return tp in (known.positions or {}) and tp not in start.adopted
 
 
 def _on_another_cluster(
@@ -237,20 +276,27 @@ def _with_restored_topics(
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], start: Start) -> RangeLookUps:
-    """The start is looked up only where the startup mode decides it."""
+def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], known: Facts) -> RangeLookUps:
+    """The start is looked up only where the startup mode decides it, or the same time for new partitions."""
     startup, bounded = request.startup, request.bounded
-    by_mode = isinstance(startup, FromTimestamp) and start.position is None
+    starts: Sequence[TopicPartition] = ()
+    if isinstance(startup, FromTimestamp) and known.positions is None:
+        starts = partitions
+    elif known.new_partition == "timestamp":
+        starts = [tp for tp in partitions if tp not in (known.positions or {}) and tp.topic not in known.recreated]
     return RangeLookUps(
         tuple(partitions),
         request.scope.isolation_level,
-        {tp: startup.of(tp.topic) for tp in partitions} if by_mode and isinstance(startup, FromTimestamp) else {},
+        {tp: startup.of(tp.topic) for tp in starts} if isinstance(startup, FromTimestamp) else {},
         {tp: bounded.of(tp.topic) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
         request.run_context.now_ms + FUTURE_AFTER_MS + 1,
+        {tp: at.offset for tp, at in (known.positions or {}).items()},
     )
 
 
-def _judge_window(request: PlanRequest, stamped_by: Mapping[str, TimestampType], logs: Logs) -> Completeness | None:
+def _judge_window(
+    request: PlanRequest, stamped_by: Mapping[str, TimestampType], logs: Logs, held: Mapping[TopicPartition, str]
+) -> Completeness | None:
     """Whether records may still arrive before an end that is a time; ``None`` where it is none.
 
     :raises WindowIncomplete: they may, and the request wants a complete window.
@@ -267,9 +313,10 @@ def _judge_window(request: PlanRequest, stamped_by: Mapping[str, TimestampType],
         append_time_topics={name for name, kind in stamped_by.items() if kind == "LogAppendTime"},
         by_topic=bounded.by_topic,
     )
-    if request.limits.require_complete and not judged.complete:
+    waiting = {**judged.waiting, **{tp: f"held: {why}" for tp, why in held.items()}}
+    if request.limits.require_complete and waiting:
         raise WindowIncomplete(
-            [f"{tp}: {reason}" for tp, reason in judged.waiting.items()],
+            [f"{tp}: {waiting[tp]}" for tp in sorted(waiting)],
             f"Records of before {iso(bounded.timestamp_ms)} may still arrive. Run later (WindowCompleteSensor waits "
             f"for it), or set {named('require_complete_window=False')} to read what is there: what arrives later is "
             "not in "
@@ -307,6 +354,15 @@ def _startup_warning(request: PlanRequest, start: Start) -> list[str]:
         f"This pipeline began with {began} and goes on from its position: {request.startup_words} is not applied. To "
         f"apply it once, set {named('restart')} to a new word (such as today's date).",
     ]
+
+
+def _held_warning(planned: Sequence[PlannedPartition]) -> list[str]:
+    held = [p for p in planned if p.held]
+    if not held:
+        return []
+    shown = "; ".join(f"{p.topic_partition} stays at {p.end_offset} ({p.end_reason})" for p in held[:5])
+    more = f"; and {len(held) - 5} more partitions" if len(held) > 5 else ""
+    return [f"{shown}{more}. A later run reads on from there."]
 
 
 def _incomplete_warning(judged: Completeness | None) -> list[str]:

@@ -26,12 +26,14 @@ class RecordsNow:
     :ivar another_log: a line for each topic that is another log by now; the cluster itself may be another one.
     :ivar log_starts: of the plan's partitions that are there, in the same log; ``ends``: their high watermarks.
     :ivar cuts: the first offset from which on the log is another one than the plan's; absent where it is not.
+    :ivar leaderless: partitions of the plan that nobody leads, so that their logs were not asked for.
     """
 
     another_log: tuple[str, ...] = ()
     log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leaderless: frozenset[TopicPartition] = frozenset()
 
     def waiting(self, plan: Plan) -> int:
         """How many offsets of the plan's partitions have come since: an upper bound of the records."""
@@ -41,7 +43,11 @@ class RecordsNow:
     def missing(self, plan: Plan) -> list[str]:
         """A line for each topic and range of the whole plan that is not there as it was planned."""
         needed = hulls(plan.splits)
-        return [*self.another_log, *self.deleted(needed), *self.replaced(needed)]
+        return [*self.another_log, *self.deleted(needed), *self.replaced(needed), *self.unled(needed)]
+
+    def unled(self, partitions: Iterable[PlannedPartition]) -> list[str]:
+        """A line for each range that has no leader now."""
+        return [f"{p.topic_partition} has no leader" for p in partitions if p.topic_partition in self.leaderless]
 
     def replaced(self, partitions: Iterable[PlannedPartition]) -> list[str]:
         """A line for each range that the log has other records for, or none any more, than when it was planned."""

@@ -8,7 +8,7 @@ engine asks, and it decides once more.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from airflow_kafka_offsets.batch.records_in_kafka import At, RecordsNow
@@ -191,9 +191,13 @@ class HighestAttempts(Question[dict[int, int]]):
 
 @dataclass(frozen=True, slots=True)
 class RecordsOf(Question[RecordsNow]):
-    """Whether the records of a plan are still in Kafka."""
+    """Whether the records of a plan are still in Kafka.
+
+    :ivar may_hold: partitions without a leader are named, and not asked for; else the answer waits for a leader.
+    """
 
     plan: Plan
+    may_hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,7 @@ class RangeLookUps(Question[Logs]):
 
     :ivar start_times: of each partition whose start is a time; ``end_times``: whose end is one.
     :ivar future_ms: a record of this time or later is of the future; ``None`` where no time is looked up.
+    :ivar known_ends: offsets that the logs had: one that ends below its own is asked once more, by a new client.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -239,6 +244,7 @@ class RangeLookUps(Question[Logs]):
     start_times: Mapping[TopicPartition, int]
     end_times: Mapping[TopicPartition, int]
     future_ms: int | None = None
+    known_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

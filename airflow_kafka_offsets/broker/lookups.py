@@ -54,9 +54,11 @@ class LookUps:
         self._clients = {level: self._make_clients(level) for level in levels}
         self._helpers = {level: self._make_clients(level) for level in levels}
 
-    def close(self) -> None:
+    def ask_anew(self) -> None:
         for level in self._clients:
             self._drop(level)
+
+    close = ask_anew
 
     def list_topics(self) -> Any:
         """All topics, as the client library gives them. The client that was asked knows their leaders from then on.

@@ -50,6 +50,9 @@ class OffsetReader(Protocol):
         :raises NothingToDiscover: a listed topic or partition does not exist, or a pattern matches nothing.
         """
 
+    def ask_anew(self) -> None:
+        """Ask the next look-up by new clients: one that has just changed leaders may know an old end."""
+
     def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The earliest offset that the broker serves, of every partition."""
 

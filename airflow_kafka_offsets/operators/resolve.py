@@ -120,8 +120,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ``output_name``, and arguments of the job.
     :param output_name: what the Spark job writes, a path or a table, so that no other pipeline is given it. A ``sink``
         says it itself. ``kafka_spark_batch`` calls it ``output``, which in an Airflow operator is its XCom.
-    :param policies: what to do in a situation that is not the usual one: ``{"data_loss": "advance"}``; for all others:
-        ``fail``.
+    :param policies: what to do in a situation that is not the usual one: ``{"data_loss": "advance"}``; else its default
+        holds.
     :param topic_pattern: a regular expression, matched against the whole name.
     :param partitions: these partitions and no others: ``{"orders": [0, 2]}``.
     :param isolation_level: default: the Kafka connection's, else ``read_uncommitted``; Spark reads with the same. One
@@ -150,6 +150,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         One of ``size``, ``flink``. Default: ``size``.
     :param commit_mode: whether the group follows the position, or is left alone (Flink's DISABLED). One of
         ``on-success``, ``checkpoint-only``. Default: ``on-success``.
+    :param hold: partitions that are not read for now: ``["orders-3"]``. They keep their position, and a run without
+        this word reads them from there.
     :param filter_restored_partitions: leave out topics that are no longer subscribed to, as Flink does; the position
         holds their offsets in either case. Default: ``True``.
     :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
@@ -204,6 +206,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "max_records_per_partition",
         "split_by",
         "commit_mode",
+        "hold",
         "filter_restored_partitions",
         "restart",
         "overlap_timeout",
@@ -248,6 +251,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         max_records_per_partition: int | str | None = None,
         split_by: SplitBy | str = "size",
         commit_mode: CommitMode | str = "on-success",
+        hold: Sequence[str] | str | None = None,
         filter_restored_partitions: bool | str = True,
         restart: str | None = None,
         overlap_timeout: timedelta | float | str = "PT2H",
@@ -289,6 +293,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.max_records_per_partition = max_records_per_partition
         self.split_by = split_by
         self.commit_mode = commit_mode
+        self.hold = hold
         self.filter_restored_partitions = filter_restored_partitions
         self.restart = restart
         self.overlap_timeout = overlap_timeout

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import BadRecordWords, Sin
 from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
 
 _SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions")
-_OF_THE_SENSOR = (*_SUBSCRIPTION, "group_id", "pipeline_id", "work_store")
+_OF_THE_SENSOR = (*_SUBSCRIPTION, "policies", "hold", "group_id", "pipeline_id", "work_store")
 _OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width")
 
 

@@ -37,7 +37,7 @@ def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
         tp = p.topic_partition
         if tp not in ends or not _is_same_log(tp, previous, following):
             continue
-        between = p.start_offset - max(ends[tp], p.log_start_offset)
+        between = p.start_offset - max(ends[tp], p.log_start_offset or 0)
         if between > 0:
             late[tp] = between
     return late

@@ -5,7 +5,7 @@ A sensor waits while something is missing; a plan refuses where a topic that the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from airflow_kafka_offsets.errors import TopicVanished
@@ -15,8 +15,16 @@ from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 
 
-def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescription], min_partitions: int) -> list[str]:
-    """One phrase for each thing that is not there yet; empty when the subscription is met."""
+def missing_for(
+    subscription: Subscription,
+    topics: Mapping[str, TopicDescription],
+    min_partitions: int,
+    may_hold: Callable[[TopicPartition], bool] = lambda _: False,
+) -> list[str]:
+    """One phrase for each thing that is not there yet; empty when the subscription is met.
+
+    :param may_hold: whether a partition needs no leader.
+    """
     missing: list[str] = []
     match subscription:
         case TopicList(names):
@@ -34,7 +42,8 @@ def missing_for(subscription: Subscription, topics: Mapping[str, TopicDescriptio
         description = topics[name]
         if len(description.leaders) < min_partitions and not isinstance(subscription, PartitionSet):
             missing.append(f"{name} has {len(description.leaders)} of {min_partitions} partitions")
-        missing += [f"{name}[{number}] has no leader" for number in description.leaderless]
+        leaderless = (TopicPartition(name, number) for number in description.leaderless)
+        missing += [f"{tp} has no leader" for tp in leaderless if not may_hold(tp)]
     return missing
 
 

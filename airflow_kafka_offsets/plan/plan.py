@@ -26,6 +26,7 @@ class PlannedPartition:
     """One partition of a draft or plan; or the piece of it that one split reads.
 
     :ivar gap: offsets within the range that no split reads: they were deleted after the batch was planned.
+    :ivar log_start_offset: ``None`` where nobody was asked, because the partition is held.
     :ivar position: the offset that the plan went on from, before it was held against the log; ``start_offset`` differs
         where records were gone.
     :ivar position_epoch: the leader epoch that came with it.
@@ -37,13 +38,14 @@ class PlannedPartition:
     :ivar newest_timestamp: the newest timestamp in the partition, in epoch milliseconds, where the plan's end is a
         time; ``None`` where there was no record.
     :ivar late: of a window: offsets before its start that came after the window before it was planned; an upper bound.
+    :ivar held: whether the batch leaves the partition where it is, without a look at its log; ``end_reason`` says why.
     """
 
     topic_partition: TopicPartition
     range: OffsetRange
     start_reason: str
     end_reason: str
-    log_start_offset: int
+    log_start_offset: int | None
     position: int
     position_epoch: int | None = None
     committed_offset: int | None = None
@@ -54,6 +56,7 @@ class PlannedPartition:
     newest_timestamp: int | None = None
     late: int = 0
     gap: int = 0
+    held: bool = False
 
     @property
     def start_offset(self) -> int:

@@ -63,6 +63,7 @@ _COLUMNS = (
     "newest_timestamp",
     "late",
     "gap",
+    "held",
 )
 _ASKED = tuple(one.name for one in fields(Asked))
 
@@ -205,7 +206,7 @@ def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
         range=OffsetRange(whole(row["start_offset"]), whole(row["end_offset"])),
         start_reason=text(row["start_reason"]),
         end_reason=text(row["end_reason"]),
-        log_start_offset=whole(row["log_start_offset"]),
+        log_start_offset=whole_or_none(row["log_start_offset"]),
         position=whole(row["position"]),
         position_epoch=whole_or_none(row["position_epoch"]),
         committed_offset=whole_or_none(row["committed_offset"]),
@@ -216,6 +217,7 @@ def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
         newest_timestamp=whole_or_none(row["newest_timestamp"]),
         late=whole(row["late"]),
         gap=whole(row["gap"]),
+        held=flag(row["held"]),
     )
 
 

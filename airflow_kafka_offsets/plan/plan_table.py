@@ -62,7 +62,9 @@ def plan_in_words(plan: Draft, *, is_shown: bool = True) -> str:
     """
     read = counted(plan.record_count_upper_bound, "record")
     jumped = _jumped_in_words(plan) or ("nothing is lost or skipped" if is_shown else "the plan leaves no record out")
-    return f"up to {read} of {counted(len(plan.to_read()), 'partition')}; {jumped}"
+    held = [str(p.topic_partition) for p in plan.partitions if p.held]
+    more = f"; {', '.join(held[:_MOST_REASONS])}{' and others' * (len(held) > _MOST_REASONS)} held" if held else ""
+    return f"up to {read} of {counted(len(plan.to_read()), 'partition')}; {jumped}{more}"
 
 
 def _jumped_in_words(plan: Draft) -> str:

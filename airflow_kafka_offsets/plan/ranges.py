@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
-from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, named
+from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, NoRecordAtTime, named
 from airflow_kafka_offsets.kafka_values import (
     CommittedOffset,
     OffsetRange,
@@ -37,6 +37,7 @@ from airflow_kafka_offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.policies import NewPartition
 from airflow_kafka_offsets.request.times import iso
 
 NO_COMMIT = "no commit"
@@ -66,6 +67,8 @@ class Facts:
     :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
     :ivar future: the first offset whose own time is of the future, where the end is a time; absent where there is none.
     :ivar cuts: the first offset from which on the log is another one than the one that the known start was taken from.
+    :ivar held: why each partition is held that is. One that has a position is in no other answer: nobody was asked.
+    :ivar new_partition: where a partition starts that has no position, and others have one.
     :ivar known_topics: of ``positions``.
     """
 
@@ -79,6 +82,8 @@ class Facts:
     newest_timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
     future: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    held: Mapping[TopicPartition, str] = field(default_factory=dict)
+    new_partition: NewPartition = "earliest"
     known_topics: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,13 +113,19 @@ def resolve(request: PlanRequest, facts: Facts) -> list[PlannedPartition]:
 
     :raises PartitionsRefused: one of its kinds, with every bad partition in it; nothing is planned then.
     """
-    return decide_each(sorted(facts.snapshots), lambda tp: _resolve_partition(request, facts, tp))
+    return decide_each(
+        sorted({*facts.snapshots, *facts.held}),
+        lambda tp: (_resolve_partition if tp in facts.snapshots else _keep_position)(request, facts, tp),
+    )
 
 
 def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedPartition:
     snapshot = facts.snapshots[tp]
     start, known = _resolve_start(request, facts, tp, snapshot)
-    end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
+    if tp in facts.held:
+        end_offset, end_reason = start.offset, f"held: {facts.held[tp]}"
+    else:
+        end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
     lost, skipped = jumped_over(start, facts.saved.get(tp), snapshot)
     return PlannedPartition(
@@ -131,6 +142,30 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         skipped=skipped,
         continuity=_continuity(facts, tp, start.offset, snapshot),
         newest_timestamp=facts.newest_timestamps.get(tp),
+        held=tp in facts.held,
+    )
+
+
+def _keep_position(_: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedPartition:
+    """A held partition, exactly where the position has it. Whether its log still has that, the run asks that reads it.
+
+    What a person had skipped of it in the batch that is planned anew stays counted.
+    """
+    known, saved, committed = (facts.positions or {})[tp], facts.saved.get(tp), (facts.committed or {}).get(tp)
+    skipped = 0 if saved is None else max(0, known.offset - saved)
+    return PlannedPartition(
+        topic_partition=tp,
+        range=OffsetRange(known.offset, known.offset),
+        start_reason=known.reason,
+        end_reason=f"held: {facts.held[tp]}",
+        log_start_offset=None,
+        position=known.offset,
+        position_epoch=known.leader_epoch,
+        committed_offset=None if committed is None else committed.offset,
+        leader_epoch=known.leader_epoch,
+        skipped=skipped,
+        continuity=_continuity(facts, tp, known.offset, None),
+        held=True,
     )
 
 
@@ -142,7 +177,9 @@ def jumped_over(start: Resolved, saved: int | None, snapshot: PartitionSnapshot)
     return lost, max(0, start.offset - saved) - lost
 
 
-def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: PartitionSnapshot) -> Continuity | None:
+def _continuity(
+    facts: Facts, tp: TopicPartition, start_offset: int, snapshot: PartitionSnapshot | None
+) -> Continuity | None:
     """How the range joins the position; ``None`` where there is none to join."""
     saved = facts.saved.get(tp)
     if tp.topic in facts.recreated:
@@ -151,7 +188,7 @@ def _continuity(facts: Facts, tp: TopicPartition, start_offset: int, snapshot: P
         return "new" if facts.positions is not None else None
     if start_offset == saved:
         return "contiguous"
-    if saved > snapshot.high_watermark or tp in facts.cuts:
+    if tp in facts.cuts or (snapshot is not None and saved > snapshot.high_watermark):
         return "truncated"
     return "gap" if start_offset > saved else "overlap"
 
@@ -175,7 +212,7 @@ def _state(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> Known | NeedsReset | Resolved:
     if facts.positions is not None and not request.window:
-        return _from_position(facts, facts.positions, tp, snapshot)
+        return _from_position(request, facts, facts.positions, tp, snapshot)
     return _from_mode(request, facts, tp, snapshot)
 
 
@@ -206,17 +243,34 @@ def to_compare(request: PlanRequest, facts: Facts) -> dict[TopicPartition, Known
 
 
 def _from_position(
-    facts: Facts, positions: Mapping[TopicPartition, Known], tp: TopicPartition, snapshot: PartitionSnapshot
+    request: PlanRequest,
+    facts: Facts,
+    positions: Mapping[TopicPartition, Known],
+    tp: TopicPartition,
+    snapshot: PartitionSnapshot,
 ) -> Known | Resolved:
     position = positions.get(tp)
     if tp.topic in facts.recreated:
         return Resolved(snapshot.log_start_offset, "topic re-created → log start")
-    if position is None:  # Flink's F3 and F4: whatever the startup mode, nothing of a new partition is skipped
-        grown = tp.topic in facts.known_topics
-        lost = snapshot.log_start_offset if grown else 0
-        what = "new partition" if grown else "new topic"
-        return Resolved(snapshot.log_start_offset, f"{what} → log start" + (f", {lost} lost" if lost else ""), lost)
-    return position
+    return _new(request, facts, tp, snapshot) if position is None else position
+
+
+def _new(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot) -> Resolved:
+    """Whatever the startup mode, nothing of a new partition is skipped (Flink's F3 and F4), unless somebody says so."""
+    grown, log_start = tp.topic in facts.known_topics, snapshot.log_start_offset
+    what = "new partition" if grown else "new topic"
+    match facts.new_partition:
+        case "earliest":
+            lost = log_start if grown else 0
+            return Resolved(log_start, f"{what} → log start" + (f", {lost} lost" if lost else ""), lost)
+        case "latest":
+            return Resolved(snapshot.end_offset, f"{what} → end", skipped=snapshot.end_offset - log_start)
+        case "timestamp":
+            assert isinstance(request.startup, FromTimestamp)  # parse_request refuses others
+            found = _from_time(request, facts, request.startup.of(tp.topic), tp, snapshot)
+            return Resolved(found.offset, f"{what} → {found.reason}", skipped=found.offset - log_start)
+        case _ as never:
+            assert_never(never)
 
 
 def _from_mode(
@@ -229,14 +283,7 @@ def _from_mode(
             skipped = snapshot.end_offset - snapshot.log_start_offset
             return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
         case FromTimestamp() as mode:
-            timestamp_ms = mode.of(tp.topic)
-            offset = facts.start_times.get(tp)
-            if offset is None:
-                return Resolved(snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end")
-            # A match past the end was produced after the end was asked for: the next run, from the end, reads it. A
-            # window has no next run that would: there both bounds are where the time was found.
-            start = offset if request.window else min(offset, snapshot.end_offset)
-            return Resolved(start, f"timestamp {iso(timestamp_ms)}")
+            return _from_time(request, facts, mode.of(tp.topic), tp, snapshot)
         case SpecificOffsets(offsets):
             if tp in offsets:
                 return Known(offsets[tp], "specific offset")
@@ -245,6 +292,31 @@ def _from_mode(
             return _from_commit(request, facts, tp)
         case _ as never:
             assert_never(never)
+
+
+def _from_time(
+    request: PlanRequest, facts: Facts, timestamp_ms: int, tp: TopicPartition, snapshot: PartitionSnapshot
+) -> Resolved:
+    offset = facts.start_times.get(tp)
+    if offset is None:
+        _refuse_no_match(request, tp, timestamp_ms)
+        none = f"no record at or after {iso(timestamp_ms)}"
+        if request.policies.no_match == "earliest":
+            return Resolved(snapshot.log_start_offset, f"{none} → log start")
+        return Resolved(snapshot.end_offset, f"{none} → end")
+    # A match past the end was produced after the end was asked for: the next run, from the end, reads it. A window has
+    # no next run that would: there both bounds are where the time was found.
+    return Resolved(offset if request.window else min(offset, snapshot.end_offset), f"timestamp {iso(timestamp_ms)}")
+
+
+def _refuse_no_match(request: PlanRequest, tp: TopicPartition, timestamp_ms: int) -> None:
+    if request.policies.no_match == "fail":
+        raise Refusal(
+            NoRecordAtTime,
+            f"{tp} has no record at or after {iso(timestamp_ms)}",
+            'Run later, give an earlier time, or leave policies={"no_match": "fail"} out: the end of the log counts '
+            "then.",
+        )
 
 
 def _from_commit(request: PlanRequest, facts: Facts, tp: TopicPartition) -> Known | NeedsReset:
@@ -394,6 +466,7 @@ def _resolve_end(
             if ends_at_future(facts, tp):
                 end, reason = _end_at_future(request, facts, tp, snapshot)
             elif match_offset is None:
+                _refuse_no_match(request, tp, timestamp_ms)
                 end, reason = snapshot.end_offset, f"no record at or after {iso(timestamp_ms)} → end"
             else:
                 end = match_offset if request.window else min(match_offset, snapshot.end_offset)

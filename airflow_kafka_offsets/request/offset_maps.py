@@ -170,11 +170,21 @@ def record_named(text: str, subject: str) -> tuple[TopicPartition, int]:
     :raises ValueError: it is none.
     """
     where, _, offset = text.strip().rpartition(":")
-    topic, _, number = where.rpartition("-")
-    if not topic or not (number.isascii() and number.isdecimal()):
-        raise ValueError(f"{subject}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
-    tp = partition_named(topic, natural(number, subject))
+    tp = dashed_partition(where, subject, "<topic>-<partition>:<offset>, such as orders-3:4711")
     return tp, natural(offset, f"has offset {offset!r} for {tp}")
+
+
+def dashed_partition(
+    text: str, subject: str, expected: str = "<topic>-<partition>, such as orders-3"
+) -> TopicPartition:
+    """``orders-3``, as Kafka's own logs write a partition.
+
+    :raises ValueError: it is none.
+    """
+    topic, _, number = text.strip().rpartition("-")
+    if not topic or not (number.isascii() and number.isdecimal()):
+        raise ValueError(f"{subject}; expected {expected}")
+    return partition_named(topic, natural(number, subject))
 
 
 def natural(value: object, subject: str) -> int:

@@ -237,11 +237,20 @@ class RequestParameters(ScopeParameters):
     policies: PolicyAnswers | Sequence[str] | str | None = _row(
         None,
         CHANGED,
-        'what to do in a situation that is not the usual one: `{"data_loss": "advance"}`; for all others: `fail`',
+        'what to do in a situation that is not the usual one: `{"data_loss": "advance"}`; else its default holds',
         "SITUATION=ANSWER",
         ANSWERS,
         _EVERYWHERE,
         "what to do in a situation that is not the usual one, such as data_loss=advance; may be given again",
+    )
+    hold: Sequence[str] | str | None = _row(
+        None,
+        CHANGED,
+        'partitions that are not read for now: `["orders-3"]`. They keep their position, and a run without this word '
+        "reads them from there",
+        "A-0,B-3",
+        (),
+        _EVERYWHERE,
     )
     filter_restored_partitions: bool | str = _row(
         True,

@@ -275,6 +275,7 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
             f"{name('restart')} is for a pipeline that has a position; a window has none. Use {name('re_plan')}.",
             *("restart", *modes),
         )
+    _refuse_policies(problems, request)
     if run_orders.skip is not None and (run_orders.re_plan or run_orders.redo):
         problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
     needing = {
@@ -288,6 +289,36 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
             f"{found} reads a committed offset, but there is no consumer group: give {named('group_id')}, or set "
             f"group.id in {named(CONNECTION)}.",
             *("group_id", *needing),
+        )
+
+
+def _refuse_policies(problems: Problems, request: PlanRequest) -> None:
+    """Answers that would lose records beside these modes, or have them in two outputs."""
+    policies, name = request.policies, problems.named
+    holds = ["hold"] * bool(policies.hold) + ["policies"] * (policies.unavailable == "hold")
+    if request.window and holds:
+        problems.add(
+            f"{' and '.join(map(name, holds))} cannot hold a partition of a window (both bounds given): no later run "
+            "would read it. Run the window when every partition has a leader.",
+            *(*holds, "startup_mode", "bounded_mode"),
+        )
+    if request.window and policies.no_match == "earliest":
+        problems.add(
+            f"{name('policies')} has no_match='earliest', which cannot be used with a window (both bounds given): the "
+            "records of before it would be in the output of each window.",
+            *("policies", "startup_mode", "bounded_mode"),
+        )
+    if policies.new_partition == "timestamp" and not isinstance(request.startup, FromTimestamp):
+        problems.add(
+            f"{name('policies')} has new_partition='timestamp', which needs {name('startup_mode')}='timestamp'.",
+            *("policies", "startup_mode"),
+        )
+    strange = sorted(tp for tp in policies.hold if not request.scope.subscription.has(tp))
+    if strange:
+        problems.add(
+            f"{name('hold')} has {', '.join(map(str, strange))}, which {'is' if len(strange) == 1 else 'are'} not "
+            "subscribed to.",
+            *("hold", "topics", "topic_pattern", "partitions"),
         )
 
 

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.request.offset_maps import mapping, record_named
+from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
 from airflow_kafka_offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.strict_json import read_json
 
 ResetStrategy = Literal["earliest", "latest", "none"]
 CommitMode = Literal["on-success", "checkpoint-only"]
+NewPartition = Literal["earliest", "latest", "timestamp"]
 
 
 class PolicyAnswers(TypedDict, total=False):
-    """What ``policies`` takes: of each situation the answer, where it is another one than ``fail``."""
+    """What ``policies`` takes: of each situation the answer, where it is not the first one, the default."""
 
     data_loss: Literal["fail", "advance", "reset"]
     topic_recreated: Literal["fail", "earliest"]
@@ -26,6 +29,9 @@ class PolicyAnswers(TypedDict, total=False):
     topic_vanished: Literal["fail", "drop"]
     another_airflow: Literal["fail", "take-over"]
     output_changed: Literal["fail", "accept"]
+    unavailable: Literal["fail", "hold"]
+    no_match: Literal["end", "earliest", "fail"]
+    new_partition: NewPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class Policies:
 
     :ivar auto_offset_reset: ``None``: nobody has said what a partition without a commit means (A1).
     :ivar commit_mode: ``checkpoint-only``: the group is neither looked at nor written (Flink's DISABLED).
+    :ivar hold: partitions that a person holds: they keep their position.
     """
 
     auto_offset_reset: ResetStrategy | None = None
@@ -44,8 +51,16 @@ class Policies:
     topic_vanished: Literal["fail", "drop"] = "fail"
     another_airflow: Literal["fail", "take-over"] = "fail"
     output_changed: Literal["fail", "accept"] = "fail"
+    unavailable: Literal["fail", "hold"] = "fail"
+    no_match: Literal["end", "earliest", "fail"] = "end"
+    new_partition: NewPartition = "earliest"
     commit_mode: CommitMode = "on-success"
     filter_restored_partitions: bool = True
+    hold: frozenset[TopicPartition] = frozenset()
+
+    def may_hold(self, tp: TopicPartition) -> bool:
+        """Whether the partition may be left where it is while it has no leader."""
+        return self.unavailable == "hold" or tp in self.hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,7 @@ class SituationRow:
     """A row of the table of situations, in Markdown.
 
     :ivar what: what has happened.
-    :ivar answers: what each answer does besides ``fail``, which stops, writes nothing, and is the default.
+    :ivar answers: what each answer does besides the default. ``fail`` stops, and writes nothing.
     :ivar recorded: what the log holds of it afterwards.
     """
 
@@ -107,8 +122,37 @@ SITUATIONS: Mapping[str, SituationRow] = {
         {"accept": "write to the new output; what the old one has under the batch's key is named"},
         "the output of each plan",
     ),
+    "unavailable": SituationRow(
+        "a partition has no leader",
+        {"hold": "read the others; it keeps its position, and a later run reads it from there"},
+        "of each partition `held`, and why",
+    ),
+    "no_match": SituationRow(
+        "a partition has no record at or after a time that a batch starts or ends at",
+        {
+            "earliest": "start at the log start; an end stays at the end of the log",
+            "fail": "stop",
+        },
+        "why each partition starts and ends where it does",
+    ),
+    "new_partition": SituationRow(
+        "the saved position lacks a partition: it was added, or its topic was",
+        {
+            "latest": "start at the end: what is there is skipped",
+            "timestamp": "start at `startup_timestamp`, with `startup_mode` `timestamp`",
+        },
+        "of each new partition `skipped`, and why",
+    ),
 }
-ANSWERS = tuple(f"{situation}={answer}" for situation, row in SITUATIONS.items() for answer in ("fail", *row.answers))
+
+
+def answers_of(situation: str) -> tuple[str, ...]:
+    """All answers, the default first."""
+    return (getattr(_UNASKED, situation), *SITUATIONS[situation].answers)
+
+
+_UNASKED = Policies()
+ANSWERS = tuple(f"{situation}={answer}" for situation in SITUATIONS for answer in answers_of(situation))
 """Every answer, as a terminal takes it."""
 
 NO_REASON = "no reason was given"
@@ -161,7 +205,7 @@ def take_policies(problems: Problems, asked: Any) -> Policies:
     """The policies among ``asked``'s attributes; each problem goes to ``problems``."""
     given: dict[str, Any] = problems.take("policies", lambda: read_answers(asked.policies), {})
     answers: dict[str, Any] = {
-        situation: problems.take("policies", partial(_answer, situation, answer), "fail")
+        situation: problems.take("policies", partial(_answer, situation, answer), answer)
         for situation, answer in given.items()
     }
     return Policies(
@@ -170,8 +214,18 @@ def take_policies(problems: Problems, asked: Any) -> Policies:
         filter_restored_partitions=problems.take(
             "filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True
         ),
+        hold=problems.take("hold", lambda: parse_hold(asked.hold), frozenset()),
         **{situation: answer for situation, answer in answers.items() if situation in SITUATIONS},
     )
+
+
+def parse_policies(asked: Any) -> Policies:
+    """:raises InvalidRequest: with every problem."""
+    problems = Problems()
+    found = take_policies(problems, asked)
+    if problems:
+        raise InvalidRequest(tuple(problems))
+    return found
 
 
 def read_answers(value: Any) -> dict[str, Any]:
@@ -194,7 +248,7 @@ def read_answers(value: Any) -> dict[str, Any]:
 def _answer(situation: Any, answer: Any) -> Any:
     if situation not in SITUATIONS:
         raise ValueError(f"has {situation!r}; its keys are {', '.join(SITUATIONS)}")
-    answers = ("fail", *SITUATIONS[situation].answers)
+    answers = answers_of(situation)
     if answer not in answers:
         raise ValueError(f"has {situation}={answer!r}; use one of {', '.join(answers)}")
     return answer
@@ -217,6 +271,20 @@ def parse_reset(value: str | None) -> ResetStrategy | None:
     if strategy is None:
         raise ValueError(f"is {value!r}; use one of earliest, latest, none")
     return strategy
+
+
+def parse_hold(value: Any) -> frozenset[TopicPartition]:
+    """``["orders-3"]``, its JSON, or ``orders-3,orders-7``.
+
+    :raises ValueError: it is neither.
+    """
+    example = '["orders-3"]'
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = read_json(value)
+    names = [name for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | None) or not all(isinstance(name, str) for name in names or ()):
+        raise ValueError(f"is {value!r}; expected {example}")
+    return frozenset(dashed_partition(name, f"has {name!r}") for name in names or ())
 
 
 def parse_skip(value: Any) -> Skip | None:

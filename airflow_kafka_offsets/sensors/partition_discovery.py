@@ -7,11 +7,14 @@ from typing import Any
 
 from airflow_kafka_offsets.batch.partition_states import position_of
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.missing_topics import new_since
-from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, parameters_of
+from airflow_kafka_offsets.request.policies import PolicyAnswers, parse_policies
+from airflow_kafka_offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.sensors.checks_when_parsed import Known
 from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
@@ -30,6 +33,8 @@ class PartitionDiscoverySensor(WaitingSensor):
     :param topic_pattern: a regular expression for whole names, of which at least one topic must match; or
     :param partitions: ``{"topic": [0, 2]}``, which must all exist.
     :param min_partitions: how many partitions every topic must have.
+    :param policies: of the resolve task: with ``{"unavailable": "hold"}`` no partition needs a leader.
+    :param hold: of the resolve task: these partitions need none. A run's conf holds here, too.
     :param resolve_task_id: the resolve task whose position "new" is measured by; ``kafka_spark_batch`` names its own.
     :param group_id: of that task; default: the connection's ``group.id``.
     :param pipeline_id: of that task, if it has one of its own.
@@ -47,6 +52,8 @@ class PartitionDiscoverySensor(WaitingSensor):
         "topics",
         "topic_pattern",
         "partitions",
+        "policies",
+        "hold",
         "group_id",
         "pipeline_id",
         "work_store",
@@ -60,6 +67,8 @@ class PartitionDiscoverySensor(WaitingSensor):
         topic_pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | str | None = None,
         min_partitions: int = 1,
+        policies: PolicyAnswers | Sequence[str] | str | None = None,
+        hold: Sequence[str] | str | None = None,
         resolve_task_id: str | None = None,
         group_id: str | None = None,
         pipeline_id: str | None = None,
@@ -72,6 +81,8 @@ class PartitionDiscoverySensor(WaitingSensor):
         self.topic_pattern = topic_pattern
         self.partitions = partitions
         self.min_partitions = min_partitions
+        self.policies = policies
+        self.hold = hold
         self.resolve_task_id = resolve_task_id
         self.group_id = group_id
         self.pipeline_id = pipeline_id
@@ -79,13 +90,19 @@ class PartitionDiscoverySensor(WaitingSensor):
         known = Known(self)
         known.check_what_all_have()
         known.take("min_partitions", lambda: _count(min_partitions))
+        asked = RequestParameters(policies=known.value("policies"), hold=known.value("hold"))
+        known.check(lambda: parse_policies(asked), "policies", "hold")
         self.refuse_what_is_wrong(known.problems)
 
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
+        conf = run_conf(context) if "dag_run" in context else None
+        asked = with_conf(RequestParameters(policies=self.policies, hold=self.hold), conf)
         return PartitionDiscoveryTrigger(
             kafka_config_id=self.kafka_config_id,
             scope=parameters_of(ScopeParameters, self).to_dict(),
             min_partitions=self.min_partitions,
+            policies=asked.policies,
+            hold=asked.hold,
             poke_interval=self.poke_interval,
         )
 

@@ -280,6 +280,9 @@ class InMemoryCluster:
             raise NothingToDiscover(missing, "Create it, or correct the name.")
         return ClusterDescription(self.cluster_id, topics)
 
+    def ask_anew(self) -> None:
+        """There are no clients."""
+
     def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: log.log_start_offset for tp, log in self._led(partitions).items()}
 

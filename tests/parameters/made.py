@@ -24,7 +24,7 @@ from airflow_kafka_offsets.request.parameters import (
     ResolveParameters,
     row_of,
 )
-from airflow_kafka_offsets.request.policies import ANSWERS, SITUATIONS
+from airflow_kafka_offsets.request.policies import ANSWERS, SITUATIONS, answers_of
 
 ROOT = Path(__file__).parents[2]
 RESOLVE = ROOT / "airflow_kafka_offsets" / "operators" / "resolve.py"
@@ -126,13 +126,14 @@ def _table(rows: Iterable[Field[Any]]) -> str:
 
 def _situations() -> str:
     lines = [
-        f"| `{name}` | {row.what} | {'<br>'.join(f'`{answer}`: {does}' for answer, does in row.answers.items())} | "
-        f"{row.recorded} |\n"
+        f"| `{name}` | {row.what} | `{answers_of(name)[0]}` | "
+        f"{'<br>'.join(f'`{answer}`: {does}' for answer, does in row.answers.items())} | {row.recorded} |\n"
         for name, row in SITUATIONS.items()
     ]
     return (
-        "| situation | what has happened | answers besides `fail` | what the log holds of it |\n|---|---|---|---|\n"
-        + ("".join(lines))
+        "| situation | what has happened | default | other answers | what the log holds of it |\n"
+        + "|---|---|---|---|---|\n"
+        + "".join(lines)
     )
 
 

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.request.policies import (
     PolicyAnswers,
     RunOrders,
     Skip,
+    answers_of,
     parse_skip,
 )
 from airflow_kafka_offsets.request.run_conf import CONF_WORDS, with_conf
@@ -28,9 +29,10 @@ from tests.request.asking import INTERVAL, WINDOW, parse, problems
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_each_situation_takes_its_answers_and_no_other(name):
-    answers = ("fail", *SITUATIONS[name].answers)
+    answers = answers_of(name)
+    since = {"startup_mode": "timestamp", "startup_timestamp": "now-2h"}
     for answer in answers:
-        assert getattr(parse(policies={name: answer}).policies, name) == answer
+        assert getattr(parse(**since, policies={name: answer}).policies, name) == answer
     [found] = problems(policies={name: "perhaps"})
     assert found == f"policies has {name}='perhaps'; use one of {', '.join(answers)}."
 
@@ -44,11 +46,11 @@ def test_the_commit_mode_takes_its_choices_and_no_other():
 
 def test_one_table_has_every_situation_and_its_answers():
     """The types that an editor completes, and the value that the engine reads, say the same."""
-    table = {name: ("fail", *row.answers) for name, row in SITUATIONS.items()}
+    table = {name: answers_of(name) for name in SITUATIONS}
     of_editor, of_engine = get_type_hints(PolicyAnswers), get_type_hints(Policies)
     assert {name: get_args(kind) for name, kind in of_editor.items()} == table
     assert {name: get_args(of_engine[name]) for name in table} == table
-    others = {"auto_offset_reset", "commit_mode", "filter_restored_partitions"}
+    others = {"auto_offset_reset", "commit_mode", "filter_restored_partitions", "hold"}
     assert {field.name for field in fields(Policies)} == table.keys() | others
     assert {word.partition("=")[0] for word in ANSWERS} == table.keys()
 
@@ -82,10 +84,57 @@ def test_every_wrong_answer_is_named():
     ]
 
 
+READ_NOTHING_TWICE = {"no_match": "end", "new_partition": "earliest"}  # as Flink, and neither loses a record
+
+
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_what_nobody_has_decided_fails(name):
     """A choice that could lose records, or read them twice, is a person's."""
-    assert getattr(Policies(), name) == getattr(parse().policies, name) == "fail"
+    default = READ_NOTHING_TWICE.get(name, "fail")
+    assert getattr(Policies(), name) == getattr(parse().policies, name) == answers_of(name)[0] == default
+
+
+@pytest.mark.parametrize(
+    "written", [["orders-3", "a-1-0"], '["orders-3", "a-1-0"]', "orders-3, a-1-0", ("a-1-0", "orders-3")]
+)
+def test_hold_names_partitions(written):
+    assert parse(topics="orders,a-1", hold=written).policies.hold == {tp(3), tp(0, "a-1")}
+
+
+@pytest.mark.parametrize("written", [None, "", [], "[]"])
+def test_an_empty_hold_holds_nothing(written):
+    assert parse(hold=written).policies.hold == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("orders", "hold has 'orders'; expected <topic>-<partition>, such as orders-3."),
+        (["orders-3", "orders[4]"], "hold has 'orders[4]'; expected <topic>-<partition>, such as orders-3."),
+        ({"orders": [3]}, "hold is {'orders': [3]}; expected [\"orders-3\"]."),
+        ([3], 'hold is [3]; expected ["orders-3"].'),
+        ("payments-3", "hold has payments[3], which is not subscribed to."),
+    ],
+)
+def test_a_hold_that_holds_nothing_that_is_read_is_refused(written, sentence):
+    assert problems(topics="orders", hold=written) == [sentence]
+
+
+@pytest.mark.parametrize("held", [{"hold": "orders-3"}, {"policies": {"unavailable": "hold"}}])
+def test_a_window_holds_nothing(held):
+    """Its partition would be in no later run."""
+    [found] = problems(**WINDOW, interval=INTERVAL, **held)
+    assert f"{next(iter(held))} cannot hold a partition of a window" in found
+
+
+def test_a_window_cannot_start_before_its_time():
+    [found] = problems(**WINDOW, interval=INTERVAL, policies={"no_match": "earliest"})
+    assert "would be in the output of each window" in found
+
+
+def test_new_partitions_start_at_a_time_only_where_there_is_one():
+    [found] = problems(policies={"new_partition": "timestamp"})
+    assert "needs startup_mode='timestamp'" in found
 
 
 def test_the_defaults_of_the_parameters_are_those_of_the_values():
@@ -214,6 +263,7 @@ def test_the_conf_may_say_what_a_run_does_and_never_what_it_reads():
     assert {
         "auto_offset_reset",
         "commit_mode",
+        "hold",
         "isolation_level",
         "policies",
         "re_plan",
