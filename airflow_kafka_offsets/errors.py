@@ -8,6 +8,7 @@
     ├── RefusedError                      1   the data's or the group's owner
     │   ├── DataLoss                          records that the plan would have to read are gone
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and nobody says what that means
+    │   ├── NoRecordAtTime                    no record is as late as a start or an end by time, and that is to fail
     │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
     │   ├── NothingToDiscover                 no topic, partition or record matches
     │   ├── TopicVanished                     a pattern does not match a topic any more that the pipeline has read

@@ -56,7 +56,8 @@ def look_at_commits(
         case UntilBatch(named):
             missing = number_of(key) < number_named(named)
             return key, [f"batch {number_named(named)} is not committed; the newest that is, is {key}"] * missing
-        case UntilSpecificOffsets(offsets):
+        case UntilSpecificOffsets() as until:
+            offsets = until.numbers or {}
             return key, [
                 f"{tp} is committed up to {saved.offset if saved else 'nothing'}, not {offsets[tp]}"
                 for tp in sorted(offsets)
@@ -94,7 +95,7 @@ def _behind(
     lines += [f"topic {topic} was created again since" for topic in wanted if topic in anew]
     partitions = [tp for tp in description.partitions() if tp.topic in wanted and tp.topic not in anew]
     states = partition_states(cluster, description, partitions, plan.asked.isolation_level)
-    times = {s.topic_partition: target.of(s.topic_partition.topic) for s in states if s.log is not None}
+    times = {s.topic_partition: target.of(s.topic_partition) for s in states if s.log is not None}
     found = cluster.offsets_for_times(times, plan.asked.isolation_level) if times else {}
     for state in states:
         tp: TopicPartition = state.topic_partition

@@ -58,6 +58,7 @@ from airflow_kafka_offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
+from airflow_kafka_offsets.request.policies import ByDuration
 from airflow_kafka_offsets.request.times import FUTURE_AFTER_MS, iso
 
 NO_LEADER, BY_ORDER = "it has no leader", "by order"
@@ -277,18 +278,20 @@ def _with_restored_topics(
 
 
 def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], known: Facts) -> RangeLookUps:
-    """The start is looked up only where the startup mode decides it, or the same time for new partitions."""
+    """A start is looked up where the startup mode decides it by time, for new partitions alone, or for a reset."""
     startup, bounded = request.startup, request.bounded
-    starts: Sequence[TopicPartition] = ()
-    if isinstance(startup, FromTimestamp) and known.positions is None:
-        starts = partitions
-    elif known.new_partition == "timestamp":
-        starts = [tp for tp in partitions if tp not in (known.positions or {}) and tp.topic not in known.recreated]
+    new = [tp for tp in partitions if tp not in (known.positions or {}) and tp.topic not in known.recreated]
+    starts: dict[TopicPartition, int] = {}
+    reset, loss = request.policies.auto_offset_reset, request.policies.data_loss
+    if isinstance(reset, ByDuration) and (known.positions is None or loss == "reset"):
+        starts = dict.fromkeys(partitions, request.run_context.now_ms - reset.duration_ms)
+    if isinstance(startup, FromTimestamp) and (known.positions is None or known.new_partition == "timestamp"):
+        starts |= {tp: startup.of(tp) for tp in new}
     return RangeLookUps(
         tuple(partitions),
         request.scope.isolation_level,
-        {tp: startup.of(tp.topic) for tp in starts} if isinstance(startup, FromTimestamp) else {},
-        {tp: bounded.of(tp.topic) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
+        starts,
+        {tp: bounded.of(tp) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
         request.run_context.now_ms + FUTURE_AFTER_MS + 1,
         {tp: at.offset for tp, at in (known.positions or {}).items()},
     )
@@ -304,7 +307,7 @@ def _judge_window(
     bounded = request.bounded
     if not isinstance(bounded, UntilTimestamp):
         return None
-    ends_ms = {tp: bounded.of(tp.topic) for tp in logs.snapshots}
+    ends_ms = {tp: bounded.of(tp) for tp in logs.snapshots}
     judged = judge(
         bounded.timestamp_ms,
         arrived_by(logs.newest, ends_ms, logs.snapshots, logs.ends),

@@ -25,6 +25,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.request.modes import time_of
 from airflow_kafka_offsets.request.times import DEFAULT_CLOCK_SKEW_MS, DEFAULT_IDLE_TIMEOUT_MS, iso
 
 _SHOWN = 3
@@ -117,7 +118,7 @@ def judge(
     :param now_ms: this machine's clock.
     :param append_time_topics: the topics whose records the broker stamps.
     :param clock_skew_ms: how far the brokers' clocks may be behind this machine's.
-    :param by_topic: the ends of topics that have one of their own; ``end_ms`` is then the latest of them.
+    :param by_topic: the ends of topics and partitions that have one of their own, as of :class:`UntilTimestamp`.
     :param moved_ms: when each partition's newest timestamp was last seen to move, as far as anybody watched.
     """
     waiting: dict[TopicPartition, str] = {}
@@ -125,7 +126,7 @@ def judge(
     come_to: list[int | None] = []
     for tp in sorted(arrived):
         found, stamped = arrived[tp], tp.topic in append_time_topics
-        end = (by_topic or {}).get(tp.topic, end_ms)
+        end = time_of(tp, by_topic or {}, end_ms)
         if found.past_end:
             come_to.append(end if found.newest_ms is None else max(end, found.newest_ms))
         elif found.undecided:

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.plan.plan import Continuity, PlannedPartition
 from airflow_kafka_offsets.plan.refusals import Refusal, decide_each
 from airflow_kafka_offsets.request.modes import (
     EarliestOffset,
+    FromLogEnd,
     FromTimestamp,
     GroupOffsets,
     LatestOffset,
@@ -37,7 +38,7 @@ from airflow_kafka_offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
-from airflow_kafka_offsets.request.policies import NewPartition
+from airflow_kafka_offsets.request.policies import ByDuration, NewPartition
 from airflow_kafka_offsets.request.times import iso
 
 NO_COMMIT = "no commit"
@@ -62,7 +63,8 @@ class Facts:
         every other partition is new.
     :ivar saved: the offsets of the position itself: what is jumped over is counted from there.
     :ivar recreated: topics that are another log than the position's; they start at their log start.
-    :ivar start_times: first offset at or after the startup timestamp; absent where there is no such record.
+    :ivar start_times: first offset at or after the time that a start, or a reset, is looked up by; absent where there
+        is no such record.
     :ivar end_times: the same for the bounded timestamp.
     :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
     :ivar future: the first offset whose own time is of the future, where the end is a time; absent where there is none.
@@ -202,9 +204,9 @@ def _resolve_start(
     """The start, and the known offset that it came of, if one was known."""
     state = _state(request, facts, tp, snapshot)
     if isinstance(state, NeedsReset):
-        return _reset(request, tp, snapshot, state.reason), None
+        return _reset(request, facts, tp, snapshot, state.reason), None
     if isinstance(state, Known):
-        return _validate(request, tp, snapshot, state, facts.cuts.get(tp)), state
+        return _validate(request, facts, tp, snapshot, state), state
     return state, None
 
 
@@ -267,7 +269,7 @@ def _new(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: Parti
             return Resolved(snapshot.end_offset, f"{what} → end", skipped=snapshot.end_offset - log_start)
         case "timestamp":
             assert isinstance(request.startup, FromTimestamp)  # parse_request refuses others
-            found = _from_time(request, facts, request.startup.of(tp.topic), tp, snapshot)
+            found = _from_time(request, facts, request.startup.of(tp), tp, snapshot)
             return Resolved(found.offset, f"{what} → {found.reason}", skipped=found.offset - log_start)
         case _ as never:
             assert_never(never)
@@ -283,15 +285,23 @@ def _from_mode(
             skipped = snapshot.end_offset - snapshot.log_start_offset
             return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
         case FromTimestamp() as mode:
-            return _from_time(request, facts, mode.of(tp.topic), tp, snapshot)
-        case SpecificOffsets(offsets):
-            if tp in offsets:
-                return Known(offsets[tp], "specific offset")
-            return _from_commit(request, facts, tp)
+            return _from_time(request, facts, mode.of(tp), tp, snapshot)
+        case SpecificOffsets() as mode:
+            given = mode.of(tp)
+            if isinstance(given, FromLogEnd):
+                offset = _within_log(given, snapshot)
+                return Resolved(offset, str(given), skipped=offset - snapshot.log_start_offset)
+            return Known(given, "specific offset") if given is not None else _from_commit(request, facts, tp)
         case GroupOffsets():
             return _from_commit(request, facts, tp)
         case _ as never:
             assert_never(never)
+
+
+def _within_log(given: FromLogEnd, snapshot: PartitionSnapshot) -> int:
+    """Where the log has fewer offsets: its other end."""
+    log_start, end = snapshot.log_start_offset, snapshot.end_offset
+    return max(log_start, end - given.offsets) if given.which == "latest" else min(end, log_start + given.offsets)
 
 
 def _from_time(
@@ -333,8 +343,9 @@ def _from_commit(request: PlanRequest, facts: Facts, tp: TopicPartition) -> Know
 
 
 def _validate(
-    request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known, cut: int | None
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known
 ) -> Resolved:
+    cut = facts.cuts.get(tp)
     offset, log_start, end = known.offset, snapshot.log_start_offset, snapshot.end_offset
     if (
         known.leader_epoch is not None
@@ -354,12 +365,12 @@ def _validate(
         return Resolved(offset, known.reason)
     if offset < log_start:
         return _after_loss(
-            request, tp, snapshot, known, lost=log_start - offset,
+            request, facts, tp, snapshot, known, lost=log_start - offset,
             line=f"{tp}: start offset {offset} ({known.reason}) is below log start offset {log_start} "
             f"({log_start - offset} offsets are gone)",
         )  # fmt: skip
     return _after_loss(
-        request, tp, snapshot, known, lost=0,
+        request, facts, tp, snapshot, known, lost=0,
         line=f"{tp}: start offset {offset} ({known.reason}) is beyond the end of the log, {end} "
         "(the log was truncated, or the offset is another topic's)",
     )  # fmt: skip
@@ -386,7 +397,13 @@ def _after_cut(
 
 
 def _after_loss(
-    request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, known: Known, lost: int, line: str
+    request: PlanRequest,
+    facts: Facts,
+    tp: TopicPartition,
+    snapshot: PartitionSnapshot,
+    known: Known,
+    lost: int,
+    line: str,
 ) -> Resolved:
     """An offset outside of the log, under the policy ``data_loss`` (C6, C7, E1-E5, E7)."""
     log_start, end = snapshot.log_start_offset, snapshot.end_offset
@@ -416,13 +433,15 @@ def _after_loss(
             # KIP-320: the epoch shows that the log was cut; the consumer goes on at the cut and never resets.
             return Resolved(end, f"{what}, leader epoch known → end")
         case "reset":
-            found = _reset(request, tp, snapshot, what)
+            found = _reset(request, facts, tp, snapshot, what)
             return Resolved(found.offset, found.reason + counted, lost, found.skipped)
         case _ as never:
             assert_never(never)
 
 
-def _reset(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot, reason: str) -> Resolved:
+def _reset(
+    request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot, reason: str
+) -> Resolved:
     group_id = request.scope.group_id
     waiting = snapshot.end_offset - snapshot.log_start_offset
     match request.policies.auto_offset_reset:
@@ -431,6 +450,10 @@ def _reset(request: PlanRequest, tp: TopicPartition, snapshot: PartitionSnapshot
         case "latest":
             whose = " by the client configuration's auto.offset.reset" if request.reset_by_client else ""
             return Resolved(snapshot.end_offset, f"{reason} → latest{whose}", skipped=waiting)
+        case ByDuration(duration_ms, written):
+            found = _from_time(request, facts, request.run_context.now_ms - duration_ms, tp, snapshot)
+            skipped = found.offset - snapshot.log_start_offset
+            return Resolved(found.offset, f"{reason} → {written}: {found.reason}", skipped=skipped)
         case "none":
             raise Refusal(
                 NoCommittedOffset,
@@ -461,7 +484,7 @@ def _resolve_end(
                 return start.offset, f"start is past the last stable offset {snapshot.end_offset} → nothing to read"
             return snapshot.end_offset, "latest"
         case UntilTimestamp() as mode:
-            timestamp_ms = mode.of(tp.topic)
+            timestamp_ms = mode.of(tp)
             match_offset = facts.end_times.get(tp)
             if ends_at_future(facts, tp):
                 end, reason = _end_at_future(request, facts, tp, snapshot)
@@ -484,14 +507,20 @@ def _resolve_end(
                     "Commit an end for each partition first, or use another bounded_mode.",
                 )
             return _checked_end(tp, commit.offset, "committed", start, snapshot), "committed"
-        case UntilSpecificOffsets(offsets):
-            if tp not in offsets:
+        case UntilSpecificOffsets() as until:
+            until_offset = until.of(tp)
+            if isinstance(until_offset, FromLogEnd):
+                end = _within_log(until_offset, snapshot)
+                if end < start.offset:
+                    return start.offset, f"{until_offset} is {end}: already read"
+                return end, str(until_offset)
+            if until_offset is None:
                 raise Refusal(
                     EndBeforeStart,
                     f"{tp}: bounded_offsets does not name it",
                     "Name an end for every partition that is subscribed to, or subscribe to fewer (partitions=...).",
                 )
-            return _checked_end(tp, offsets[tp], "specific offset", start, snapshot), "specific offset"
+            return _checked_end(tp, until_offset, "specific offset", start, snapshot), "specific offset"
         case _ as never:
             assert_never(never)
 

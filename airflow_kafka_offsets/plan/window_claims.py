@@ -159,7 +159,8 @@ def claim_of_request(request: PlanRequest, description: ClusterDescription) -> C
         case FromTimestamp(), UntilTimestamp() if request.window_bounds:
             by_topic = tuple((topic, *bounds) for topic, bounds in (request.window_bounds_by_topic or {}).items())
             return TimeClaim(*request.window_bounds, by_topic)
-        case SpecificOffsets(starts), UntilSpecificOffsets(ends):
+        case SpecificOffsets() as start, UntilSpecificOffsets() as end:
+            starts, ends = start.numbers or {}, end.numbers or {}
             partitions = description.partitions()
             if not all(tp in starts and tp in ends for tp in partitions):
                 return None

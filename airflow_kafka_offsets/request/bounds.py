@@ -9,10 +9,10 @@ backfill would be green, and none would have read a record.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.modes import (
@@ -20,6 +20,7 @@ from airflow_kafka_offsets.request.modes import (
     STARTUP_MODES,
     BoundedMode,
     EarliestOffset,
+    FromLogEnd,
     FromTimestamp,
     GroupOffsets,
     LatestOffset,
@@ -33,13 +34,15 @@ from airflow_kafka_offsets.request.modes import (
     UntilSpecificOffsets,
     UntilTimestamp,
 )
-from airflow_kafka_offsets.request.offset_maps import EXAMPLE, mapping
+from airflow_kafka_offsets.request.offset_maps import EXAMPLE, mapping, natural, partition_named
 from airflow_kafka_offsets.request.plain_values import one_of
 from airflow_kafka_offsets.request.problems import Problems
-from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList
+from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 from airflow_kafka_offsets.request.times import is_relative, iso, looks_like_seconds, parse_timestamp_ms
 from airflow_kafka_offsets.request.window_width import Width
 
+ALL_OTHERS = "*"
+PARTITIONS_EXAMPLE = '{"orders": {"0": "2026-11-20T10:00:00Z", "*": "now-2h"}}'
 TIMES_EXAMPLE = '{"orders": "2026-11-20T10:00:00Z", "payments": "now-2h"}'
 _TIMETABLES = (
     "schedule the DAG with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), whose runs have one, "
@@ -104,17 +107,19 @@ def window_of_run(interval: tuple[int, int] | None, partition: Partition | None,
 class BoundsReader:
     """Reads both bounds of one request. What is wrong goes to ``problems``, what is only odd to ``warnings``.
 
-    :ivar read_offsets: offsets by partition, in the forms of ``offset_maps``.
+    :ivar read_offsets: offsets by partition, in the forms of ``offset_maps``, and by topic.
+    :ivar with_others: the parameters that have times of partitions, or a time of all others beside times of topics.
     """
 
     problems: Problems
     warnings: list[str]
     subscription: Subscription | None
-    read_offsets: Callable[[Any], dict[TopicPartition, int]]
+    read_offsets: Callable[[Any], tuple[dict[TopicPartition, int | FromLogEnd], dict[str, FromLogEnd]]]
     interval: tuple[int, int] | None
     partition: Partition | None
     width: Width | None
     now_ms: int
+    with_others: list[str] = field(default_factory=list)
 
     def startup(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> StartupMode | None:
         self._foreign("startup_timestamp", timestamp, "startup_mode", mode, FromTimestamp.name)
@@ -130,7 +135,7 @@ class BoundsReader:
                 return self._from_timestamp(timestamp)
             case SpecificOffsets.name:
                 parsed = self._offsets("specific_offsets", offsets, "startup_mode", "the next record to read")
-                return None if parsed is None else SpecificOffsets(parsed)
+                return None if parsed is None else SpecificOffsets(*parsed)
             case _:
                 self.problems.take("startup_mode", lambda: one_of(mode, STARTUP_MODES), None)
                 return None
@@ -148,14 +153,14 @@ class BoundsReader:
             case UntilSpecificOffsets.name:
                 what = "of every partition the first offset not to read"
                 parsed = self._offsets("bounded_offsets", offsets, "bounded_mode", what)
-                return None if parsed is None else UntilSpecificOffsets(parsed)
+                return None if parsed is None else UntilSpecificOffsets(*parsed)
             case _:
                 self.problems.take("bounded_mode", lambda: one_of(mode, BOUNDED_MODES), None)
                 return None
 
     def _offsets(
         self, parameter: str, value: Offsets | None, mode_name: str, what: str
-    ) -> dict[TopicPartition, int] | None:
+    ) -> tuple[dict[TopicPartition, int | FromLogEnd], dict[str, FromLogEnd]] | None:
         if value is None:
             named = self.problems.named
             self.problems.add(
@@ -174,7 +179,7 @@ class BoundsReader:
         times = self._times(parameter, timestamp)
         if times is None:
             return None
-        return UntilTimestamp(max(times.values()), {} if None in times else _named(times))
+        return UntilTimestamp(times.get(None, max(times.values())), _named(times))
 
     def _from_timestamp(self, timestamp: Times | None) -> FromTimestamp | None:
         if timestamp is None:
@@ -185,14 +190,13 @@ class BoundsReader:
         times = self._times("startup_timestamp", timestamp)
         if times is None or self._in_the_future(times):
             return None
-        by_topic = {} if None in times else _named(times)
-        return FromTimestamp(min(times.values()), by_topic, _as_written(timestamp, times))
+        return FromTimestamp(times.get(None, min(times.values())), _named(times), self._as_written(timestamp, times))
 
     def _in_the_future(self, times: Mapping[str | None, int]) -> bool:
         future = {topic: moment for topic, moment in times.items() if moment > self.now_ms}
         for topic, moment in future.items():
             self.problems.add(
-                f"{self.problems.named('startup_timestamp')} {iso(moment)}{f' of topic {topic}' if topic else ''} is "
+                f"{self.problems.named('startup_timestamp')} {iso(moment)}{_about(topic)} is "
                 f"in the future (it is {iso(self.now_ms)} now): no record can be found for it yet.",
                 "startup_timestamp",
             )
@@ -216,16 +220,15 @@ class BoundsReader:
         return window
 
     def _times(self, parameter: str, value: Times) -> dict[str | None, int] | None:
-        """The moment of every topic, or, under ``None``, the one moment of all of them."""
-        if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
-            by_topic = self.problems.take(parameter, lambda: self._by_topic(value), None)
-            if by_topic is None:
-                return None
-        else:
-            by_topic = {None: value}
+        """The moment of each topic and partition by its name, and under ``None`` the one of all that are not named."""
+        by_topic = self.problems.take(parameter, lambda: self._written(value), None)
+        if by_topic is None:
+            return None
+        if any(topic is not None and (None in by_topic or topic.endswith("]")) for topic in by_topic):
+            self.with_others.append(parameter)
         found: dict[str | None, int] = {}
         for topic, written in by_topic.items():
-            part = "" if topic is None else f" of topic {topic}"
+            part = _about(topic)
             moment = self.problems.take(
                 parameter,
                 partial(parse_timestamp_ms, written, now_ms=self.now_ms),
@@ -242,26 +245,65 @@ class BoundsReader:
                 )
         return found if len(found) == len(by_topic) else None
 
-    def _by_topic(self, value: Mapping[str, Time] | str) -> dict[str | None, Time]:
-        times: dict[str | None, Time] = dict(mapping(value, TIMES_EXAMPLE).items())
-        if not times:
-            raise ValueError(f"names no topic; expected a time for every one, as in {TIMES_EXAMPLE}")
+    def _written(self, value: Times) -> dict[str | None, Time]:
+        """The times as they are written, under the name of a topic or of a partition; of all others under ``None``.
+
+        :raises ValueError: what is wrong, as the end of a sentence that begins with the parameter's name.
+        """
+        if not isinstance(value, Mapping) and not (isinstance(value, str) and value.lstrip().startswith("{")):
+            return {None: value}
+        times: dict[str | None, Time] = {}
+        topics = mapping(value, TIMES_EXAMPLE)
+        for topic, of_topic in topics.items():
+            if not isinstance(of_topic, Mapping):
+                times[None if topic == ALL_OTHERS else topic] = of_topic
+                continue
+            if ALL_OTHERS not in of_topic:
+                raise ValueError(
+                    f'names no time for the other partitions of {topic}; add "{ALL_OTHERS}", as in {PARTITIONS_EXAMPLE}'
+                )
+            for number, written in of_topic.items():
+                subject = f"has partition {number!r} of topic {topic!r}"
+                tp = None if number == ALL_OTHERS else partition_named(topic, natural(number, subject))
+                times[topic if tp is None else str(tp)] = written
+        self._require_all({topic for topic in topics if topic != ALL_OTHERS}, has_others=None in times)
+        return times
+
+    def _require_all(self, named: set[str], *, has_others: bool) -> None:
+        """:raises ValueError: a topic that is subscribed to has no time, or one is named that is not."""
         match self.subscription:
             case TopicList(topics):
                 wanted = set(topics)
             case PartitionSet(partitions):
                 wanted = {tp.topic for tp in partitions}
             case None:
-                return times  # the subscription is refused anyway
-            case _:
-                raise ValueError("has times by topic, and topic_pattern may find others: list the topics")
-        if wanted - set(times):
-            missing = ", ".join(sorted(wanted - set(times)))
+                return  # the subscription is refused anyway
+            case TopicPattern() as pattern:
+                wanted = {topic for topic in named if pattern.matches(topic)}
+                if not has_others:
+                    raise ValueError(
+                        "has times by topic, and topic_pattern may find others: add their time as "
+                        f'"{ALL_OTHERS}", or list the topics'
+                    )
+            case _ as never:
+                assert_never(never)
+        if not named and not has_others:
+            raise ValueError(f"names no topic; expected a time for every one, as in {TIMES_EXAMPLE}")
+        if wanted - named and not has_others:
+            missing = ", ".join(sorted(wanted - named))
             raise ValueError(f"names no time for {missing}; expected one for every topic, as in {TIMES_EXAMPLE}")
-        if set(times) - wanted:
-            others = ", ".join(sorted(map(str, set(times) - wanted)))
-            raise ValueError(f"names {others}, which is not subscribed to")
-        return times
+        if named - wanted:
+            raise ValueError(f"names {', '.join(sorted(named - wanted))}, which is not subscribed to")
+
+    def _as_written(self, value: Times, times: Mapping[str | None, int]) -> str | None:
+        """How the request words a start that one number does not say; the same words in each run of the same DAG."""
+        if list(times) == [None]:
+            return str(value).strip() if is_relative(value) else None
+        written = self._written(value)
+        return ", ".join(
+            f"{name or ALL_OTHERS}={str(written[name]).strip() if is_relative(written[name]) else iso(times[name])}"
+            for name in sorted(times, key=lambda name: name or "")
+        )
 
     def _foreign(self, parameter: str, value: object, mode_name: str, mode: str, owner: str) -> None:
         if value is not None and mode != owner:
@@ -278,8 +320,7 @@ def refuse_end_before_start(problems: Problems, startup: StartupMode | None, bou
     """A problem for each topic, or one for all of them, whose window would end before it starts."""
     if not isinstance(startup, FromTimestamp) or not isinstance(bounded, UntilTimestamp):
         return
-    topics: list[str | None] = [*sorted({*startup.by_topic, *bounded.by_topic})] or [None]
-    for topic in topics:
+    for topic in sorted({*startup.by_topic, *bounded.by_topic}) or [""]:
         if bounded.of(topic) < startup.of(topic):
             problems.add(
                 f"{problems.named('bounded_timestamp')} ({iso(bounded.of(topic))}) is before "
@@ -289,16 +330,10 @@ def refuse_end_before_start(problems: Problems, startup: StartupMode | None, bou
             )
 
 
+def _about(name: str | None) -> str:
+    """``of topic orders``, or ``of orders[3]``."""
+    return "" if name is None else f" of {name}" if name.endswith("]") else f" of topic {name}"
+
+
 def _named(times: Mapping[str | None, int]) -> dict[str, int]:
     return {topic: times[topic] for topic in sorted(name for name in times if name is not None)}
-
-
-def _as_written(value: Times, times: Mapping[str | None, int]) -> str | None:
-    """How the request words a start that one number does not say; the same words in each run of the same DAG."""
-    if None in times:
-        return str(value).strip() if is_relative(value) else None
-    written = mapping(value, TIMES_EXAMPLE) if isinstance(value, Mapping | str) else {}
-    return ", ".join(
-        f"{topic}={str(written[topic]).strip() if is_relative(written[topic]) else iso(moment)}"
-        for topic, moment in _named(times).items()
-    )

@@ -67,8 +67,8 @@ def target_to_dict(target: CommitTarget) -> dict[str, Any]:
     match target:
         case UntilBatch(named):
             return {"batch": named}
-        case UntilSpecificOffsets(offsets):
-            return {"offsets": to_mapping(offsets)}
+        case UntilSpecificOffsets() as until:
+            return {"offsets": to_mapping(until.numbers or {})}
         case UntilTimestamp(end_ms, by_topic=ends):
             return {"end_ms": end_ms, "by_topic": dict(ends)}
         case _ as never:

@@ -16,8 +16,8 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 # ── as people write them ──────────────────────────────────────────────────────────────────────────────────────────────
 
 Time = int | str | datetime
-Times = Time | Mapping[str, Time]
-Offsets = Mapping[str, Mapping[str, int]] | str
+Times = Time | Mapping[str, Time | Mapping[str, Time]]
+Offsets = Mapping[str, Mapping[str, int | str] | str] | str
 
 
 # ── where to start ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -35,9 +35,10 @@ class LatestOffset:
 
 @dataclass(frozen=True, slots=True)
 class FromTimestamp:
-    """From a time on: one for all topics, or one for each.
+    """From a time on: one for all topics, or one for each, or for some of their partitions.
 
-    :ivar timestamp_ms: of every topic that ``by_topic`` does not name; where it names any, the earliest of them.
+    :ivar timestamp_ms: of whatever ``by_topic`` does not name; where nothing is left to name, the earliest of them.
+    :ivar by_topic: of a topic, or of a partition by its name, ``orders[3]``, which wins.
     :ivar written: how the user says a time that is another one in each run: ``of the data interval``, ``now-2h``.
     """
 
@@ -46,8 +47,9 @@ class FromTimestamp:
     by_topic: Mapping[str, int] = field(default_factory=dict)
     written: str | None = field(default=None, compare=False)
 
-    def of(self, topic: str | None) -> int:
-        return _of_topic(self, topic)
+    def of(self, where: TopicPartition | str) -> int:
+        """The time of a partition, or of a topic. One that nobody subscribes to any more has the one of all."""
+        return time_of(where, self.by_topic, self.timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,44 @@ class GroupOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class SpecificOffsets:
-    """``offsets``: the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2)."""
+class FromLogEnd:
+    """So many offsets before the end of the log, or after its start: ``latest-1000``, ``earliest+10``."""
+
+    which: Literal["latest", "earliest"]
+    offsets: int
+
+    def __str__(self) -> str:
+        return f"{self.which}{'-' if self.which == 'latest' else '+'}{self.offsets}"
+
+
+class _Specific:
+    """What the two modes with offsets have in common."""
+
+    __slots__ = ()
+    offsets: Mapping[TopicPartition, int | FromLogEnd]
+    by_topic: Mapping[str, FromLogEnd]
+
+    def of(self, tp: TopicPartition) -> int | FromLogEnd | None:
+        """``None`` where neither the partition nor its topic is named."""
+        return self.offsets.get(tp, self.by_topic.get(tp.topic))
+
+    @property
+    def numbers(self) -> Mapping[TopicPartition, int] | None:
+        """The offsets, where each is a number; else ``None``."""
+        found = {tp: offset for tp, offset in self.offsets.items() if isinstance(offset, int)}
+        return found if len(found) == len(self.offsets) and not self.by_topic else None
+
+
+@dataclass(frozen=True, slots=True)
+class SpecificOffsets(_Specific):
+    """``offsets``: the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2).
+
+    :ivar by_topic: of the partitions of a topic that ``offsets`` does not name.
+    """
 
     name: ClassVar[str] = "specific-offsets"
-    offsets: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int | FromLogEnd]
+    by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
 
 
 StartupMode = EarliestOffset | LatestOffset | FromTimestamp | GroupOffsets | SpecificOffsets
@@ -77,22 +112,25 @@ class UntilLatest:
 
 @dataclass(frozen=True, slots=True)
 class UntilTimestamp:
-    """Until a time: one for all topics, or one for each.
+    """Until a time: one for all topics, or one for each, or for some of their partitions.
 
-    :ivar timestamp_ms: of every topic that ``by_topic`` does not name; where it names any, the latest of them.
+    :ivar timestamp_ms: of whatever ``by_topic`` does not name; where nothing is left to name, the latest of them.
+    :ivar by_topic: of a topic, or of a partition by its name, ``orders[3]``, which wins.
     """
 
     name: ClassVar[str] = "timestamp"
     timestamp_ms: int
     by_topic: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, topic: str | None) -> int:
-        return _of_topic(self, topic)
+    def of(self, where: TopicPartition | str) -> int:
+        """The time of a partition, or of a topic. One that nobody subscribes to any more has the one of all."""
+        return time_of(where, self.by_topic, self.timestamp_ms)
 
 
-def _of_topic(bound: FromTimestamp | UntilTimestamp, topic: str | None) -> int:
-    """The topic's own time. A topic that nobody subscribes to any more, and a checkpoint holds, may have none."""
-    return bound.timestamp_ms if topic is None else bound.by_topic.get(topic, bound.timestamp_ms)
+def time_of(where: TopicPartition | str, by_topic: Mapping[str, int], of_all: int) -> int:
+    """The partition's own time, else its topic's, else the one of all."""
+    topic = where.topic if isinstance(where, TopicPartition) else where
+    return by_topic.get(str(where), by_topic.get(topic, of_all))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +139,15 @@ class UntilGroupOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class UntilSpecificOffsets:
-    """``offsets``: of every partition, the first offset that is not read (K5)."""
+class UntilSpecificOffsets(_Specific):
+    """``offsets``: of every partition, the first offset that is not read (K5).
+
+    :ivar by_topic: of the partitions of a topic that ``offsets`` does not name.
+    """
 
     name: ClassVar[str] = "specific-offsets"
-    offsets: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int | FromLogEnd]
+    by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
 
 
 BoundedMode = UntilLatest | UntilTimestamp | UntilGroupOffsets | UntilSpecificOffsets

@@ -19,6 +19,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import named
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.modes import FromLogEnd
 from airflow_kafka_offsets.request.problems import WrongTogether
 from airflow_kafka_offsets.strict_json import NamedTwice, read_json
 
@@ -34,6 +35,7 @@ _SENTINELS: Mapping[int, str] = {
     -915623761775: "earliest",
     -915623761776: "not set",
 }
+_FROM_LOG_END = re.compile(r"latest-([0-9]{1,18})|earliest\+([0-9]{1,18})")
 _FLINK_ENTRY = re.compile(r"(?:topic:([^,;]+),)?partition:(\d+),offset:(-?\d+)")
 
 
@@ -60,6 +62,45 @@ def parse_partition_offsets(
                 raise ValueError(f"names {tp} twice")
             offsets[tp] = _offset(offset, f"has offset {offset!r} for {tp}")
     return offsets
+
+
+def parse_offset_bounds(
+    value: Any, topics: Sequence[str] = (), group_id: str | None = None
+) -> tuple[dict[TopicPartition, int | FromLogEnd], dict[str, FromLogEnd]]:
+    """The same, where an offset may also be ``latest-1000`` or ``earliest+10``, of a partition or of a topic.
+
+    :returns: by partition, and by topic.
+    :raises ValueError: as :func:`parse_partition_offsets`.
+    """
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        return dict(parse_partition_offsets(value, topics, group_id)), {}
+    by_topic: dict[str, FromLogEnd] = {}
+    relative: dict[TopicPartition, FromLogEnd] = {}
+    numbers: dict[str, Any] = {}
+    for topic, of_topic in mapping(value, EXAMPLE).items():
+        if isinstance(of_topic, str):
+            by_topic[topic] = _from_log_end(of_topic, f"has {of_topic!r} for topic {topic!r}")
+            continue
+        words = {n: word for n, word in of_topic.items() if _is_word(word)} if isinstance(of_topic, Mapping) else {}
+        for n, word in words.items():
+            tp = partition_named(topic, natural(n, f"has partition {n!r} of topic {topic!r}"))
+            relative[tp] = _from_log_end(word, f"has offset {word!r} for {tp}")
+        numbers[topic] = {n: number for n, number in of_topic.items() if n not in words} if words else of_topic
+    found = parse_partition_offsets(numbers)
+    if twice := sorted(found.keys() & relative.keys()):  # as "0" and "00"
+        raise ValueError(f"names {twice[0]} twice")
+    return {**found, **relative}, by_topic
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.strip()[:1].isalpha()
+
+
+def _from_log_end(text: str, subject: str) -> FromLogEnd:
+    match = _FROM_LOG_END.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{subject}; expected an offset, latest-1000 or earliest+10")
+    return FromLogEnd("latest" if match[1] else "earliest", int(match[1] or match[2]))
 
 
 def to_mapping(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

@@ -6,7 +6,7 @@ one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -26,7 +26,7 @@ from airflow_kafka_offsets.request.modes import (
     UntilSpecificOffsets,
     UntilTimestamp,
 )
-from airflow_kafka_offsets.request.offset_maps import natural, parse_partition_offsets
+from airflow_kafka_offsets.request.offset_maps import natural, parse_offset_bounds
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
 from airflow_kafka_offsets.request.plain_values import one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
@@ -108,8 +108,10 @@ class PlanRequest:
         match self.startup, self.bounded:
             case FromTimestamp(), UntilTimestamp():
                 return True
-            case SpecificOffsets(), UntilSpecificOffsets():
-                return self.run_context.run_type == "manual"  # on a schedule they would be read again and again
+            case SpecificOffsets() as start, UntilSpecificOffsets() as end:
+                # On a schedule they would be read again and again; without numbers each run would be another window.
+                numbers = start.numbers is not None and end.numbers is not None
+                return self.run_context.run_type == "manual" and numbers
             case _:
                 return False
 
@@ -142,8 +144,9 @@ class PlanRequest:
         match self.startup:
             case FromTimestamp(timestamp_ms, written=written):
                 return f"{FromTimestamp.name} {written or iso(timestamp_ms)}"
-            case SpecificOffsets(offsets):
-                return f"{SpecificOffsets.name} " + ", ".join(f"{tp}={offsets[tp]}" for tp in sorted(offsets))
+            case SpecificOffsets(offsets, by_topic):
+                named = [*((str(tp), offsets[tp]) for tp in sorted(offsets)), *sorted(by_topic.items())]
+                return f"{SpecificOffsets.name} " + ", ".join(f"{where}={offset}" for where, offset in named)
             case mode:
                 return mode.name
 
@@ -194,7 +197,7 @@ def parse_request(
             *("require_complete_window", "bounded_mode"),
         )
     if scope and startup and bounded:
-        _refuse_together(problems, request, has_group=asked.group_id is not None)
+        _refuse_together(problems, request, has_group=asked.group_id is not None, with_others=bounds.with_others)
     if problems:
         raise InvalidRequest(tuple(problems))
     return request
@@ -213,7 +216,7 @@ def bounds_reader(
         problems,
         warnings,
         scope.subscription if scope else None,
-        partial(parse_partition_offsets, topics=scope.topic_names if scope else (), group_id=group_id),
+        partial(parse_offset_bounds, topics=scope.topic_names if scope else (), group_id=group_id),
         run_context.interval,
         run_context.partition,
         None
@@ -259,8 +262,11 @@ def parse_window_end(
     return WindowEnd(scope, until, idle_ms, skew_ms, tuple(warnings))
 
 
-def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: bool) -> None:
-    """What is wrong between parameters each of which could be right."""
+def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: bool, with_others: Sequence[str]) -> None:
+    """What is wrong between parameters each of which could be right.
+
+    :param with_others: those that have times of partitions, or ``*`` beside times of topics.
+    """
     limits, run_orders, name = request.limits, request.run_orders, problems.named
     modes = ("startup_mode", "bounded_mode")
     caps = [cap for cap in ("max_records", "max_records_per_partition") if getattr(limits, cap)]
@@ -269,6 +275,12 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
             f"{name('max_records')} and {name('max_records_per_partition')} cannot be used with a window (both bounds "
             "given): a capped window would leave records that no later run reads. Use a smaller window.",
             *(*caps, *modes),
+        )
+    if request.window and with_others:
+        problems.add(
+            f"{' and '.join(map(name, with_others))} has times of partitions, or '*' beside times of topics, which "
+            "cannot be used with a window (both bounds given): its bounds are those of whole topics, each by its name.",
+            *(*with_others, *modes),
         )
     if request.window and run_orders.restart is not None:
         problems.add(

@@ -12,9 +12,20 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
 from airflow_kafka_offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.times import parse_duration_ms
 from airflow_kafka_offsets.strict_json import read_json
 
 ResetStrategy = Literal["earliest", "latest", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class ByDuration:
+    """Kafka's fourth strategy (KIP-1106): the first record that is no older than this when the plan is made."""
+
+    duration_ms: int
+    written: str
+
+
 CommitMode = Literal["on-success", "checkpoint-only"]
 NewPartition = Literal["earliest", "latest", "timestamp"]
 
@@ -43,7 +54,7 @@ class Policies:
     :ivar hold: partitions that a person holds: they keep their position.
     """
 
-    auto_offset_reset: ResetStrategy | None = None
+    auto_offset_reset: ResetStrategy | ByDuration | None = None
     data_loss: Literal["fail", "advance", "reset"] = "fail"
     topic_recreated: Literal["fail", "earliest"] = "fail"
     cluster_changed: Literal["fail", "earliest", "adopt-group"] = "fail"
@@ -263,13 +274,19 @@ def take_run_orders(problems: Problems, asked: Any) -> RunOrders:
     )
 
 
-def parse_reset(value: str | None) -> ResetStrategy | None:
-    """Kafka's three strategies, by librdkafka's names for them too."""
+def parse_reset(value: str | None) -> ResetStrategy | ByDuration | None:
+    """Kafka's strategies, by librdkafka's names for them too."""
     if value is None:
         return None
+    name, _, duration = str(value).strip().partition(":")
+    if name.lower() == "by_duration":
+        try:
+            return ByDuration(parse_duration_ms(duration), f"by_duration:{duration.strip()}")
+        except ValueError as error:
+            raise ValueError(f"has a duration that {error}") from None
     strategy = _RESET_SYNONYMS.get(str(value).strip().lower())
     if strategy is None:
-        raise ValueError(f"is {value!r}; use one of earliest, latest, none")
+        raise ValueError(f"is {value!r}; use one of earliest, latest, none, by_duration:PT1H")
     return strategy
 
 

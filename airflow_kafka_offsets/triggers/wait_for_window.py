@@ -15,6 +15,7 @@ from airflow_kafka_offsets.hooks.value_sizes import fits
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic
 from airflow_kafka_offsets.plan.completeness import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.plan.missing_topics import missing_for
+from airflow_kafka_offsets.request.modes import time_of
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.parse_request import RunContext, parse_window_end
 from airflow_kafka_offsets.request.subscription import parse_scope
@@ -84,7 +85,7 @@ class WindowCompleteTrigger(WaitingTrigger):
             missing = [] if self._found else self._discover(cluster)
             if missing:
                 return NotYet("; ".join(missing))
-            ends_ms = {tp: self.ends_by_topic.get(tp.topic, self.end_ms) for tp in self._found}
+            ends_ms = {tp: time_of(tp, self.ends_by_topic, self.end_ms) for tp in self._found}
             arrived = look_for_arrivals(cluster, ends_ms, self.isolation_level)
         now = now_ms()
         self._moved_ms = moves(self._arrived, arrived, self._moved_ms, now)

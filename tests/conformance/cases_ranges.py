@@ -8,6 +8,7 @@ from airflow_kafka_offsets.errors import (
     EndBeforeStart,
     InvalidRequest,
     NoCommittedOffset,
+    NoRecordAtTime,
     NothingToDiscover,
 )
 from airflow_kafka_offsets.kafka_values import CommittedOffset
@@ -39,6 +40,12 @@ from tests.conformance.situations import (
 
 ONE_BROKER = "one broker never loses the end of its log, nor its leadership of a partition"
 EPOCH_0, EPOCH_5 = CommittedOffset(15, 0), CommittedOffset(7, 5)
+
+
+def until_offsets(of_orders: object) -> dict[str, object]:
+    return {"bounded_mode": "specific-offsets", "bounded_offsets": {"orders": of_orders}}
+
+
 BY_GROUP = {"bounded_mode": "group-offsets"}
 NONE = "and auto_offset_reset is none"
 
@@ -158,6 +165,26 @@ ENDS = (
     Case("K5", "ends that are not named", four_logs,
          Refused(EndBeforeStart, dict.fromkeys((0, 2), ("bounded_offsets does not name it",))),
          {**EARLIEST, **until(p1=7, p3=10)}),
+    Case("K20", "so many offsets before the end, or after the log start", four_logs,
+         {0: Start(4, 8, "earliest → log start", end_reason="latest-2"),
+          1: Start(4, 7, "earliest → log start", end_reason="earliest+3"),
+          2: Start(4, 5, "earliest → log start", end_reason="specific offset"),
+          3: Start(4, 10, "earliest → log start", end_reason="earliest+100")},
+         {**EARLIEST, **until_offsets({"0": "latest-2", "1": "earliest+3", "2": 5, "3": "earliest+100"})}),
+    Case("K20", "for a topic, and past it already", four_logs,
+         {0: Start(4, 6, KEPT, end_reason="earliest+2"),
+          **{n: Start(9, 9, KEPT, end_reason="earliest+2 is 6: already read") for n in (1, 2, 3)}},
+         until_offsets("earliest+2"), commits={0: 4, 1: 9, 2: 9, 3: 9}),
+    Case("K20 K3", "a time for some partitions, and one for the others", four_logs,
+         {0: Start(4, 6, "earliest → log start", end_reason=f"timestamp {AT}:06Z"),
+          **{n: Start(4, 9, "earliest → log start", end_reason=f"timestamp {AT}:09Z") for n in (1, 2, 3)}},
+         {**EARLIEST, **until_time({"orders": {"0": at(6), "*": at(9)}})}, also={"window_complete": True}),
+    Case("B17 K3", "no record that late at the end", log_4_to_10,
+         Refused(NoRecordAtTime, {0: ("no record at or after", "10:00:20Z")}),
+         {**EARLIEST, **until_time(at(20)), "no_match": "fail"}),
+    Case("B17 K3", "no record that late at the end, and a start at the log start", log_4_to_10,
+         {0: Start(4, 10, "earliest → log start", end_reason=f"no record at or after {AT}:20Z → end")},
+         {**EARLIEST, **until_time(at(20)), "no_match": "earliest"}, also={"window_complete": True}),
     Case("K6", "earliest as the end", never_written, Refused(InvalidRequest, words=("bounded_mode",)),
          {**EARLIEST, "bounded_mode": "earliest-offset"}),
     Case("K7", "start and end are equal", log_4_to_10,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoCommittedOffset
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoCommittedOffset, NoRecordAtTime
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from tests.conformance.situations import (
     AT,
@@ -33,6 +33,10 @@ from tests.conformance.situations import (
 KEPT = "committed"
 NO_MATCH = f"no record at or after {AT}:20Z → end"
 RESET = {"data_loss": "reset"}
+
+
+def offsets(of_orders: object) -> dict[str, object]:
+    return {"startup_mode": "specific-offsets", "specific_offsets": {"orders": of_orders}}
 
 
 def reset(strategy: str) -> dict[str, str]:
@@ -91,6 +95,23 @@ MODES = (
          {0: Start(0, 0, "earliest → log start")}, EARLIEST),
     Case("A11", "earliest of a partition emptied by deletion", emptied, {0: Start(10, 10, "earliest → log start")},
          EARLIEST),
+    Case("A12", "so many offsets before the end, or after the log start", four_logs,
+         {0: Start(7, 10, "latest-3", skipped=3), 1: Start(6, 10, "earliest+2", skipped=2),
+          2: Start(5, 10, "specific offset"), 3: Start(8, 10, KEPT)},
+         offsets({"0": "latest-3", "1": "earliest+2", "2": 5}), commits={3: 8}),
+    Case("A12", "more than the log has: its other end", four_logs,
+         {0: Start(4, 10, "latest-100"), 1: Start(10, 10, "earliest+100", skipped=6), 2: Start(10, 10, "latest-0",
+          skipped=6), 3: Start(4, 10, "earliest+0")},
+         offsets({"0": "latest-100", "1": "earliest+100", "2": "latest-0", "3": "earliest+0"})),
+    Case("A12", "for a topic", four_logs, {n: Start(9, 10, "latest-1", skipped=5) for n in range(4)},
+         offsets("latest-1")),
+    Case("A12", "of what a read_committed reader is given", open_transaction,
+         {0: Start(2, 3, "latest-1", skipped=2)}, {**offsets("latest-1"), **COMMITTED}),
+    *(Case("A12", f"another word, {word}", never_written,
+           Refused(InvalidRequest, words=("expected an offset, latest-1000 or earliest+10",)), offsets({"0": word}))
+      for word in ("latest+3", "earliest-1", "latest", "committed-5")),
+    Case("A12", "a partition twice", never_written, Refused(InvalidRequest, words=("names orders[0] twice",)),
+         offsets({"0": 5, "00": "latest-1"})),
 )  # fmt: skip
 
 TIMESTAMPS = (
@@ -103,6 +124,34 @@ TIMESTAMPS = (
     Case("B5", "between two records", log_4_to_10, {0: Start(7, 10, f"timestamp {AT}:06.001Z")}, since(at(6) + 1)),
     Case("B6", "no record that late: the end", log_4_to_10, {0: Start(10, 10, NO_MATCH)}, since(at(20))),
     Case("B6", "no record at all: 0", never_written, {0: Start(0, 0, NO_MATCH)}, since(at(20))),
+    Case("B17", "no record that late, and the log start is wanted then", four_logs,
+         {n: Start(4, 10, f"no record at or after {AT}:20Z → log start") for n in range(4)},
+         {**since(at(20)), "no_match": "earliest"}),
+    Case("B17", "no record that late, and that stops the run", four_logs,
+         Refused(NoRecordAtTime, {1: ("no record at or after", "10:00:20Z"), 3: ("no record",)}),
+         {**since({"orders": {"1": at(20), "3": at(21), "*": at(9)}}), "no_match": "fail"}),
+    Case("B17", "a record of that very time is one", log_4_to_10, {0: Start(9, 10, f"timestamp {AT}:09Z")},
+         {**since(at(9)), "no_match": "fail"}),
+    Case("B17", "a window has no log start", never_written,
+         Refused(InvalidRequest, words=("in the output of each window",)),
+         {**since(at(5)), "bounded_mode": "timestamp", "bounded_timestamp": at(9), "no_match": "earliest"}),
+    Case("B18", "a time for some partitions, and one for the others", four_logs,
+         {0: Start(5, 10, f"timestamp {AT}:05Z"), **{n: Start(8, 10, f"timestamp {AT}:08Z") for n in (1, 2, 3)}},
+         since({"orders": {"0": at(5), "*": at(8)}})),
+    Case("B18", "a time for a topic, and one for all others that a pattern finds", four_logs,
+         {n: Start(6, 10, f"timestamp {AT}:06Z") for n in range(4)},
+         {"topic_pattern": "orders", **since({"orders": at(6), "*": at(9)})}),
+    Case("B18", "the others' time", four_logs, {n: Start(9, 10, f"timestamp {AT}:09Z") for n in range(4)},
+         {"topic_pattern": "orders|o.*", **since({"o": at(6), "*": at(9)})}),
+    Case("B18", "a pattern may find others", never_written,
+         Refused(InvalidRequest, words=("topic_pattern may find others", 'as "*"')),
+         {"topic_pattern": "orders", **since({"orders": at(6)})}),
+    Case("B18", "there may be other partitions", never_written,
+         Refused(InvalidRequest, words=("no time for the other partitions of orders", 'add "*"')),
+         since({"orders": {"0": at(6)}})),
+    Case("B18", "a window is of whole topics", never_written,
+         Refused(InvalidRequest, words=("cannot be used with a window",)),
+         {**since({"orders": {"0": at(6), "*": at(5)}}), "bounded_mode": "timestamp", "bounded_timestamp": at(9)}),
     Case("B7", "out of order: the lowest offset that is late enough", out_of_order,
          {0: Start(1, 5, f"timestamp {AT}:25Z")}, since(at(25))),
     Case("B7", "out of order: past earlier, later ones", out_of_order, {0: Start(3, 5, f"timestamp {AT}:55Z")},
@@ -215,8 +264,18 @@ GROUP = (
     Case("D9", "the parameter wins over the connection", log_4_to_10,
          {0: Start(10, 10, "no commit → latest", skipped=6)}, reset("latest"),
          connection={"auto.offset.reset": "earliest"}),
-    Case("D10", "by_duration", never_written, Refused(InvalidRequest, words=("by_duration:PT1H",)),
-         reset("by_duration:PT1H")),
+    Case("D10", "by_duration: the first record that is no older", four_logs,
+         {0: Start(8, 10, KEPT), **{n: Start(5, 10, f"no commit → by_duration:PT86395S: timestamp {AT}:05Z", skipped=1)
+                                    for n in (1, 2, 3)}},
+         reset("by_duration:PT86395S"), commits={0: 8}),
+    Case("D10", "by_duration, and all records are older", log_4_to_10,
+         {0: Start(10, 10, "no commit → by_duration:PT1H: no record at or after 2024-01-02T09:00Z → end", skipped=6)},
+         connection={"auto.offset.reset": "by_duration:PT1H"}),
+    Case("D10 C7", "by_duration for what is gone", log_4_to_10,
+         {0: Start(5, 10, f"out of range → by_duration:PT86395S: timestamp {AT}:05Z, 3 lost", lost=3, skipped=1)},
+         {**RESET, **reset("by_duration:PT86395S")}, commits={0: 1}),
+    Case("D10 D8", "by_duration of a month", never_written, Refused(InvalidRequest, words=("has a duration that is",)),
+         reset("by_duration:P1M")),
     Case("M4", "the reset counts for a specific offset out of range", log_4_to_10,
          {0: Start(4, 10, "beyond the end (15 > 10) → earliest")},
          {**specific(p0=15), **RESET}, connection={"auto.offset.reset": "earliest"}),

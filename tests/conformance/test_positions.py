@@ -98,6 +98,68 @@ def test_F4_G8_a_new_topic_starts_at_its_log_start_whatever_the_mode(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("earliest", (4, 10, "new partition → log start, 4 lost", 4, 0)),
+        ("latest", (10, 10, "new partition → end", 0, 6)),
+        ("timestamp", (7, 10, "new partition → timestamp 2024-01-01T10:00:07Z", 0, 3)),
+    ],
+)
+def test_F15_a_new_partition_starts_where_the_policy_says(
+    answer: str, expected: tuple[int, int, str, int, int], site: Site, pipeline: Pipeline, written: str
+) -> None:
+    site.hands.delete_records(tp(written, 1), 4)
+    pipeline.parameters = {"partitions": {written: [0]}, **since(at(7)), "new_partition": answer}
+    pipeline.ends_well()
+    second = pipeline.ends_well(partitions={written: [0, 1]}).plan.partitions[1]
+    assert (second.start_offset, second.end_offset, second.start_reason, second.lost, second.skipped) == expected
+    assert pipeline.at() == {0: 10, 1: 10}
+    site.hands.produce(tp(written, 1), [at(20)])
+    third = pipeline.next(partitions={written: [0, 1]}).plan
+    assert ranges(third)[1] == (10, 11), "from then on it is a partition like the others"
+
+
+def test_F15_latest_is_decided_once_also_for_a_partition_that_was_never_written(
+    site: Site, pipeline: Pipeline, written: str
+) -> None:
+    """What comes after the run that has seen it is not skipped by the next one."""
+    pipeline.parameters = {**EARLIEST, "new_partition": "latest"}
+    pipeline.ends_well()
+    site.hands.add_partitions(written, 1)
+    assert ranges(pipeline.ends_well().plan) == {0: (10, 10), 1: (10, 10), 2: (0, 0)}
+    site.hands.produce(tp(written, 2), [at(20)] * 3)
+    assert ranges(pipeline.ends_well().plan)[2] == (0, 3)
+
+
+def test_F15_a_new_start_stays_though_its_batch_is_planned_anew(site: Site, pipeline: Pipeline, written: str) -> None:
+    pipeline.parameters = {**EARLIEST, "new_partition": "latest"}
+    pipeline.ends_well(partitions={written: [0]})
+    assert ranges(pipeline.next().plan) == {0: (10, 10), 1: (10, 10)}
+    site.hands.produce(tp(written, 1), [at(20)] * 3)
+    assert ranges(pipeline.ends_well(re_plan=True).plan) == {0: (10, 10), 1: (10, 13)}
+
+
+def test_F15_a_topic_that_is_made_again_is_no_new_one(site: Site, pipeline: Pipeline, written: str) -> None:
+    pipeline.parameters = {**EARLIEST, "new_partition": "latest", "topic_recreated": "earliest"}
+    pipeline.ends_well()
+    site.hands.recreate_topic(written)
+    site.hands.produce(tp(written), [at(30)] * 4)
+    assert ranges(pipeline.ends_well().plan) == {0: (0, 4), 1: (0, 0)}
+
+
+def test_F15_nor_is_a_topic_of_another_cluster(memory_site: Site, store: LocalStore, group: str, orders: str) -> None:
+    """Only in memory: ``cluster_changed`` says where its partitions start."""
+    other = type(memory_site.cluster)(cluster_id="other")  # type: ignore[call-arg]
+    for cluster in (memory_site.cluster, other):
+        cluster.create_topic(orders)  # type: ignore[attr-defined]
+        cluster.produce(tp(orders), [at(0)] * 5)  # type: ignore[attr-defined]
+    pipeline = Pipeline(memory_site.cluster, store, orders, group, {**EARLIEST, "new_partition": "latest"})
+    pipeline.ends_well()
+    pipeline.cluster = other
+    assert ranges(pipeline.next(cluster_changed="earliest").plan) == {0: (0, 5)}
+
+
 @pytest.mark.parametrize("filtered", [True, False])
 def test_F5_a_topic_that_is_no_longer_subscribed_to(
     filtered: bool, site: Site, pipeline: Pipeline, written: str

@@ -91,7 +91,9 @@ OFFSETS = {"orders": {"0": 42, "1": 300}}
             id="a window that ends before it starts",
         ),
         pytest.param({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest'; use one of earliest", id="D8"),
-        pytest.param({"auto_offset_reset": "by_duration:PT1H"}, "auto_offset_reset is 'by_duration:PT1H'", id="D10"),
+        pytest.param(
+            {"auto_offset_reset": "by_duration:1h"}, "auto_offset_reset has a duration that is '1h'", id="D10"
+        ),
         pytest.param({"isolation_level": "serializable"}, "isolation_level is 'serializable'; use one", id="isolation"),
         pytest.param(
             {"policies": {"data_loss": "ignore"}}, "policies has data_loss='ignore'; use one of fail, advance", id="odl"
