@@ -129,11 +129,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     :param pipeline_id: name of the saved position; default: ``<group>/<dag>/<task>``. A mapped task needs one that goes
         with what it maps over.
     :param startup_timestamp: epoch milliseconds, ISO 8601, a datetime, or back from now: ``now-2h``, ``-PT2H``; for
-        each topic: ``{"orders": …}``. Default: the start of the run's data interval, or of its partition.
-    :param specific_offsets: the next record to read: ``{"orders": {"0": 42}}``, or ``partition:0,offset:42;…`` as in
-        Flink.
-    :param auto_offset_reset: what a partition without a commit means; default: the Kafka connection's. Where nobody
-        says, a first run that needs it is refused. One of ``earliest``, ``latest``, ``none``.
+        each topic or partition: ``{"orders": …, "payments": {"0": …, "*": …}, "*": …}``. Default: the start of the
+        run's data interval, or of its partition.
+    :param specific_offsets: the next record to read: ``{"orders": {"0": 42, "1": "latest-1000"}, "payments":
+        "earliest+10"}``, or ``partition:0,offset:42;…`` as in Flink.
+    :param auto_offset_reset: what a partition without a commit means; also ``by_duration:PT1H``, the last hour.
+        Default: the Kafka connection's. Where nobody says, a first run that needs it is refused. One of ``earliest``,
+        ``latest``, ``none``.
     :param bounded_timestamp: the first time not to read, written as ``startup_timestamp``. Default: the end of the
         run's data interval, or of its partition.
     :param bounded_offsets: of every partition the first record not to read; written as ``specific_offsets``.

@@ -18,6 +18,8 @@ from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, OffsetRang
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.request.parameters import SplitBy
 
+HELD = "held: "
+"""What an ``end_reason`` begins with that says why a partition is held."""
 Continuity = Literal["contiguous", "gap", "overlap", "re-created", "truncated", "new"]
 
 
@@ -38,7 +40,6 @@ class PlannedPartition:
     :ivar newest_timestamp: the newest timestamp in the partition, in epoch milliseconds, where the plan's end is a
         time; ``None`` where there was no record.
     :ivar late: of a window: offsets before its start that came after the window before it was planned; an upper bound.
-    :ivar held: whether the batch leaves the partition where it is, without a look at its log; ``end_reason`` says why.
     """
 
     topic_partition: TopicPartition
@@ -56,7 +57,6 @@ class PlannedPartition:
     newest_timestamp: int | None = None
     late: int = 0
     gap: int = 0
-    held: bool = False
 
     @property
     def start_offset(self) -> int:
@@ -65,6 +65,11 @@ class PlannedPartition:
     @property
     def end_offset(self) -> int:
         return self.range.end_offset
+
+    @property
+    def held(self) -> bool:
+        """Whether the batch leaves the partition where it is."""
+        return self.end_reason.startswith(HELD)
 
     @property
     def size(self) -> int:

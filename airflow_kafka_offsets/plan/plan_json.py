@@ -63,7 +63,6 @@ _COLUMNS = (
     "newest_timestamp",
     "late",
     "gap",
-    "held",
 )
 _ASKED = tuple(one.name for one in fields(Asked))
 
@@ -217,7 +216,6 @@ def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
         newest_timestamp=whole_or_none(row["newest_timestamp"]),
         late=whole(row["late"]),
         gap=whole(row["gap"]),
-        held=flag(row["held"]),
     )
 
 

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
     is_older,
 )
-from airflow_kafka_offsets.plan.plan import Continuity, PlannedPartition
+from airflow_kafka_offsets.plan.plan import HELD, Continuity, PlannedPartition
 from airflow_kafka_offsets.plan.refusals import Refusal, decide_each
 from airflow_kafka_offsets.request.modes import (
     EarliestOffset,
@@ -125,7 +125,7 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
     snapshot = facts.snapshots[tp]
     start, known = _resolve_start(request, facts, tp, snapshot)
     if tp in facts.held:
-        end_offset, end_reason = start.offset, f"held: {facts.held[tp]}"
+        end_offset, end_reason = start.offset, f"{HELD}{facts.held[tp]}"
     else:
         end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
@@ -144,7 +144,6 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         skipped=skipped,
         continuity=_continuity(facts, tp, start.offset, snapshot),
         newest_timestamp=facts.newest_timestamps.get(tp),
-        held=tp in facts.held,
     )
 
 
@@ -159,7 +158,7 @@ def _keep_position(_: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedP
         topic_partition=tp,
         range=OffsetRange(known.offset, known.offset),
         start_reason=known.reason,
-        end_reason=f"held: {facts.held[tp]}",
+        end_reason=f"{HELD}{facts.held[tp]}",
         log_start_offset=None,
         position=known.offset,
         position_epoch=known.leader_epoch,
@@ -167,7 +166,6 @@ def _keep_position(_: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedP
         leader_epoch=known.leader_epoch,
         skipped=skipped,
         continuity=_continuity(facts, tp, known.offset, None),
-        held=True,
     )
 
 

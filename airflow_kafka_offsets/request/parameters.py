@@ -94,7 +94,10 @@ def parameters_of(kind: type[T], task: object) -> T:
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _EVERYWHERE = (DAG, CONF, COMMAND)
-_TIME = 'epoch milliseconds, ISO 8601, a datetime, or back from now: `now-2h`, `-PT2H`; for each topic: `{"orders": …}`'
+_TIME = (
+    "epoch milliseconds, ISO 8601, a datetime, or back from now: `now-2h`, `-PT2H`; for each topic or partition: "
+    '`{"orders": …, "payments": {"0": …, "*": …}, "*": …}`'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,8 @@ class RequestParameters(ScopeParameters):
     specific_offsets: Offsets | None = _row(
         None,
         START,
-        'the next record to read: `{"orders": {"0": 42}}`, or `partition:0,offset:42;…` as in Flink',
+        'the next record to read: `{"orders": {"0": 42, "1": "latest-1000"}, "payments": "earliest+10"}`, or '
+        "`partition:0,offset:42;…` as in Flink",
         "OFFSETS",
         at_terminal='next record to read: {"orders": {"0": 42}}, Flink\'s partition:0,offset:42;… or @FILE with either '
         "or the CSV of kafka-consumer-groups --export",
@@ -163,12 +167,12 @@ class RequestParameters(ScopeParameters):
     auto_offset_reset: ResetStrategy | str | None = _row(
         None,
         START,
-        "what a partition without a commit means; default: the Kafka connection's. Where nobody says, a first run that "
-        "needs it is refused",
+        "what a partition without a commit means; also `by_duration:PT1H`, the last hour. Default: the Kafka "
+        "connection's. Where nobody says, a first run that needs it is refused",
         "WORD",
         get_args(ResetStrategy),
         _EVERYWHERE,
-        "what a partition without a commit means; default: the client configuration's",
+        "what a partition without a commit means; also by_duration:PT1H; default: the client configuration's",
     )
     bounded_mode: BoundedModeName | str = _row("latest-offset", END, "where the batch ends", "MODE", BOUNDED_MODES)
     bounded_timestamp: Times | None = _row(

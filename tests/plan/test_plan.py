@@ -83,7 +83,6 @@ NOT_IN_THE_ID = [
     with_first(skipped=2),
     with_first(newest_timestamp=1),
     with_first(late=1),
-    with_first(held=True),
 ]
 
 
