@@ -44,6 +44,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "commit_mode": ("KAFKA_PERIODIC", {}),
     "filter_restored_partitions": ("perhaps", {}),
     "policies": ("data_loss=hope", {}),
+    "hold": ("orders", {}),
     "restart": ("a\nb", {}),
     "re_plan": ("perhaps", {}),
     "redo": ("perhaps", {}),
