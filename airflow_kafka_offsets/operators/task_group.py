@@ -194,6 +194,7 @@ class BatchParameters(TypedDict, total=False):
     max_records_per_partition: int | str | None
     split_by: SplitBy | str
     commit_mode: CommitMode | str
+    hold: Sequence[str] | str | None
     filter_restored_partitions: bool | str
     restart: str | None
     overlap_timeout: timedelta | float | str
