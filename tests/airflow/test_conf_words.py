@@ -135,10 +135,22 @@ def test_one_run_may_read_committed_records_only(orders: Orders) -> None:
     assert plan_of(orders).asked.isolation_level == "read_uncommitted"
 
 
-def test_every_situation_is_shown_at_work_but_one() -> None:
-    """In the tests above, and in `test_lost_state`."""
-    shown = {*POLICIES, "topic_vanished", "cluster_changed", "another_airflow"}
-    assert SITUATIONS.keys() == shown | {"output_changed"}
+def test_one_run_may_hold_a_partition(orders: Orders) -> None:
+    """Its sensor, too, is told so."""
+    orders.produce(2)
+    assert orders.run().state == "success"
+    orders.produce(3)
+    assert orders.run({"hold": [f"{orders.topic}-0"], "policies": {"unavailable": "hold"}}).state == "success"
+    assert orders.committed == {0: 2}
+    assert orders.run().state == "success"
+    assert orders.committed == {0: 5}
+    assert orders.is_exact()
+
+
+def test_the_situations_that_are_shown_at_work() -> None:
+    """In the tests above, and in `test_lost_state`. Where a plan starts and ends is the same without Airflow."""
+    shown = {*POLICIES, "topic_vanished", "cluster_changed", "another_airflow", "unavailable"}
+    assert SITUATIONS.keys() == shown | {"output_changed", "no_match", "new_partition"}
     assert "policies" in CONF_WORDS
 
 

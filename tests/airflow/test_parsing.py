@@ -128,6 +128,7 @@ def test_a_dags_default_args_reach_the_parameters_of_all_tasks(airflow: Path) ->
     assert {name: getattr(resolve, name) for name in given} == given
     assert {task.kafka_config_id for name, task in tasks.items() if name != "spark"} == {"lake"}
     assert (tasks["wait_for_partitions"].group_id, tasks["wait_for_partitions"].work_store) == ("g", "/lake")
+    assert tasks["wait_for_partitions"].policies == policies
     assert "wait_for_window" in tasks
     assert {task.retries for task in tasks.values()} == {7}
 

@@ -3,12 +3,16 @@
 import threading
 import uuid
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets import PartitionDiscoverySensor
-from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
+from airflow_kafka_offsets.request.policies import parse_policies
 from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
@@ -69,6 +73,26 @@ def test_a_work_store_that_is_none_fails_at_once(airflow: Any, topic: Any, defer
         sensor.execute_complete({}, {"topics": {name: [0]}})
 
 
+@pytest.mark.parametrize("conf", [None, {"kafka_offsets": {"hold": "orders-7", "policies": {"unavailable": "hold"}}}])
+def test_the_sensor_does_not_wait_for_what_its_run_may_hold(conf: Any) -> None:
+    sensor = PartitionDiscoverySensor(
+        task_id="wait", topics="orders", hold=["orders-3"], policies={"data_loss": "advance"}
+    )
+    trigger = sensor._trigger({"dag_run": SimpleNamespace(conf=conf)})
+    found = parse_policies(RequestParameters(policies=trigger.policies, hold=trigger.hold))
+    by_run = conf is not None
+    assert [found.may_hold(TopicPartition("orders", number)) for number in (3, 7, 8)] == [True, by_run, by_run]
+
+
+def test_what_a_sensor_may_hold_is_checked_when_its_dag_is_parsed() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        PartitionDiscoverySensor(task_id="wait", topics="orders", hold="orders", policies={"unavailable": "wait"})
+    assert [problem.split()[:3] for problem in refused.value.problems] == [
+        ["policies", "has", "unavailable='wait';"],
+        ["hold", "has", "'orders';"],
+    ]
+
+
 def test_the_trigger_survives_its_serialization() -> None:
     from airflow.sdk._shared.module_loading import import_string
 
@@ -76,6 +100,8 @@ def test_the_trigger_survives_its_serialization() -> None:
         kafka_config_id="k",
         scope=ScopeParameters(topics=["a"], group_id="g").to_dict(),
         min_partitions=2,
+        policies={"unavailable": "hold"},
+        hold=["a-1"],
         poke_interval=1.5,
     )
     path, arguments = trigger.serialize()

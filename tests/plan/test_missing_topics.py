@@ -5,6 +5,7 @@ import pytest
 from airflow_kafka_offsets.errors import TopicVanished
 from airflow_kafka_offsets.kafka_values import TopicDescription
 from airflow_kafka_offsets.plan.missing_topics import compare_topics, missing_for, new_since
+from airflow_kafka_offsets.request.policies import Policies
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from tests.builders import position, request, tp
 
@@ -49,6 +50,20 @@ def topics(**leaders):
 )
 def test_what_is_not_there_yet_is_named(subscription, found, minimum, missing):
     assert missing_for(subscription, found, minimum) == missing
+
+
+@pytest.mark.parametrize(
+    ("policies", "missing"),
+    [
+        (Policies(), ["orders[1] has no leader", "orders[2] has no leader"]),
+        (Policies(hold=frozenset({tp(1)})), ["orders[2] has no leader"]),
+        (Policies(unavailable="hold"), []),
+    ],
+    ids=["fail", "by order", "hold"],
+)
+def test_F13_F14_what_may_be_held_is_not_waited_for(policies, missing):
+    found = topics(orders=[1, None, None])
+    assert missing_for(TopicList(("orders",)), found, 1, policies.may_hold) == missing
 
 
 def test_the_partitions_that_a_position_does_not_hold_are_new():
