@@ -1,4 +1,4 @@
-"""An end below one that is already known is asked once more, by a new client, before it is called data loss (E12).
+"""An end below one that is already known is asked once more, by a new client, before it is called data loss (K21).
 
 A leader that has just been elected, or a client that still asks the last one, may know an older end (KAFKA-7703).
 """
@@ -46,7 +46,7 @@ class Old:
 
 
 @pytest.mark.parametrize("step", ["a new batch", "one that is done again"])
-def test_E12_an_old_end_is_not_data_loss(step: str, in_memory: Pipeline) -> None:
+def test_K21_an_old_end_is_not_data_loss(step: str, in_memory: Pipeline) -> None:
     first = in_memory.run("one") if step == "a new batch" else in_memory.resolve("one")
     in_memory.cluster = Old(in_memory.cluster)
     if step == "a new batch":
@@ -57,7 +57,7 @@ def test_E12_an_old_end_is_not_data_loss(step: str, in_memory: Pipeline) -> None
 
 
 @pytest.mark.parametrize("step", ["a new batch", "one that is done again"])
-def test_E12_a_log_that_was_cut_is(step: str, in_memory: Pipeline) -> None:
+def test_K21_a_log_that_was_cut_is(step: str, in_memory: Pipeline) -> None:
     run = in_memory.run if step == "a new batch" else in_memory.resolve
     run("one")
     in_memory.cluster = Old(in_memory.cluster, is_cut=True)
@@ -66,7 +66,7 @@ def test_E12_a_log_that_was_cut_is(step: str, in_memory: Pipeline) -> None:
     assert in_memory.cluster.is_new
 
 
-def test_E12_an_end_that_is_not_older_is_asked_once(in_memory: Pipeline) -> None:
+def test_K21_an_end_that_is_not_older_is_asked_once(in_memory: Pipeline) -> None:
     in_memory.run("one")
     in_memory.cluster = Old(in_memory.cluster, is_cut=True)
     in_memory.cluster.end_offsets = in_memory.cluster.real.end_offsets
@@ -74,16 +74,16 @@ def test_E12_an_end_that_is_not_older_is_asked_once(in_memory: Pipeline) -> None
     assert not in_memory.cluster.is_new
 
 
-def test_E12_so_it_is_where_a_broker_answers_with_an_old_end(
+def test_K21_so_it_is_where_a_broker_answers_with_an_old_end(
     broker: KafkaBroker, proxy: KafkaProxy, topic: Callable[..., str], group: str, tmp_path: Path
 ) -> None:
     orders = topic(1)
     broker.produce(orders, [(0, None, "x", None)] * 10)
-    client = {"bootstrap.servers": proxy.bootstrap_servers, "client.id": "E12"}
+    client = {"bootstrap.servers": proxy.bootstrap_servers, "client.id": "K21"}
     with KafkaCluster(client) as cluster:
         pipeline = Pipeline(cluster, LocalStore(tmp_path), orders, group)
         pipeline.run("one")
-        end_of_the_log = Moment("E12", LIST_OFFSETS, 2)  # the first one is for its start
+        end_of_the_log = Moment("K21", LIST_OFFSETS, 2)  # the first one is for its start
         older = proxy.arm("an old end", end_of_the_log, kafka_proxy.changed(kafka_answers.list_offsets_older(3)))
         assert pipeline.resolve("two").assignment.batch is None
         assert older.proof()

@@ -100,8 +100,6 @@ RULES = (
     Mutation("E8", "_validate", Always("known.leader_epoch is not None")),
     Mutation("E9", "_from_mode", Instead("Known(given, 'specific offset')", "Known(given, 'specific offset', ((facts.committed or {}).get(tp) or Known(0, '')).leader_epoch)")),
     Mutation("E11", "_resolve_partition", Instead("snapshot.log_start_offset", "snapshot.log_start_offset + 1")),
-    Mutation("E12", "_logs", Never("below")),
-    Mutation("E12", "_records_now", Never("(below := [tp for tp, p in planned.items() if ends[tp].offset < p.end_offset])")),
     # F: position
     Mutation("F1", "_state", Never("positions")),
     Mutation("F2", "position_after", Instead("p.end_offset", "p.end_offset + 1")),
@@ -200,6 +198,8 @@ RULES = (
     Mutation("K19", "draft", Never("request.of_plan is not None"), "tests/contract/test_given_plan.py"),
     Mutation("K19", "take_plan", Instead("UntilSpecificOffsets.name", "'latest-offset'"), "tests/contract/test_given_plan.py"),
     Mutation("K20", "_within_log", Instead("end - given.offsets", "end")),
+    Mutation("K21", "_logs", Never("below")),
+    Mutation("K21", "_records_now", Never("(below := [tp for tp, p in planned.items() if ends[tp].offset < p.end_offset])")),
     # N: several clusters
     Mutation("N2", "_digest", Less("cluster_id")),
     Mutation("N2", "_known", Never("position.cluster_id != description.cluster_id")),
