@@ -94,7 +94,7 @@ SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/stores/test_hdfs.py \
   tests/airflow/test_on_hdfs.py tests/extras \
   tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
-  tests/contract/test_group_of_new_broker.py tests/size $(SLOW)
+  tests/contract/test_group_of_new_broker.py tests/contract/test_tiered_storage.py tests/size $(SLOW)
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
 MATRIX := tests/matrix/test_core_path.py

@@ -60,6 +60,7 @@ class KafkaBroker(Topics):
     :param ports: what it listens on, see `broker_settings`; without them, free ones.
     :param jvm: further options of its JVM.
     :param version: Kafka's, one of those in `jars.lock`.
+    :param more_jars: on its class path, besides its own.
     """
 
     def __init__(
@@ -74,11 +75,12 @@ class KafkaBroker(Topics):
         ports: Sequence[int] = (),
         jvm: Sequence[str] = (),
         version: str = KAFKA,
+        more_jars: Sequence[Path] = (),
         java: Java | None = None,
         say: Say = silent,
     ) -> None:
         self._java = java or find_java(say)
-        self._jars = broker_jars(self._java, say, version)
+        self._jars = [*broker_jars(self._java, say, version), *more_jars]
         self._own_dir = data_dir is None
         self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="kafka-broker-"))
         self.data_dir.mkdir(parents=True, exist_ok=True)

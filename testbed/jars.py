@@ -145,6 +145,14 @@ def kafka_tools_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "kafka-tools-4.1.1", pinned("kafka-tools"), "Kafka's command line 4.1.1 (1 MB, once)", say=say)
 
 
+def tiered_storage_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What :func:`broker_jars` lack to keep a second tier of segments in a folder (`LocalTieredStorage`).
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "kafka-tiered-4.1.1", pinned("kafka-tiered"), "Kafka's tier in a folder (1 MB, once)", say=say)
+
+
 def livy_jars(java: Java, say: Say = silent) -> list[Path]:
     """The jars of a Livy 0.7.1 that runs batches; for :mod:`testbed.livy`.
 

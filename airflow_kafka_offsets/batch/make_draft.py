@@ -96,7 +96,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     outputs_of(request.output, description.topics, request.set_aside_output)  # no two may be one
     group = s.need(OffsetsOfGroup(request, tuple(subscribed.partitions())))
     known = _known(request, description, group.held, start)
-    held = _held(request, description, known, start)
+    held = _held(request, description)
     partitions, topics = description.partitions(), tuple(description.topics)
     asked = [tp for tp in partitions if tp not in held or not _has_position(tp, known, start)]
     logs = s.need(_look_ups(request, asked, known))
@@ -209,10 +209,8 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     )
 
 
-def _held(
-    request: PlanRequest, description: ClusterDescription, known: Facts, start: Start
-) -> dict[TopicPartition, str]:
-    """Why each partition is held that is. Without a position a leader has to say where it starts: it is asked then.
+def _held(request: PlanRequest, description: ClusterDescription) -> dict[TopicPartition, str]:
+    """Why each partition is held that is. One without a position is asked all the same: where it starts, a leader says.
 
     :raises NothingToDiscover: a person holds a partition that does not exist.
     """
@@ -223,10 +221,7 @@ def _held(
             f"{named('hold')} names it. Correct the name, or leave it out.",
         )
     without = description.leaderless() if request.policies.unavailable == "hold" else []
-    return {
-        **{tp: NO_LEADER for tp in without if _has_position(tp, known, start)},
-        **dict.fromkeys(by_order, BY_ORDER),
-    }
+    return {**dict.fromkeys(without, NO_LEADER), **dict.fromkeys(by_order, BY_ORDER)}
 
 
 def _has_position(tp: TopicPartition, known: Facts, start: Start) -> bool:

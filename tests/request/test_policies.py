@@ -97,7 +97,7 @@ def test_what_nobody_has_decided_fails(name):
 @pytest.mark.parametrize(
     "written", [["orders-3", "a-1-0"], '["orders-3", "a-1-0"]', "orders-3, a-1-0", ("a-1-0", "orders-3")]
 )
-def test_hold_names_partitions(written):
+def test_F14_hold_names_partitions(written):
     assert parse(topics="orders,a-1", hold=written).policies.hold == {tp(3), tp(0, "a-1")}
 
 
@@ -121,7 +121,7 @@ def test_a_hold_that_holds_nothing_that_is_read_is_refused(written, sentence):
 
 
 @pytest.mark.parametrize("held", [{"hold": "orders-3"}, {"policies": {"unavailable": "hold"}}])
-def test_a_window_holds_nothing(held):
+def test_F13_F14_a_window_holds_nothing(held):
     """Its partition would be in no later run."""
     [found] = problems(**WINDOW, interval=INTERVAL, **held)
     assert f"{next(iter(held))} cannot hold a partition of a window" in found
