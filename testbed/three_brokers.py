@@ -34,6 +34,11 @@ _COPIES = {
 }
 
 
+def rack_of(node: int) -> str:
+    """Each broker stands in a rack of its own."""
+    return f"rack-{node}"
+
+
 class ThreeBrokers(Topics):
     """A cluster that runs in a `with` block.
 
@@ -61,7 +66,7 @@ class ThreeBrokers(Topics):
         self.nodes = {
             node: KafkaBroker(
                 self._data_dir / f"node-{node}",
-                config={**shared, "node.id": str(node)},
+                config={**shared, "node.id": str(node), "broker.rack": rack_of(node)},
                 ports=of[node],
                 loaded_groups=False,
                 jvm=jvm,

@@ -94,8 +94,9 @@ TARGETS = (
     Option("to_offset", "this offset, in every partition", NUMBER, TARGET),
     Option(
         "from_file",
-        "offsets from a file: topic,partition,offset a line, as kafka-consumer-groups --export writes, or JSON",
-        {"metavar": "FILE"},
+        "offsets from a file: topic,partition,offset a line, as kafka-consumer-groups --export writes, or JSON; or "
+        "the checkpoint of a Structured Streaming query. On this machine, or in a store: s3://…",
+        {"metavar": "PLACE"},
         TARGET,
     ),
     Option("to_group", "the offsets of another consumer group", {"metavar": "GROUP"}, TARGET),
@@ -326,6 +327,26 @@ COMMANDS = (
                 "with --execute, for a position that goes back: those records are read and written again",
                 FLAG,
             ),
+            _STORE,
+            _EXECUTE,
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "write-checkpoint",
+        "checkpoint_command",
+        "A Structured Streaming checkpoint that goes on where a pipeline is; a dry run unless --execute",
+        "write-checkpoint --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
+        "--checkpoint s3://lake/checkpoints/orders",
+        (
+            *_CLUSTER,
+            _PIPELINE,
+            Option(
+                "checkpoint",
+                "the query's checkpointLocation: a folder that is empty or not there yet, wherever a work store may be",
+                {"metavar": "URI"},
+            ),
+            replace(OF_FIELD["topics"], help="only these topics, separated by commas; default: all of the position"),
             _STORE,
             _EXECUTE,
             _OUTPUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from airflow_kafka_offsets.plan.batch_key import number_named, number_of
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.saved_offsets import text_at
 from airflow_kafka_offsets.stores.store import Store
 
 _LARGEST_FILE = 64 * 2**20  # bytes; an offset of every partition of the largest cluster has a tenth of it
@@ -86,19 +88,34 @@ def work_store(options: Options) -> Store:
     :raises InvalidRequest: none is given, and there is no Airflow to ask.
     """
     uri = options.get("work_store")
-    if uri and ("://" not in uri or uri.startswith("file://")):
-        return open_store(uri)
+    if uri:
+        return store_at(uri)
     try:
         from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
         from airflow_kafka_offsets.hooks.work_store import configured_work_store
     except ImportError as error:
-        if uri:
-            return open_store(uri)
         raise InvalidRequest(
             (f"--work-store is missing, and Airflow, whose configuration names it, cannot be imported: {error}.",)
         ) from None
     with connections_in_the_database():
-        return configured_work_store(uri)
+        return configured_work_store(None)
+
+
+def store_at(uri: str) -> Store:
+    """The store that a URI names, with Airflow's connections where there is an Airflow."""
+    if "://" in uri and not uri.startswith("file://"):
+        with suppress(ImportError):
+            from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
+            from airflow_kafka_offsets.hooks.work_store import store_of_airflow
+
+            with connections_in_the_database():
+                return store_of_airflow(uri)
+    return open_store(uri)
+
+
+def saved_text(flag: str, place: str) -> str:
+    """What a file, or a query's checkpoint, has: on this machine or in a store."""
+    return parsed(flag, lambda: text_at(flag, place, store_at))
 
 
 def pipeline_asked_for(options: Options) -> PipelineLog:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.preview import preview_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import ranges_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for, saved_text
 from airflow_kafka_offsets.cli.options import OF_FIELD, request_of
 from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
-from airflow_kafka_offsets.request.offset_maps import mapping, to_csv, to_flink
+from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place, mapping, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.problems import parsed
@@ -53,9 +52,9 @@ def plan(options: Options) -> Answer:
 
 def _parameters(options: Options) -> RequestParameters:
     given = request_of(options)
-    for name in ("specific_offsets", "bounded_offsets", "from_plan"):
-        if given.get(name, "").startswith("@"):
-            given[name] = text_of(Path(given[name][1:]), flag=OF_FIELD[name].flag)
+    for name in IN_PLACES:
+        if is_place(given.get(name)):
+            given[name] = saved_text(OF_FIELD[name].flag, given[name][1:])
     if given.get("skip", "").startswith("{"):
         words = given["skip"]
         given["skip"] = parsed("--skip", lambda: mapping(words, '{"batch": KEY, "past": "orders-3:4711"}'))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
@@ -12,7 +11,7 @@ from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
 from airflow_kafka_offsets.batch.preview import preview_reset
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
-from airflow_kafka_offsets.cli.option_values import client_config, find_batch, me, pipeline_asked_for, text_of
+from airflow_kafka_offsets.cli.option_values import client_config, find_batch, me, pipeline_asked_for, saved_text
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -112,7 +111,7 @@ def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
         "shift_by": lambda: ShiftBy(value),
         "to_offset": lambda: _to_offset(value),
         "to_group": lambda: _of_group(value),
-        "from_file": lambda: _of_file(Path(value), pipeline),
+        "from_file": lambda: _of_file(value, pipeline),
         "to_batch": lambda: _of_batch(value, pipeline),
     }
     target = parsed(given[0].flag, kinds[given[0].name])
@@ -150,13 +149,13 @@ def _of_batch(named: str, pipeline: PipelineLog) -> OfBatch:
     return OfBatch(str(batch.log.plan.batch), committed.position)
 
 
-def _of_file(file: Path, pipeline: PipelineLog) -> ToOffsets:
+def _of_file(file: str, pipeline: PipelineLog) -> ToOffsets:
     newest = pipeline.newest()
     group_id = newest.log.plan.asked.group_id if newest else None  # whose lines are taken of a file of several groups
-    offsets = parse_partition_offsets(text_of(file, flag="--from-file"), group_id=group_id)
+    offsets = parse_partition_offsets(saved_text("--from-file", file), group_id=group_id)
     if not offsets:
         raise ValueError(f"{file} has no offset")
-    return ToOffsets({tp: SavedOffset(offset) for tp, offset in offsets.items()}, f"file {file.name}")
+    return ToOffsets({tp: SavedOffset(offset) for tp, offset in offsets.items()}, f"file {file.rpartition('/')[2]}")
 
 
 def _summary(done: ResetOutcome, dry_run: bool) -> str:

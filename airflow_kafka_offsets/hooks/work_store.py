@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, named
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook, conf, has_fs
 from airflow_kafka_offsets.stores.location import HDFS, Location
 from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
@@ -28,7 +28,12 @@ def configured_work_store(uri: str | None) -> Store:
     chosen = uri or conf.get("kafka_offsets", "work_store", fallback="")
     if "://" not in chosen and (elsewhere := runs_elsewhere()):
         raise InvalidRequest((_of_one_machine(chosen, elsewhere),))
-    return open_store(chosen or _default_store(), _airflows_file_system)
+    return store_of_airflow(chosen or _default_store())
+
+
+def store_of_airflow(uri: str) -> Store:
+    """The store at ``uri``, with the connection that it names."""
+    return open_store(uri, _airflows_file_system)
 
 
 def _of_one_machine(chosen: str, elsewhere: str) -> str:
@@ -67,7 +72,7 @@ def _airflows_file_system(location: Location) -> Any:
         return ObjectStoragePath(f"{location.kind}://{location.bucket}", conn_id=location.connection).fs
     except AirflowNotFoundException:
         raise InvalidRequest(
-            (f"work_store {location.uri} names the connection {location.connection!r}, and there is none.",)
+            (f"{named('work_store')} {location.uri} names the connection {location.connection!r}, and there is none.",)
         ) from None
 
 

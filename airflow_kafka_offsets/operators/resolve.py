@@ -42,8 +42,8 @@ from airflow_kafka_offsets.operators.row_parameters import (
     row_changes,
     row_problems,
     set_aside_output,
-    text_on_worker,
 )
+from airflow_kafka_offsets.operators.saved_places import with_places_read
 from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
 from airflow_kafka_offsets.plan.job_arguments import ROWS, job_arguments
 from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems
@@ -51,8 +51,8 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table
 from airflow_kafka_offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
-from airflow_kafka_offsets.request.given_plan import is_file
 from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
+from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place
 from airflow_kafka_offsets.request.parameters import (
     RequestParameters,
     ResolveParameters,
@@ -132,7 +132,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         each topic or partition: ``{"orders": …, "payments": {"0": …, "*": …}, "*": …}``. Default: the start of the
         run's data interval, or of its partition.
     :param specific_offsets: the next record to read: ``{"orders": {"0": 42, "1": "latest-1000"}, "payments":
-        "earliest+10"}``, or ``partition:0,offset:42;…`` as in Flink.
+        "earliest+10"}``, or ``partition:0,offset:42;…`` as in Flink; or ``@`` and the place of a file or of a
+        Structured Streaming checkpoint, such as ``@s3://aws_default@lake/checkpoints/orders``.
     :param auto_offset_reset: what a partition without a commit means; also ``by_duration:PT1H``, the last hour.
         Default: the Kafka connection's. Where nobody says, a first run that needs it is refused. One of ``earliest``,
         ``latest``, ``none``.
@@ -314,7 +315,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
         undecided = unsettled({name: getattr(self, name) for name in self.template_fields})
-        undecided |= {"from_plan"} if is_file(self.from_plan) else set()  # the run's worker has it
+        undecided |= {name for name in IN_PLACES if is_place(getattr(self, name))}  # the run's worker reads it
         written = self._asked()
         asked = as_far_as_decided(written, undecided)
         problems = Problems()
@@ -451,9 +452,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = parameters_of(RequestParameters, self)
-        if is_file(asked.from_plan):
-            asked = replace(asked, from_plan=text_on_worker("from_plan is the file", str(asked.from_plan)[1:]))
-        asked = with_conf(asked, conf)
+        asked = with_conf(with_places_read(asked), conf)
         output = output_of(self.sink) if self.sink else self.output_name
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, run_context_of(context))

@@ -44,11 +44,6 @@ class LogOfPlan:
         ]
 
 
-def is_file(value: object) -> bool:
-    """Whether it is ``@`` and a path, whose file whoever has it reads before."""
-    return isinstance(value, str) and value.startswith("@")
-
-
 _BOUNDS = (
     *("startup_mode", "startup_timestamp", "specific_offsets"),
     *("bounded_mode", "bounded_timestamp", "bounded_offsets"),
@@ -90,10 +85,6 @@ def _planned(asked: RequestParameters, scope: Scope | None) -> tuple[_Offsets, _
 
     :raises ValueError: it is no plan, or another parameter says something else (A7).
     """
-    if is_file(asked.from_plan):
-        raise ValueError(
-            f"is {asked.from_plan!r}, a file that a resolve task or a terminal reads: give the plan itself"
-        )
     given: Any = asked.from_plan
     data = mapping(given, _EXAMPLE)
     try:

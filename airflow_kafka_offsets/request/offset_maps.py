@@ -4,7 +4,10 @@
 - Flink's SQL option, ``partition:0,offset:42;partition:1,offset:300``, of one topic (C13); for several topics each
   entry names its own, ``topic:orders,partition:0,offset:42`` (M8: Flink refuses several topics, FLINK-18602);
 - the CSV of ``kafka-consumer-groups --reset-offsets --export`` and ``--from-file``: ``topic,partition,offset`` a line,
-  or ``group,topic,partition,offset`` for several groups.
+  or ``group,topic,partition,offset`` for several groups;
+- a file of a Structured Streaming checkpoint, ``offsets/12`` or ``sources/0/0``: a version, and JSON for each
+  source;
+- the checkpoint of a Hudi Streamer, ``orders,0:42,1:17``.
 
 An offset is the next record to read. A negative one is somebody's sentinel and is refused by name (A9, C10): -1 means
 "latest" to one tool and "nothing" to another, and only a mode says which was meant.
@@ -13,8 +16,10 @@ An offset is the next record to read. A negative one is somebody's sentinel and 
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_kafka_offsets.errors import named
@@ -37,21 +42,32 @@ _SENTINELS: Mapping[int, str] = {
 }
 _FROM_LOG_END = re.compile(r"latest-([0-9]{1,18})|earliest\+([0-9]{1,18})")
 _FLINK_ENTRY = re.compile(r"(?:topic:([^,;]+),)?partition:(\d+),offset:(-?\d+)")
+_OF_HUDI = re.compile(r"([\w.-]+)((?:,\d+:\d+)+)")  # as its CheckpointUtils.offsetsToStr writes it
+_HUDI_ENTRY = re.compile(r",(\d+):(\d+)")
+_ZERO = "\0"  # Spark begins sources/0/0 with it (SPARK-19517)
+_OF_CHECKPOINT = re.compile(rf"{_ZERO}?v\d+\n")
+_SOURCE = re.compile(r"(?:[^{:]+:)?(\{.*\})")  # of Spark 4.1's second version, behind the source's name
 
 
 def parse_partition_offsets(
     value: Mapping[str, Mapping[str, int]] | str, topics: Sequence[str] = (), group_id: str | None = None
 ) -> dict[TopicPartition, int]:
-    """Offsets by partition, from any of the three forms.
+    """Offsets by partition, from any of the forms.
 
     :param topics: the topics that are subscribed to; Flink's form may leave the topic out where there is one.
     :param group_id: whose lines of a CSV of several groups are taken.
     :raises ValueError: what is wrong, as the end of a sentence that begins with the parameter's name.
     """
-    if isinstance(value, str) and value.lstrip().startswith(("partition:", "topic:")):
-        return _from_flink(value.strip(), topics)
-    if isinstance(value, str) and not value.lstrip().startswith(("{", "[", '"{')) and value.count(",") >= 2:
-        return _from_csv(value, group_id)
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith(("partition:", "topic:")):
+            return _from_flink(text, topics)
+        if _OF_CHECKPOINT.match(text):
+            return _from_checkpoint(text)
+        if match := _OF_HUDI.fullmatch(text):
+            return _from_flink(_HUDI_ENTRY.sub(rf"topic:{match[1]},partition:\1,offset:\2;", match[2]), topics)
+        if not text.startswith(("{", "[", '"{', "@")) and text.count(",") >= 2:
+            return _from_csv(value, group_id)
     offsets: dict[TopicPartition, int] = {}
     for topic, of_topic in mapping(value, EXAMPLE).items():
         if not isinstance(of_topic, Mapping):
@@ -168,6 +184,42 @@ def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
     return offsets
 
 
+def _from_checkpoint(text: str) -> dict[TopicPartition, int]:
+    """What Spark writes in ``OffsetSeqLog`` and ``KafkaSourceInitialOffsetWriter``; other sources than Kafka's pass.
+
+    :raises ValueError: no source reads Kafka, or two of them stand at different offsets of one partition.
+    """
+    version, *lines = text.removeprefix(_ZERO).splitlines()
+    if version not in ("v1", "v2"):
+        raise ValueError(f"is a file of a Structured Streaming checkpoint in version {version}; v1 and v2 are known")
+    offsets: dict[TopicPartition, int] = {}
+    for line in lines:
+        for tp, offset in parse_partition_offsets(_of_kafka(line)).items():
+            if offsets.setdefault(tp, offset) != offset:
+                raise ValueError(
+                    f"is a checkpoint of which two sources read {tp}, one up to {offsets[tp]} and one up to {offset}: "
+                    "give the offsets of one of them"
+                )
+    if not offsets:
+        raise ValueError("is a file of a Structured Streaming checkpoint without a source that reads Kafka")
+    return offsets
+
+
+def _of_kafka(line: str) -> dict[str, dict[str, int]]:
+    """The offsets in a line, by their form alone: nothing else has numbers by number by name."""
+    match = _SOURCE.fullmatch(line)
+    with suppress(ValueError):
+        found = read_json(match[1]) if match else {}
+        if all(isinstance(of, dict) and of and all(map(str.isdecimal, of)) for of in found.values()):
+            return dict(found)
+    return {}
+
+
+def to_initial_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """``sources/0/0`` of a checkpoint: where a query begins that has done no batch, whatever its options say."""
+    return f"{_ZERO}v1\n{json.dumps(to_mapping(offsets), separators=(',', ':'))}"
+
+
 def _csv_rows(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(text.splitlines()))
@@ -175,8 +227,19 @@ def _csv_rows(text: str) -> list[list[str]]:
         raise ValueError(f"is no CSV: {error}") from None
 
 
+IN_PLACES = ("specific_offsets", "bounded_offsets", "from_plan")
+"""The parameters whose value may be ``@`` and a place that has it: a file, or a query's checkpoint."""
+
+
+def is_place(value: object) -> bool:
+    """Whether it is ``@`` and a place, which a resolve task or a command reads before."""
+    return isinstance(value, str) and value.startswith("@")
+
+
 def mapping(value: Mapping[str, Any] | str, example: str) -> Mapping[str, Any]:
     """``value`` itself, or the object that its JSON describes."""
+    if is_place(value):
+        raise ValueError(f"is {value!r}, which a resolve task or a command reads: give what is there; as {example}")
     if isinstance(value, str):
         try:
             value = read_json(value)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable, named
 from airflow_kafka_offsets.stores.file_systems import for_store
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.location import HDFS, Location, location_of
@@ -48,8 +48,8 @@ def machines_file_system(location: Location) -> Any:
     if location.connection is not None:
         raise InvalidRequest(
             (
-                f"work_store {location.uri} names the connection {location.connection!r}, and there is no Airflow "
-                "here to look it up: leave it out, and set the store's own environment variables.",
+                f"{named('work_store')} {location.uri} names the connection {location.connection!r}, and there is no "
+                "Airflow here to look it up: leave it out, and set the store's own environment variables.",
             )
         )
     if location.kind in HDFS:

@@ -12,6 +12,8 @@ from testbed.java import Java
 from testbed.three_brokers import ThreeBrokers
 from tests.failing.site import Site
 
+# A client that says its rack is sent to the replica there.
+NEAREST = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 # Members that are gone are waited for until their session is over: 45 s by default.
 SHORT_SESSIONS = {
     "group.consumer.min.session.timeout.ms": "6000",
@@ -23,7 +25,7 @@ SHORT_SESSIONS = {
 
 @pytest.fixture(scope="session")
 def brokers(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
-    with ThreeBrokers(tmp_path_factory.mktemp("three"), java=java, say=say, config=SHORT_SESSIONS) as kafka:
+    with ThreeBrokers(tmp_path_factory.mktemp("three"), java=java, say=say, config=NEAREST | SHORT_SESSIONS) as kafka:
         yield kafka
 
 

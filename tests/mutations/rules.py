@@ -71,6 +71,11 @@ RULES = (
     Mutation("C12", "_from_mode", Instead("Known(given, 'specific offset')", "Known(given // 2 * 2 + 2, 'specific offset')")),
     Mutation("C13", "_from_flink", Instead("text.removesuffix(';')", "text")),
     Mutation("C14", "_from_mode", In("SpecificOffsets", Rather("_from_commit", "return NeedsReset(NO_COMMIT)"))),
+    Mutation("C15", "_of_query", Always("begun <= done"), "tests/stores/test_saved_offsets.py"),
+    Mutation("C15", "_from_checkpoint", Never("offsets.setdefault(tp, offset) != offset"), "tests/request/test_offset_maps.py"),
+    Mutation("C16", "write_checkpoint", Never("gone"), "tests/spark/test_query_checkpoint.py"),
+    Mutation("C16", "write_checkpoint", Never("store.list('')"), "tests/spark/test_query_checkpoint.py"),
+    Mutation("C16", "to_initial_offsets", Instead("_ZERO", "''"), "tests/spark/test_query_checkpoint.py"),
     # D: group offsets and reset
     Mutation("D1", "_from_commit", Instead("commit.offset", "commit.offset + 1")),
     Mutation("D2", "_validate", Instead("log_start <= offset <= snapshot.high_watermark", "log_start <= offset < snapshot.high_watermark")),
@@ -236,6 +241,7 @@ RULES = (
 
 # Rules that no test in memory can see broken, and why.
 NO_PATCH = {
+    "E10": "the brokers and Spark's client do it, and the package hands over what it is told",
     "D14": "the broker makes the reader wait (require_stable): only a real one shows it",
     "D16": "one request for both protocols: only a real broker shows it",
 }

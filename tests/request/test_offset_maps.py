@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink
+from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink, to_initial_offsets
 from tests.builders import tp
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(lambda name: name not in (".", ".."))
@@ -19,6 +19,34 @@ def test_what_is_exported_for_kafkas_tools_is_imported_again(offsets):
 @given(OFFSETS)
 def test_what_is_exported_for_flink_is_imported_again(offsets):
     assert parse_partition_offsets(to_flink(offsets), sorted({key.topic for key in offsets})) == offsets
+
+
+@given(OFFSETS)
+def test_what_is_written_for_a_query_is_imported_again(offsets):
+    assert parse_partition_offsets(to_initial_offsets(offsets)) == offsets
+
+
+_OF_BATCH = '{"batchWatermarkMs":0,"batchTimestampMs":1795573490863,"conf":{"spark.sql.shuffle.partitions":"200"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f'v1\n{_OF_BATCH}\n{{"orders":{{"0":42,"1":7}}}}', id="Spark 3.5 and 4.0"),
+        pytest.param(f'v2\n{_OF_BATCH}\n0:{{"orders":{{"0":42,"1":7}}}}', id="Spark 4.1, by number"),
+        pytest.param(f'v2\n{_OF_BATCH}\nby_name:{{"orders":{{"0":42,"1":7}}}}\n1:-', id="Spark 4.1, by name"),
+        pytest.param('v1\n\n{"orders":{"0":42,"1":7}}', id="without the batch's own line"),
+        pytest.param('\0v1\n{"orders":{"0":42,"1":7}}', id="the start of a source"),
+        pytest.param(
+            f'v1\n{_OF_BATCH}\n{{"logOffset":3}}\n-\n17\n{{"orders":{{"0":42}}}}\n{{}}\n'
+            '{"sourceVersion":1,"reservoirId":"c0ffee","reservoirVersion":4,"index":-1}\n{"orders":{"0":42,"1":7}}',
+            id="among files, a rate, a Delta table, and a topic that is read twice",
+        ),
+        pytest.param("orders,0:42,1:7", id="Hudi Streamer"),
+    ],
+)
+def test_the_positions_of_spark_and_hudi_are_taken_as_they_lie(text):
+    assert parse_partition_offsets(text) == {tp(0): 42, tp(1): 7}
 
 
 def test_flinks_string_names_topics_only_where_there_are_several():
@@ -46,6 +74,16 @@ def test_quotes_and_blanks_of_a_spreadsheet_are_taken():
         pytest.param("orders,0,-1", "'latest' in Flink and Kafka's tools", id="A9 a sentinel of Kafka"),
         pytest.param("orders,0,-915623761773", "'committed' in Flink and Kafka's tools", id="A9 a sentinel of Flink"),
         pytest.param("topic:orders,partition:0,offset:-2", "'earliest'", id="A9 a sentinel in Flink's string"),
+        pytest.param(f"v3\n{_OF_BATCH}", "version v3; v1 and v2 are known", id="a later Spark"),
+        pytest.param(f"v1\n{_OF_BATCH}\n17", "without a source that reads Kafka", id="no Kafka"),
+        pytest.param(
+            f'v1\n{_OF_BATCH}\n{{"orders":{{"0":5}}}}\n{{"orders":{{"0":7}}}}',
+            r"two sources read orders\[0\], one up to 5 and one up to 7",
+            id="two sources that are not equally far",
+        ),
+        pytest.param(f'v1\n{_OF_BATCH}\n{{"orders":{{"0":-1}}}}', "'latest' in Flink", id="A9 a sentinel of Spark"),
+        pytest.param("orders,0:42,0:43", r"names orders\[0\] twice", id="Hudi's, twice"),
+        pytest.param("@/lake/checkpoint", "which a resolve task or a command reads", id="a place that nobody read"),
         pytest.param("topic:,partition:0,offset:1", "expected partition:0,offset:42", id="an empty topic"),
     ],
 )

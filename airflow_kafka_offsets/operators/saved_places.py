@@ -1,0 +1,40 @@
+"""The places of a plan and of offsets that a DAG names and its worker reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.work_store import store_of_airflow
+from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place
+from airflow_kafka_offsets.request.parameters import RequestParameters
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.stores.saved_offsets import text_at
+
+
+def with_places_read(asked: RequestParameters) -> RequestParameters:
+    """``asked`` with what is there in the place of each ``@`` and a place.
+
+    :raises InvalidRequest: one is not named from the root, does not exist, or cannot tell the offsets.
+    """
+    problems = Problems()
+    read: dict[str, Any] = {}
+    for name in IN_PLACES:
+        if is_place(getattr(asked, name)):
+            problems.take_all(partial(_read, name, getattr(asked, name)[1:], problems, read), name)
+    if problems:
+        raise InvalidRequest(problems)
+    return replace(asked, **read)
+
+
+def _read(name: str, place: str, problems: Problems, read: dict[str, Any]) -> None:
+    read[name] = problems.take(name, partial(_text_at, name, place), None)
+
+
+def _text_at(name: str, place: str) -> str:
+    if "://" not in place and not Path(place).is_absolute():
+        raise ValueError(f"is {place!r}; give the whole path, from the root")
+    return text_at(name, place, store_of_airflow)
