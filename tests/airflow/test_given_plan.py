@@ -76,10 +76,10 @@ def test_offsets_may_be_in_a_place_which_the_worker_reads(airflow: Path, tmp_pat
     assert parse_partition_offsets(read.specific_offsets) == {TopicPartition("orders", 0): 42}
     assert read.bounded_offsets == asked.bounded_offsets
     with pytest.raises(InvalidRequest) as refused:
-        with_places_read(replace(asked, specific_offsets="@checkpoints/orders", bounded_offsets="@hdfs://lake/ends"))
+        with_places_read(replace(asked, specific_offsets="@checkpoints/orders", bounded_offsets="@ftp://lake/ends"))
     first, second = refused.value.problems
     assert first == "specific_offsets is 'checkpoints/orders'; give the whole path, from the root."
-    assert second.startswith("bounded_offsets hdfs://lake/ends cannot be used")
+    assert second.startswith("bounded_offsets ftp://lake/ends cannot be used")
 
 
 def test_what_is_no_plan_is_found_when_the_dag_is_parsed(airflow: Path) -> None:

@@ -94,8 +94,8 @@ def test_what_is_not_there_or_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_the_parameter_is_named_and_not_a_work_store(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="specific_offsets hdfs://lake/query cannot be used"):
-        offset_at("hdfs://lake/query")
+    with pytest.raises(InvalidRequest, match="specific_offsets ftp://lake/query cannot be used"):
+        offset_at("ftp://lake/query")
     with pytest.raises(InvalidRequest, match="specific_offsets s3://aws@lake/query names the connection 'aws'"):
         offset_at("s3://aws@lake/query")
     (Path(checkpoint(tmp_path / "query", begun=1, done=1)) / "offsets/0").rename(tmp_path / "elsewhere")
