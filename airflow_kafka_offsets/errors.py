@@ -10,6 +10,7 @@
     │   ├── NoCommittedOffset                 a commit is needed, there is none, and nobody says what that means
     │   ├── NoRecordAtTime                    no record is as late as a start or an end by time, and that is to fail
     │   ├── EndBeforeStart                    an end that the plan cannot have: below its start, or beyond the log
+    │   ├── RetentionTooClose                 retention comes sooner to unread records than the request allows
     │   ├── NothingToDiscover                 no topic, partition or record matches
     │   ├── TopicVanished                     a pattern does not match a topic any more that the pipeline has read
     │   ├── TopicRecreated                    a topic has another id than the one that the position is of
@@ -222,6 +223,10 @@ class WindowIncomplete(PartitionsRefused, code="AKO-107"):
 
 class NoRecordAtTime(PartitionsRefused, code="AKO-108"):
     """A partition has no record at or after a time, and the policy ``no_match`` is ``fail``."""
+
+
+class RetentionTooClose(PartitionsRefused, code="AKO-109"):
+    """Retention may delete unread records within ``min_retention_margin``, and the policy is to fail then."""
 
 
 class NothingToDiscover(PartitionsRefused, code="AKO-105"):

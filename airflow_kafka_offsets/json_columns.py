@@ -13,6 +13,8 @@ from typing import Any
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 
+_NONE_LATER: Mapping[str, int | None] = {}
+
 
 def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]]) -> dict[str, dict[str, Any]]:
     """The columns ``names`` of each topic, from a row of values for each partition."""
@@ -26,11 +28,11 @@ def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]
 
 
 def from_columns(
-    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str], later: Sequence[str] = ()
+    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str], later: Mapping[str, int | None] = _NONE_LATER
 ) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
     """Each partition with its row.
 
-    :param later: columns of numbers that earlier versions have not written: 0 where one is absent.
+    :param later: columns that earlier versions have not written, and what stands in each row for one that is absent.
     :raises ValueError: a column is missing, of another length, or a partition is named twice.
     """
     seen: set[TopicPartition] = set()
@@ -42,7 +44,7 @@ def from_columns(
         if not isinstance(numbers, list):
             raise ValueError(f"topic {topic!r} has no partitions")
         values: dict[str, Any] = {name: columns.get(name) for name in required}
-        values |= {name: columns.get(name, [0] * len(numbers)) for name in later}
+        values |= {name: columns.get(name, [absent] * len(numbers)) for name, absent in later.items()}
         wrong = [name for name, column in values.items() if not isinstance(column, list) or len(column) != len(numbers)]
         if wrong:
             raise ValueError(f"topic {topic!r} has no column {', '.join(wrong)} for each of its partitions")

@@ -27,6 +27,11 @@ class TopicSettings:
     retention_ms: int | None = None
     retention_bytes: int | None = None
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether retention deletes nothing: there is no limit, or the topic is only compacted."""
+        return self.retention_ms is None and self.retention_bytes is None
+
 
 class TopicPartition(NamedTuple("_TopicPartition", [("topic", str), ("partition", int)])):
     """One partition of one topic. Sorts by topic, then partition, which is the order of every output (Flink's H6).

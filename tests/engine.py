@@ -15,8 +15,8 @@ from airflow_kafka_offsets.batch.carry_out import Assignment as Assignment
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome as CommitOutcome
 from airflow_kafka_offsets.batch.engine import ResetOutcome as ResetOutcome
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
-from airflow_kafka_offsets.batch.follow_group import left_in_kafka as left_in_kafka
 from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.measured_lag import left_by as left_by
 from airflow_kafka_offsets.batch.messages import committed_sentence as sentence_of_commit
 from airflow_kafka_offsets.batch.messages import first_sentence as first_sentence
 from airflow_kafka_offsets.batch.messages import last_sentence as last_sentence
@@ -34,6 +34,7 @@ from airflow_kafka_offsets.log.clean_up import Removal as Removal
 from airflow_kafka_offsets.log.clean_up import find_old as find_old
 from airflow_kafka_offsets.log.clean_up import remove as remove
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import Skip
@@ -80,7 +81,7 @@ def commit_batch(
     return (preview_commit if dry_run else engine.commit_batch)(order, World(pipeline, cluster, NoAirflow()))
 
 
-def committed_sentence(outcome: CommitOutcome, left: int | None) -> str:
+def committed_sentence(outcome: CommitOutcome, left: LagAndMargin | None) -> str:
     return sentence_of_commit(outcome.plan, outcome.proof, left, by_this=outcome.by_this)
 
 

@@ -12,6 +12,7 @@ from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition, TopicSettings
 from airflow_kafka_offsets.plan.backlog import Backlog, Left, expiring, more_runs
+from airflow_kafka_offsets.request.times import in_units
 
 _SHOWN = 3
 
@@ -44,7 +45,7 @@ def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
     except ClusterUnavailable as error:
         return Backlog(sum(carried.values()), runs, None, error.message)
     left = [Left(asked.ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp)) for tp in timed]
-    why = f"by retention.ms, with {_pace_in_words(pace_ms)} between two runs"
+    why = f"by retention.ms, with {in_units(pace_ms)} between two runs"
     return Backlog(sum(carried.values()), runs, expiring(left, runs), why)
 
 
@@ -56,10 +57,6 @@ def _what_is_not_known(topics: Sequence[str], settings: Mapping[str, TopicSettin
     if by_size:
         return f"{_named(by_size)} has retention.bytes, which deletes by size"
     return "how far apart the runs are is not known" if pace_ms is None else None
-
-
-def _pace_in_words(pace_ms: int) -> str:
-    return f"{pace_ms / 60_000:,.0f} minutes" if pace_ms >= 120_000 else f"{pace_ms / 1_000:.0f} seconds"
 
 
 def _named(topics: Sequence[str]) -> str:

@@ -140,10 +140,9 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     definitions = on.newest.log.definitions if on.newest else ()
     applied = newest.restarts if newest else ()
     if on.restart is not None:
-        start = Start(None, saved=on.position, applied=applied, restart=on.restart)
+        start = Start(None, saved=on.position, applied=applied, restart=on.restart, before=newest)
     else:
-        before_ms = newest.resolved_at_ms if newest else None
-        start = Start(on.position, on.position, adopted(order, on), applied, planned_before_ms=before_ms)
+        start = Start(on.position, on.position, adopted(order, on), applied, before=newest)
     fresh = draft(request, me, s, start).with_warnings(on.warnings)
     fresh = fresh.with_warnings(_set_back_warning(fresh, on))
     if fresh.empty and not _orders_something(order, on) and not _records_something(request, fresh, on.position):

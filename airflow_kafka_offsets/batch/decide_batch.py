@@ -25,6 +25,7 @@ from airflow_kafka_offsets.batch.ownership import (
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
 from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
+from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
     HighestAttempts,
@@ -239,6 +240,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
         else:
             splits = tuple(number for number in splits if number not in verified)
     unread, warnings = _unread(at_hand)
+    warnings += tuple(near_retention(order.request, s, plan.partitions, sorted(plan.topics), {}) if splits else ())
     holder = batch.log.holder
     failed = s.need(FailedTasks(holder.run)) if _may_tell(at_hand) and holder.run else []
     sentence = (

@@ -169,20 +169,3 @@ def sign(
     except GroupActive as active:
         active.pipeline = signature.pipeline
         raise
-
-
-def left_in_kafka(plan: Draft, cluster: OffsetReader) -> int | None:
-    """How many offsets of the plan's partitions have come since it was planned; ``None`` where nobody can tell now.
-
-    The batch is committed when this is asked: whatever goes wrong here is no reason to fail. What is held back waits,
-    and may have no leader.
-    """
-    if any(p.held for p in plan.partitions):
-        return None
-    ends = {p.topic_partition: p.end_offset for p in plan.partitions}
-    try:
-        partitions = partitions_now(cluster, plan)
-        now = cluster.end_offsets(partitions, plan.asked.isolation_level) if partitions else {}
-    except ClusterUnavailable:
-        return None
-    return sum(max(0, now[tp].offset - ends[tp]) for tp in partitions)

@@ -33,6 +33,7 @@ from airflow_kafka_offsets.batch.situation import (
     MembersOf,
     MorePartitions,
     NewestBatch,
+    OffsetsAtTimes,
     OffsetsOfGroup,
     Question,
     RangeLookUps,
@@ -127,6 +128,8 @@ class World:
                 return _cuts(cluster, known)
             case SettingsOf(topics):
                 return _settings(cluster, topics)
+            case OffsetsAtTimes(times_ms):
+                return cluster.offsets_for_times(times_ms, "read_uncommitted")
             case BacklogOf():
                 return estimate_backlog(question, cluster)
         raise TypeError(f"{question!r} is no question of the engine")

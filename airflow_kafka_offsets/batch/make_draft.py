@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
     BacklogOf,
     Cuts,
@@ -39,8 +40,9 @@ from airflow_kafka_offsets.kafka_values import (
 from airflow_kafka_offsets.plan.caps import cap, carried_over
 from airflow_kafka_offsets.plan.commit_metadata import Held
 from airflow_kafka_offsets.plan.completeness import Completeness, arrived_by, judge
+from airflow_kafka_offsets.plan.lag_and_margin import LogStart, lag_and_margin, log_starts_of
 from airflow_kafka_offsets.plan.missing_topics import compare_topics
-from airflow_kafka_offsets.plan.plan import Asked, Draft, Found, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Found, Plan, PlannedPartition
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.ranges import (
     Facts,
@@ -73,7 +75,7 @@ class Start:
     :ivar adopted: partitions that go on from the group instead, because a person said so.
     :ivar applied: the restart words of the pipeline so far.
     :ivar restart: the one that this draft applies.
-    :ivar planned_before_ms: when the batch before was planned: at what pace runs come.
+    :ivar before: the plan of the batch before: at what pace runs come, and where the logs began then.
     """
 
     position: Position | None = None
@@ -81,7 +83,7 @@ class Start:
     adopted: Held = field(default_factory=dict)
     applied: tuple[str, ...] = ()
     restart: str | None = None
-    planned_before_ms: int | None = None
+    before: Plan | None = None
 
 
 def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
@@ -112,13 +114,16 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     compared = to_compare(request, facts)
     facts = replace(facts, cuts=s.need(Cuts(compared)) if compared else {})
     settings: Mapping[str, TopicSettings] = {}
-    if isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp):
+    by_time = isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp)
+    if by_time or request.limits.min_retention_margin_ms is not None:
         settings = s.need(SettingsOf(topics))
-    stamped_by = {name: of.timestamp_type for name, of in settings.items()}
+    stamped_by = {name: of.timestamp_type for name, of in settings.items() if by_time}
     judged = _judge_window(request, stamped_by, logs, held)
     whole = resolve(request, facts)
     planned = cap(whole, request.limits.max_records, request.limits.max_records_per_partition)
     carried = carried_over(whole, planned)
+    began = log_starts_of(start.before, description)
+    planned = [_with_margin(request, p, logs, settings, began, start) for p in planned]
     ignored = _ignored(request, partitions)
     return Draft(
         pipeline=request.scope.pipeline_id,
@@ -144,6 +149,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
             *_startup_warning(request, start),
             *_incomplete_warning(judged),
             *_future_warning(request, facts, whole),
+            *near_retention(request, s, planned, topics, began),
             *_ignored_warning(ignored),
             *_held_warning(planned),
             *group.warnings,
@@ -333,12 +339,34 @@ def _backlog(
 ) -> BacklogOf:
     """What the caps leave. Runs are as far apart as the run's interval is long, else as the last two plans were."""
     now_ms, interval = request.run_context.now_ms, request.run_context.interval
-    pace_ms = None if start.planned_before_ms is None else max(0, now_ms - start.planned_before_ms)
+    pace_ms = None if start.before is None else max(0, now_ms - start.before.resolved_at_ms)
     if interval is not None and interval[1] > interval[0]:
         pace_ms = interval[1] - interval[0]
     ends = {p.topic_partition: p.end_offset for p in planned if p.topic_partition in carried}
     settings = settings or s.need(SettingsOf(tuple(sorted({tp.topic for tp in carried}))))
     return BacklogOf(request, ends, carried, settings, pace_ms)
+
+
+def _with_margin(
+    request: PlanRequest,
+    p: PlannedPartition,
+    logs: Logs,
+    settings: Mapping[str, TopicSettings],
+    began: Mapping[TopicPartition, LogStart],
+    start: Start,
+) -> PlannedPartition:
+    """What is known of it without another question: no record is read for it."""
+    tp, startup = p.topic_partition, request.startup
+    since_ms = startup.of(tp) if isinstance(startup, FromTimestamp) and start.position is None else None
+    found = lag_and_margin(
+        p.start_offset,
+        logs.snapshots.get(tp),
+        request.run_context.now_ms,
+        record_ms=since_ms,
+        settings=settings.get(tp.topic),
+        before=began.get(tp),
+    )
+    return p if found.margin_ms is None else replace(p, margin_ms=found.margin_ms)
 
 
 # ── warnings ──────────────────────────────────────────────────────────────────────────────────────────────────────────

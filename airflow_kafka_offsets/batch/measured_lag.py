@@ -1,8 +1,8 @@
-"""How far one pipeline is behind.
+"""How far one pipeline is behind, and what a commit has left.
 
 The pipeline's position is asked for first, in its log or in the group, then the log starts and the ends, so that a
-commit in between cannot lie beyond an end. Last comes where the allowed age lies. That is at most five batch questions,
-however many partitions there are.
+commit in between cannot lie beyond an end. Last comes where the allowed age lies, and where retention will be. That is
+at most seven batch questions, however many partitions there are, and no record is read.
 """
 
 from __future__ import annotations
@@ -10,14 +10,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from airflow_kafka_offsets.batch.follow_group import partitions_now
+from airflow_kafka_offsets.batch.look_ups import take_snapshots
 from airflow_kafka_offsets.batch.partition_states import partition_states
 from airflow_kafka_offsets.broker.protocol import OffsetReader
-from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
-from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.errors import CONNECTION, ClusterUnavailable, InvalidRequest, NotAuthorized, named
+from airflow_kafka_offsets.kafka_values import (
+    ClusterDescription,
+    CommittedOffset,
+    OffsetRange,
+    PartitionSnapshot,
+    TopicPartition,
+)
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.commit_metadata import Signature, position_of_group
 from airflow_kafka_offsets.plan.consumer_lag import Lag, LagLimits, partition_lag, position_mark
+from airflow_kafka_offsets.plan.lag_and_margin import (
+    LagAndMargin,
+    LogStart,
+    lag_and_margin,
+    log_starts_of,
+    taken_within,
+    times_that_stay,
+)
 from airflow_kafka_offsets.plan.missing_topics import missing_for
+from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.subscription import Scope
 
@@ -29,6 +46,7 @@ class LagQuestion:
     :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
     :ivar position: by the log.
     :ivar pipeline_id: the pipeline, whose offsets in a group count where the log is lost.
+    :ivar newest: the newest plan of the pipeline: where the logs began then.
     """
 
     scope: Scope
@@ -36,6 +54,7 @@ class LagQuestion:
     group_id: str | None
     position: Position | None = None
     pipeline_id: str | None = None
+    newest: Draft | None = None
 
 
 def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) -> LagQuestion:
@@ -51,7 +70,7 @@ def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) 
     newest = pipeline.newest()
     if newest is None:  # the log is lost, or not begun
         return LagQuestion(scope, limits, scope.group_id, None, pipeline.pipeline_id)
-    return LagQuestion(scope, limits, None, newest.log.position, pipeline.pipeline_id)
+    return LagQuestion(scope, limits, None, newest.log.position, pipeline.pipeline_id, newest.log.plan)
 
 
 def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: ClusterDescription, now_ms: int) -> Lag:
@@ -59,15 +78,20 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
 
     :param description: what there is of the subscription.
     :raises ClusterUnavailable: the cluster could not be asked.
+    :raises NotAuthorized: the limit is a margin, and this client may not know how long records stay.
     """
     scope, limits, group_id = question.scope, question.limits, question.group_id
     partitions = sorted(description.partitions())
     held = {} if group_id is None else cluster.committed(group_id, partitions, stable=False)
     states = partition_states(cluster, description, partitions, scope.isolation_level)
+    logs = {state.topic_partition: state.log for state in states if state.log is not None}
     young: Mapping[TopicPartition, int] = {}
     if limits.max_age_ms is not None:  # an unread record from before is too old
-        times = {state.topic_partition: max(0, now_ms - limits.max_age_ms) for state in states if state.log is not None}
+        times = dict.fromkeys(logs, max(0, now_ms - limits.max_age_ms))
         young = cluster.offsets_for_times(times, scope.isolation_level)
+    taken: Mapping[TopicPartition, int] = {}
+    if limits.min_margin_ms is not None:
+        taken = _taken(limits.min_margin_ms, logs, cluster, now_ms, log_starts_of(question.newest, description))
     offsets = _position(question, description.cluster_id, held)
     lags = [
         partition_lag(
@@ -76,6 +100,7 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
             offsets.get(state.topic_partition),
             young.get(state.topic_partition),
             ages=limits.max_age_ms is not None,
+            taken=taken.get(state.topic_partition),
         )
         for state in states
     ]
@@ -83,6 +108,54 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
     return Lag(
         scope.group_id or "", description.cluster_id, limits, now_ms, tuple(lags), position_mark(offsets), missing
     )
+
+
+def _taken(
+    margin_ms: int,
+    logs: Mapping[TopicPartition, PartitionSnapshot],
+    cluster: OffsetReader,
+    now_ms: int,
+    before: Mapping[TopicPartition, LogStart],
+) -> dict[TopicPartition, int]:
+    """The offset up to which retention may have deleted all of each log when so much time has passed.
+
+    A sensor waits for it, so what it may not know is an error: it would wait for ever.
+    """
+    topics = sorted({tp.topic for tp in logs})
+    settings = cluster.topic_settings(topics)
+    hidden = [topic for topic in topics if topic not in settings]
+    if hidden:
+        raise NotAuthorized(
+            "Not allowed to know how long records stay",
+            f"the configuration of topic {', '.join(hidden)} is hidden from this client",
+            f"Give it the right DescribeConfigs on the topic, or leave out {named('min_retention_margin')}.",
+        )
+    times = times_that_stay(logs, settings, margin_ms, now_ms)
+    young = cluster.offsets_for_times(times, "read_uncommitted") if times else {}
+    ranges = {tp: OffsetRange(log.log_start_offset, log.high_watermark) for tp, log in logs.items()}
+    return taken_within(margin_ms, ranges, now_ms, young, settings, before)
+
+
+def left_by(plan: Draft, cluster: OffsetReader, now_ms: int) -> dict[TopicPartition, LagAndMargin] | None:
+    """What a commit of this plan leaves in each of its partitions; ``None`` where nobody can tell now.
+
+    The batch is committed when this is asked: whatever goes wrong here is no reason to fail. A partition whose
+    log the plan did not look at is not asked: it may have no leader.
+    """
+    ends = {p.topic_partition: p.end_offset for p in plan.partitions}
+    began = {
+        p.topic_partition: LogStart(p.log_start_offset, plan.resolved_at_ms)
+        for p in plan.partitions
+        if p.log_start_offset is not None
+    }
+    try:
+        there = [tp for tp in partitions_now(cluster, plan) if tp in began]
+        logs = take_snapshots(cluster, there, plan.asked.isolation_level)
+    except ClusterUnavailable:
+        return None
+    return {
+        tp: lag_and_margin(min(ends[tp], log.end_offset), log, now_ms, before=began[tp]) for tp, log in logs.items()
+    }
 
 
 def _position(

@@ -12,10 +12,11 @@ from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import BatchLog, Taken
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, PROVED, Fates, Proof
 from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_table import counted, plan_in_words
 from airflow_kafka_offsets.plan.window_claims import name_of
-from airflow_kafka_offsets.request.times import iso
+from airflow_kafka_offsets.request.times import in_units, iso
 
 NOTHING_AT_FIRST = "has nothing to do: it found nothing when it was first tried"
 
@@ -110,10 +111,11 @@ def first_sentence(sentence: str, waiting: int) -> str:
     return f"This run {sentence}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
 
 
-def last_sentence(plan: Draft | None, splits: int) -> str:
-    """What Spark is given now, and what no batch will read.
+def last_sentence(plan: Draft | None, splits: int, *, is_new: bool = True) -> str:
+    """What Spark is given now, what no batch will read, and what is left.
 
     :param splits: how many Spark jobs are started.
+    :param is_new: whether it was planned now: what the logs held then is of no use later.
     """
     if plan is None:
         return "There is nothing to read, so no Spark job is started."
@@ -123,16 +125,39 @@ def last_sentence(plan: Draft | None, splits: int) -> str:
         else "No Spark job is started; the batch has"
     )
     left = f" {_capitalized(str(plan.found.backlog))}." if plan.found.backlog else ""
-    return f"{jobs} {plan_in_words(plan)}.{left}"
+    return f"{jobs} {plan_in_words(plan)}.{left}{_beside(plan) if is_new else ''}"
+
+
+def _beside(plan: Draft) -> str:
+    """What the logs hold that the plan does not read, and when retention comes to what it reads."""
+    held = sum(p.held_back or 0 for p in plan.partitions)
+    backlog = plan.found.backlog.carried_over if plan.found.backlog else 0
+    past = 0 if plan.asked.window else sum(p.past_end or 0 for p in plan.partitions) - backlog
+    margins = [p.margin_ms for p in plan.to_read() if p.margin_ms is not None]
+    return "".join(
+        [
+            f" {_capitalized(counted(past, 'record'))} at or after its end {_wait(past)} for a later run." * bool(past),
+            f" Open transactions hold back {counted(held, 'offset')}." * bool(held),
+            f" {_taken(min(margins))}." if margins else "",
+        ]
+    )
+
+
+def _wait(number: int) -> str:
+    return "waits" if number == 1 else "wait"
+
+
+def _taken(margin_ms: int) -> str:
+    return f"Retention takes the first record in {in_units(margin_ms)} at the earliest"
 
 
 def committed_sentence(
-    plan: Plan | None, proof: Proof | None, left: int | None, *, by_this: bool, fates: Fates = ALL_ROWS
+    plan: Plan | None, proof: Proof | None, left: LagAndMargin | None, *, by_this: bool, fates: Fates = ALL_ROWS
 ) -> str:
     """What was committed, and what is left.
 
     :param plan: ``None``: there was nothing to commit.
-    :param left: how many offsets have come since the batch was planned; ``None`` where that is not known.
+    :param left: how far the position is from the ends of the logs, all partitions together; ``None``: not asked.
     :param by_this: whether this run made the commit.
     """
     if plan is None:
@@ -161,15 +186,16 @@ def _capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _left(plan: Draft, left: int | None) -> str:
+def _left(plan: Draft, left: LagAndMargin | None) -> str:
     if plan.asked.window:
         return "a window leaves the pipeline's position as it is"
-    if left is None:
+    if left is None or left.lag is None:
         return "what is left in Kafka is not known now"
-    if not left:
+    if not left.lag:
         return "nothing is left in Kafka for the next run"
-    have, are = ("has", "is") if left == 1 else ("have", "are")
-    return f"{counted(left, 'record')} that {have} come since {are} left for the next run"
+    are = "is" if left.lag == 1 else "are"
+    margin = "" if left.margin_ms is None else f"; {_taken(left.margin_ms)[:1].lower()}{_taken(left.margin_ms)[1:]}"
+    return f"{counted(left.lag, 'record')} {are} left for the next run{margin}"
 
 
 def _taken_at(log: BatchLog) -> int:

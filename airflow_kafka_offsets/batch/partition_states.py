@@ -1,7 +1,6 @@
 """The state of topics' partitions, and a pipeline's position. Read only.
 
-Unknown is ``None``, never 0: a partition without a leader has no ends that anybody could name, and a group without a
-commit has no lag.
+Unknown is ``None``, never 0: a partition without a leader has no ends that anybody could name.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from airflow_kafka_offsets.batch.look_ups import take_snapshots
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
-    CommittedOffset,
     IsolationLevel,
     PartitionSnapshot,
     TopicPartition,
@@ -39,10 +37,6 @@ class PartitionState:
     @property
     def record_count_upper_bound(self) -> int | None:
         return self.log.end_offset - self.log.log_start_offset if self.log else None
-
-    def lag(self, committed: CommittedOffset | None) -> int | None:
-        """End offset less committed offset: an upper bound of the records; unknown if either is."""
-        return self.log.end_offset - committed.offset if self.log and committed else None
 
 
 def partition_states(

@@ -262,6 +262,13 @@ class SettingsOf(Question[dict[str, TopicSettings]]):
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsAtTimes(Question[Mapping[TopicPartition, int]]):
+    """The first offset at or after a time, whoever may read it; absent where there is none."""
+
+    times_ms: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
 class BacklogOf(Question[Backlog]):
     """What the caps leave to later runs.
 

@@ -14,12 +14,13 @@ from airflow_kafka_offsets.broker.epochs import ends_of_epochs
 from airflow_kafka_offsets.broker.group_offsets import describe_group, read_committed_offsets, read_group, write_offsets
 from airflow_kafka_offsets.broker.lookups import LookUps
 from airflow_kafka_offsets.broker.protocol import GroupDescription
-from airflow_kafka_offsets.broker.records import Record, records_from
+from airflow_kafka_offsets.broker.records import Record, first_times, records_from
 from airflow_kafka_offsets.broker.topic_configs import topic_settings
 from airflow_kafka_offsets.broker.topic_discovery import describe, discover
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
+    IsolationLevel,
     TopicPartition,
     TopicSettings,
 )
@@ -79,6 +80,12 @@ class KafkaCluster(LookUps):
     ) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Of each partition the first ``count`` records at or after an offset, for a person who looks at them."""
         return records_from(self._connection, starts, count)
+
+    def first_times(
+        self, starts: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> tuple[dict[TopicPartition, int], str | None]:
+        """Of each partition the time of the first record at or after an offset; and why not of all, where it is so."""
+        return first_times(self._connection, starts, isolation_level)
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -1,14 +1,16 @@
-"""A few records, for a person who looks at them. No group is joined, and nothing is committed.
+"""A few records, for a person who looks at them, or the time of the first. No group is joined, nothing is committed.
 
-Records of transactions that are open or were aborted are among them; what a transaction writes at its end is not.
+Under ``read_uncommitted``, records of transactions that are open or were aborted are among them; what a transaction
+writes at its end never is.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -17,12 +19,12 @@ from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
 from airflow_kafka_offsets.broker.lookups import LookUpClient
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks
-from airflow_kafka_offsets.kafka_values import TimestampType, TopicPartition
+from airflow_kafka_offsets.errors import ClusterUnavailable
+from airflow_kafka_offsets.kafka_values import IsolationLevel, TimestampType, TopicPartition
 
 _WHAT = "read records"
 _AT_ONCE = 10  # partitions, so that what is held stays small
 _SETTINGS = {
-    **look_up_settings("read_uncommitted"),
     "auto.offset.reset": "earliest",  # records that retention removes meanwhile are passed over
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,
@@ -30,6 +32,9 @@ _SETTINGS = {
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 1024,
 }
+_ONE_BATCH = {
+    "fetch.message.max.bytes": 16 * 1024
+}  # of each partition; for a batch that is larger the client asks again
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +63,58 @@ def records_from(
     """
     for chunk in chunks(sorted(starts), _AT_ONCE):
         # A client for each: one that was assigned other partitions before may still have records of these.
-        clients = Clients(lambda: connection.make(LookUpClient, {**connection.settings, **_SETTINGS}))
         found: dict[TopicPartition, list[Record]] = {tp: [] for tp in chunk}
+
+        def keep(tp: TopicPartition, message: Message, found: Any = found) -> bool:
+            found[tp].append(_record(tp, message))
+            return len(found[tp]) == count
+
         unfinished = {tp: starts[tp] for tp in chunk}
-        connection.ask_with(clients, _WHAT, partial(_read, connection, unfinished, count, found))
+        connection.ask_with(
+            _clients(connection, "read_uncommitted"), _WHAT, partial(_read, connection, unfinished, keep)
+        )
         yield from found.items()
+
+
+def first_times(
+    connection: Connection, starts: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+) -> tuple[dict[TopicPartition, int], str | None]:
+    """Of each partition the time of the first record at or after an offset, by one assignment of all.
+
+    It is absent where there is no record, where it has no time, and where nobody has told it before the deadline. The
+    second value says why that is so.
+    """
+    found: dict[TopicPartition, int] = {}
+
+    def keep(tp: TopicPartition, message: Message) -> bool:
+        kind, timestamp_ms = message.timestamp()
+        if kind != TIMESTAMP_NOT_AVAILABLE:
+            found[tp] = timestamp_ms
+        return True
+
+    clients = _clients(connection, isolation_level, **_ONE_BATCH)
+    try:
+        connection.ask_with(clients, _WHAT, partial(_read, connection, dict(starts), keep))
+    except ClusterUnavailable as error:
+        return found, error.message
+    return found, None
+
+
+def _clients(connection: Connection, isolation_level: IsolationLevel, **more: Any) -> Clients[LookUpClient]:
+    settings = {**connection.settings, **look_up_settings(isolation_level), **_SETTINGS, **more}
+    return Clients(lambda: connection.make(LookUpClient, settings))
 
 
 def _read(
     connection: Connection,
     unfinished: dict[TopicPartition, int],
-    count: int,
-    found: Mapping[TopicPartition, list[Record]],
+    keep: Callable[[TopicPartition, Message], bool],
     client: LookUpClient,
 ) -> None:
-    """Read on, and take each partition that has its records out of ``unfinished``."""
+    """Read on, and take each partition that has its records out of ``unfinished``.
+
+    :param keep: is given each record; whether it was the partition's last one.
+    """
     refusals = Refusals(_WHAT, connection, "Read")
     client.assign([KafkaTopicPartition(*tp, offset) for tp, offset in unfinished.items()])
     left = set(unfinished)  # without those that had an error in this attempt
@@ -90,9 +132,8 @@ def _read(
             left.discard(tp)
             continue
         if error is None:
-            found[tp].append(_record(tp, message))
-            unfinished[tp] = found[tp][-1].offset + 1
-        if error is not None or len(found[tp]) == count:
+            unfinished[tp] = (message.offset() or 0) + 1
+        if error is not None or keep(tp, message):
             client.pause([KafkaTopicPartition(*tp)])
             left.discard(tp)
             del unfinished[tp]

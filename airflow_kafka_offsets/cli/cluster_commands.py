@@ -1,8 +1,14 @@
-"""``partitions`` and ``lag``: the state of a cluster's partitions and groups. Both only read."""
+"""``partitions`` and ``lag``: the state of a cluster's partitions and groups. Both only read.
+
+How old the first unread record of a partition is, only that record says. So ``lag`` reads it, in the partitions that
+have one. All else is batch questions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from airflow_kafka_offsets.batch.complete_request import scope_for
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
@@ -12,12 +18,21 @@ from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for
 from airflow_kafka_offsets.cli.options import SUBSCRIPTION
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
-from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, writer_of
+from airflow_kafka_offsets.plan.lag_and_margin import (
+    LagAndMargin,
+    LogStart,
+    lag_and_margin,
+    log_starts_of,
+    together,
+)
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.subscription import Scope
+from airflow_kafka_offsets.request.times import in_units
 
 
 def partitions(options: Options) -> Answer:
@@ -68,25 +83,34 @@ def lag(options: Options) -> Answer:
             found = cluster.describe(scope.subscription)
             wanted = found.partitions()
         states = partition_states(cluster, found, wanted, scope.isolation_level)
-    anew = _created_again(position, found, scope.pipeline_id or "") if position else []
-    counted = {tp: commit.offset for tp, commit in committed.items()}
-    if pipeline is not None:
-        saved = position.offsets if position else {}
-        counted = {tp: at.offset for tp, at in saved.items() if tp.topic not in anew}
+        anew = _created_again(position, found, scope.pipeline_id or "") if position else []
+        counted = {tp: commit.offset for tp, commit in committed.items()}
+        if pipeline is not None:
+            saved = position.offsets if position else {}
+            counted = {tp: at.offset for tp, at in saved.items() if tp.topic not in anew}
+        before = log_starts_of(newest.log.plan if newest else None, found)
+        measured, not_known = _measured(states, counted, before, cluster, scope.isolation_level)
     rows = [
-        _row_of_lag(state, committed.get(state.topic_partition), counted.get(state.topic_partition)) for state in states
+        _row_of_lag(state, committed.get(tp), counted.get(tp), measured[tp])
+        for state in states
+        for tp in [state.topic_partition]
     ]
-    lags = [row["lag"] for row in rows if isinstance(row["lag"], int)]
+    all_of_it = together(measured.values())
+    known = sum(row["lag"] is not None for row in rows)
     shown = [
         *columns("topic", "partition"),
         *(columns("position", absent="none") if pipeline else ()),
         Column("committed", absent="none"),
         *columns("log_start", "end", "lag", absent="unknown"),
+        _in_units("behind_ms", "oldest unread"),
+        Column("held_back", heading="held back by transactions"),
+        Column("margin", heading="records until retention"),
+        _in_units("margin_ms", "time until retention"),
         Column("committed_by"),
         *columns("pipeline", "instance", "batch", for_people=False),  # "committed by" says it for people
     ]
     whose = f"pipeline {scope.pipeline_id}" if pipeline else f"group {group_id}"
-    unknown = f", unknown in {len(rows) - len(lags)} more" if len(lags) < len(rows) else ""
+    unknown = f", unknown in {len(rows) - known} more" if known < len(rows) else ""
     return Answer(
         [Table(shown, rows)],
         {
@@ -94,13 +118,67 @@ def lag(options: Options) -> Answer:
             "group_id": group_id,
             "pipeline_id": scope.pipeline_id,
             "isolation_level": scope.isolation_level,
+            **asdict(all_of_it),
         },
-        f"{whose}: lag {sum(lags)} in {len(lags)} partitions{unknown}, {scope.isolation_level}, cluster "
-        f"{found.cluster_id}",
+        f"{whose}: lag {all_of_it.lag or 0} in {known} partitions{unknown}{_in_words(all_of_it)}, "
+        f"{scope.isolation_level}, cluster {found.cluster_id}",
         messages=[
-            f"warning: topic {name} was deleted and created again: the position is of the old one" for name in anew
+            *(f"warning: topic {name} was deleted and created again: the position is of the old one" for name in anew),
+            *not_known,
         ],
     )
+
+
+def _measured(
+    states: Sequence[PartitionState],
+    counted: Mapping[TopicPartition, int],
+    before: Mapping[TopicPartition, LogStart],
+    cluster: KafkaCluster,
+    isolation_level: IsolationLevel,
+) -> tuple[dict[TopicPartition, LagAndMargin], list[str]]:
+    """The lag and the margin of each partition, and why some of it is not known."""
+    logs = {s.topic_partition: s.log for s in states if s.log is not None}
+    unread = {
+        tp: max(counted[tp], log.log_start_offset)
+        for tp, log in logs.items()
+        if tp in counted and counted[tp] < log.end_offset
+    }
+    topics = sorted({tp.topic for tp in unread})
+    times, why = cluster.first_times(unread, isolation_level) if unread else ({}, None)
+    settings = cluster.topic_settings(topics)
+    hidden = [topic for topic in topics if topic not in settings]
+    not_known = [f"warning: how old some records are is not known: {why}"] * (why is not None)
+    if hidden:
+        not_known.append(
+            f"warning: how long the records of {', '.join(hidden)} stay is not known: this client may not see how the "
+            "topic is configured (the right DescribeConfigs)"
+        )
+    found = {
+        s.topic_partition: lag_and_margin(
+            counted.get(s.topic_partition),
+            s.log,
+            now_ms(),
+            record_ms=times.get(s.topic_partition),
+            settings=settings.get(s.topic_partition.topic),
+            before=before.get(s.topic_partition),
+        )
+        for s in states
+    }
+    return found, not_known
+
+
+def _in_units(name: str, heading: str) -> Column:
+    def words(row: Mapping[str, Any]) -> str | None:
+        return None if row[name] is None else in_units(row[name])
+
+    return Column(name, words=words, heading=heading)
+
+
+def _in_words(lag: LagAndMargin) -> str:
+    oldest = f", the oldest unread record is {in_units(lag.behind_ms)} old" if lag.behind_ms else ""
+    if lag.margin_ms is None:
+        return oldest
+    return f"{oldest}, retention takes the first in {in_units(lag.margin_ms)} at the earliest"
 
 
 def _scope(config: Mapping[str, object], options: Options, *more: str) -> Scope:
@@ -143,13 +221,16 @@ def _row(state: PartitionState) -> dict[str, object]:
     }
 
 
-def _row_of_lag(state: PartitionState, commit: CommittedOffset | None, counted_from: int | None) -> dict[str, object]:
+def _row_of_lag(
+    state: PartitionState, commit: CommittedOffset | None, counted_from: int | None, lag: LagAndMargin
+) -> dict[str, object]:
     metadata = CommitMetadata.of(commit) if commit else None
     return {
         **_row(state),
         "position": counted_from,
         "committed": commit.offset if commit else None,
-        "lag": None if counted_from is None else state.lag(CommittedOffset(counted_from)),
+        **asdict(lag),
+        "held_back": state.log.high_watermark - state.log.end_offset if state.log else None,
         "committed_by": writer_of(commit) if commit else None,
         "pipeline": metadata.pipeline if metadata else None,
         "instance": metadata.instance if metadata else None,

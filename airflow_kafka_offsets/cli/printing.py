@@ -27,7 +27,7 @@ WIDTH = 120
 class Column:
     """One field of every row, and how people see it.
 
-    :ivar name: the field's; people and spreadsheets read it with spaces.
+    :ivar name: the field's; people and spreadsheets read it with spaces, or ``heading`` in its place.
     :ivar absent: what a table says where the value is ``None``: absent, or unknown.
     :ivar for_people: whether a table has the column; it has not where another one says the same.
     :ivar words: what people and spreadsheets read in the place of the value, made of the row.
@@ -37,10 +37,11 @@ class Column:
     absent: str = "-"
     for_people: bool = True
     words: Callable[[Mapping[str, Any]], str | None] | None = None
+    heading: str = ""
 
     @property
     def title(self) -> str:
-        return self.name.replace("_", " ")
+        return self.heading or self.name.replace("_", " ")
 
     def is_text(self, row: Mapping[str, object]) -> bool:
         return self.words is not None or isinstance(row.get(self.name), str | bool)

@@ -108,7 +108,7 @@ class ReadReport:
         try:
             partitions = {
                 tp: PartitionRead(*(whole(row[name]) for name in _COLUMNS))
-                for tp, row in from_columns(data["topics"], _COLUMNS[:4], _COLUMNS[4:])
+                for tp, row in from_columns(data["topics"], _COLUMNS[:4], dict.fromkeys(_COLUMNS[4:], 0))
             }
             return cls(
                 text(data["plan_id"]),

@@ -11,8 +11,8 @@ from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch
-from airflow_kafka_offsets.batch.follow_group import left_in_kafka
 from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.measured_lag import left_by
 from airflow_kafka_offsets.batch.messages import committed_sentence
 from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
 from airflow_kafka_offsets.clock import now_ms
@@ -27,10 +27,11 @@ from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
+from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import counted, moves_table
 from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
@@ -118,11 +119,12 @@ class CommitOffsetsOperator(BaseOperator):
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
-        by_topic = _by_topic(outcome)
-        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, left, by_topic)))
+        by_topic, rest = _by_topic(outcome), together((left or {}).values())
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, rest, by_topic)))
         done = outcome.plan
         backlog = done.found.backlog if done else None
         context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=backlog.more_runs if backlog else 0)
+        lag = _lag_by_topic(left or {})
         return {
             "batch": done.batch.key if done else None,
             "plan_id": done.plan_id if done else None,
@@ -133,12 +135,15 @@ class CommitOffsetsOperator(BaseOperator):
             "topics": by_topic if fits(by_topic) else {},
             "partitions_written": len(outcome.written),
             "not_committed": outcome.group.left_alone,
+            "lag": rest.lag,
+            "margin_ms": rest.margin_ms,
+            "lag_by_topic": lag if fits(lag) else {},
         }
 
     def _commit(
         self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor, context: Any
-    ) -> tuple[CommitOutcome, int | None]:
-        """What was committed, and how much is left in Kafka, as far as that is known."""
+    ) -> tuple[CommitOutcome, dict[TopicPartition, LagAndMargin] | None]:
+        """What was committed, and what is left in each partition, as far as that is known."""
         self.log.info(
             "Pipeline %s, %s, work store %s",
             pipeline.pipeline_id,
@@ -156,7 +161,8 @@ class CommitOffsetsOperator(BaseOperator):
         around = AirflowSurroundings(context, pipeline.pipeline_id)
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(order, World(pipeline, cluster, around))
-            left = left_in_kafka(done.plan, cluster) if done.plan is not None and not done.plan.asked.window else None
+            plan_done = done.plan
+            left = None if plan_done is None or plan_done.asked.window else left_by(plan_done, cluster, order.now_ms)
         return done, left
 
     def _publish(self, context: Any, plan: Plan | None) -> None:
@@ -177,7 +183,7 @@ class CommitOffsetsOperator(BaseOperator):
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
 
-    def _say(self, outcome: CommitOutcome, left: int | None, by_topic: Mapping[str, Mapping[str, Any]]) -> str:
+    def _say(self, outcome: CommitOutcome, left: LagAndMargin, by_topic: Mapping[str, Mapping[str, Any]]) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
         plan = outcome.plan
         last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this, fates=outcome.fates)
@@ -195,6 +201,15 @@ class CommitOffsetsOperator(BaseOperator):
             self.log.info(words, topic, *counts.values())
         self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
         return last
+
+
+def _lag_by_topic(left: Mapping[TopicPartition, LagAndMargin]) -> dict[str, dict[str, int]]:
+    """``{"orders": {"0": 6}}``: the records that are left in each partition that has some."""
+    lag: dict[str, dict[str, int]] = {}
+    for tp in sorted(left):
+        if records := left[tp].lag:
+            lag.setdefault(tp.topic, {})[str(tp.partition)] = records
+    return lag
 
 
 def _by_topic(outcome: CommitOutcome) -> dict[str, dict[str, Any]]:

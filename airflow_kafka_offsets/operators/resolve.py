@@ -155,6 +155,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         ``on-success``, ``checkpoint-only``. Default: ``on-success``.
     :param hold: partitions that are not read for now: ``["orders-3"]``. They keep their position, and a run without
         this word reads them from there.
+    :param min_retention_margin: how near retention may come to records that the run reads or leaves, before policy
+        ``retention_margin`` is asked: seconds, a ``timedelta`` or ``PT6H``. Default: nobody looks.
     :param filter_restored_partitions: leave out topics that are no longer subscribed to, as Flink does; the position
         holds their offsets in either case. Default: ``True``.
     :param restart: a word, such as today's date, that applies the startup mode once more; the log records it, so that
@@ -210,6 +212,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "split_by",
         "commit_mode",
         "hold",
+        "min_retention_margin",
         "filter_restored_partitions",
         "restart",
         "overlap_timeout",
@@ -255,6 +258,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         split_by: SplitBy | str = "size",
         commit_mode: CommitMode | str = "on-success",
         hold: Sequence[str] | str | None = None,
+        min_retention_margin: timedelta | float | str | None = None,
         filter_restored_partitions: bool | str = True,
         restart: str | None = None,
         overlap_timeout: timedelta | float | str = "PT2H",
@@ -297,6 +301,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         self.split_by = split_by
         self.commit_mode = commit_mode
         self.hold = hold
+        self.min_retention_margin = min_retention_margin
         self.filter_restored_partitions = filter_restored_partitions
         self.restart = restart
         self.overlap_timeout = overlap_timeout
@@ -494,7 +499,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
         plan, first = assignment.plan, first_sentence(assignment.sentence, assignment.waiting)
-        last = last_sentence(plan, len(assignment.splits))
+        last = last_sentence(plan, len(assignment.splits), is_new=assignment.is_new)
         self.log.info(first)
         self._tell(about)
         for warning in (*assignment.warnings, *(plan.warnings if plan else ())):

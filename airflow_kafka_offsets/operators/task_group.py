@@ -195,6 +195,7 @@ class BatchParameters(TypedDict, total=False):
     split_by: SplitBy | str
     commit_mode: CommitMode | str
     hold: Sequence[str] | str | None
+    min_retention_margin: timedelta | float | str | None
     filter_restored_partitions: bool | str
     restart: str | None
     overlap_timeout: timedelta | float | str

@@ -62,4 +62,5 @@ def _shortened(partition: PlannedPartition, size: int) -> PlannedPartition:
         partition,
         range=OffsetRange(partition.start_offset, partition.start_offset + size),
         end_reason=f"{partition.end_reason}, capped: {carried} carried over",
+        past_end=(partition.past_end or 0) + carried,
     )

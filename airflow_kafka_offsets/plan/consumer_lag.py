@@ -23,51 +23,46 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import OffsetRange, PartitionSnapshot, TopicPartition
-from airflow_kafka_offsets.request.times import parse_wait_ms
+from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.times import parse_span_ms
 
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """When a lag is enough: at least so many unread records, or one that is older than this."""
+    """When a lag is enough: at least so many unread records, one that is older than this, or one that retention may
+    delete before so much time has passed.
+    """
 
     min_records: int | None
     max_age_ms: int | None
+    min_margin_ms: int | None = None
 
 
-def parse_limits(min_records: int | str | None, max_age: float | str | timedelta | None) -> LagLimits:
-    """The limits that were asked for; neither means one record.
+def parse_limits(
+    min_records: int | str | None,
+    max_age: float | str | timedelta | None,
+    min_retention_margin: float | str | timedelta | None = None,
+) -> LagLimits:
+    """The limits that were asked for; none means one record.
 
     :param min_records: how many unread records are enough, at least 1.
     :param max_age: how old an unread record may be: seconds, a timedelta, or an ISO 8601 duration (``PT10M``).
+    :param min_retention_margin: how near retention may come to an unread record; written as ``max_age``.
     :raises InvalidRequest: with every problem found.
     """
-    problems = []
-    records = age_ms = None
+    problems = Problems()
+    records = None
     if min_records is not None:
         records = int(min_records) if str(min_records).strip().isdecimal() else 0
         if records < 1:
-            problems.append(f"min_records is {min_records!r}; it must be a number of records, at least 1.")
-    if max_age is not None:
-        try:
-            age_ms = parse_age_ms(max_age)
-        except ValueError as error:
-            problems.append(f"max_age {error}.")
+            problems.add(f"min_records is {min_records!r}; it must be a number of records, at least 1.")
+    age_ms = problems.take("max_age", lambda: parse_span_ms(max_age), None)
+    margin_ms = problems.take("min_retention_margin", lambda: parse_span_ms(min_retention_margin), None)
     if problems:
         raise InvalidRequest(tuple(problems))
-    if records is None and age_ms is None:
+    if records is None and age_ms is None and margin_ms is None:
         records = 1
-    return LagLimits(records, age_ms)
-
-
-def parse_age_ms(value: float | str | timedelta) -> int:
-    """Milliseconds of seconds, of a timedelta or of an ISO 8601 duration; more than none.
-
-    :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
-    """
-    age_ms = parse_wait_ms(value)
-    if age_ms < 1:
-        raise ValueError(f"is {value!r}; it must be longer than nothing")
-    return age_ms
+    return LagLimits(records, age_ms, margin_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +70,36 @@ class PartitionLag:
     """One partition's lag: how many records are unread, and whether one of them is older than allowed.
 
     :ivar records: an upper bound; ``None`` where the partition has no leader to ask.
+    :ivar near: whether retention is nearer to one of them than allowed.
     """
 
     topic_partition: TopicPartition
     records: int | None
     old: bool = False
+    near: bool = False
 
 
 def partition_lag(
-    tp: TopicPartition, log: PartitionSnapshot | None, position: int | None, first_young: int | None, ages: bool
+    tp: TopicPartition,
+    log: PartitionSnapshot | None,
+    position: int | None,
+    first_young: int | None,
+    ages: bool,
+    taken: int | None = None,
 ) -> PartitionLag:
     """The lag of one partition.
 
     :param position: the next offset that the pipeline reads; ``None`` where it has none.
     :param first_young: the first offset whose record is not older than allowed; ``None`` where there is none.
     :param ages: whether the age was looked up at all.
+    :param taken: up to where retention may have deleted all before enough time has passed; ``None``: nobody looked.
     """
     if log is None:
         return PartitionLag(tp, None)
     unread = _unread(log, position)
     young = log.end_offset if first_young is None else min(first_young, log.end_offset)
-    return PartitionLag(tp, unread.size, ages and unread.start_offset < young)
+    near = taken is not None and unread.start_offset < min(taken, log.end_offset)
+    return PartitionLag(tp, unread.size, ages and unread.start_offset < young, near)
 
 
 def _unread(log: PartitionSnapshot, position: int | None) -> OffsetRange:
@@ -139,9 +143,14 @@ class Lag:
         return sum(p.old for p in self.partitions)
 
     @property
+    def near(self) -> int:
+        """Partitions with an unread record that retention is nearer to than allowed."""
+        return sum(p.near for p in self.partitions)
+
+    @property
     def is_enough(self) -> bool:
         enough = self.limits.min_records is not None and self.records >= self.limits.min_records
-        return enough or self.old > 0
+        return enough or self.old + self.near > 0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, of a size that does not grow with the partitions.
@@ -159,6 +168,7 @@ class Lag:
             "topics": topics,
             "oldest_unread_before_ms": before,
             "partitions_with_old_records": self.old,
+            "partitions_near_retention": self.near,
             "partitions_without_leader": self.unknown,
             "looked_at_ms": self.looked_at_ms,
         }

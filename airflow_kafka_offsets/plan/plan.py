@@ -40,6 +40,10 @@ class PlannedPartition:
     :ivar newest_timestamp: the newest timestamp in the partition, in epoch milliseconds, where the plan's end is a
         time; ``None`` where there was no record.
     :ivar late: of a window: offsets before its start that came after the window before it was planned; an upper bound.
+    :ivar past_end: offsets that were there at or after the end, such as those behind a cap or a time.
+    :ivar held_back: offsets that an open transaction keeps from a ``read_committed`` reader.
+    :ivar margin_ms: how long after the plan was made retention takes its first record, at the earliest; ``None`` where
+        that is not known, or never (``plan/lag_and_margin.py``).
     """
 
     topic_partition: TopicPartition
@@ -57,6 +61,9 @@ class PlannedPartition:
     newest_timestamp: int | None = None
     late: int = 0
     gap: int = 0
+    past_end: int | None = None
+    held_back: int | None = None
+    margin_ms: int | None = None
 
     @property
     def start_offset(self) -> int:

@@ -64,6 +64,7 @@ _COLUMNS = (
     "late",
     "gap",
 )
+_LATER_COLUMNS = ("past_end", "held_back", "margin_ms")  # null where an earlier version has written the plan
 _ASKED = tuple(one.name for one in fields(Asked))
 
 
@@ -72,12 +73,12 @@ def plan_to_dict(plan: Draft) -> dict[str, Any]:
 
     ``split``: the number of the split that reads the partition, or of each piece ``[split, start_offset, end_offset]``.
     """
-    row_of = attrgetter(*_COLUMNS)
+    names: tuple[str, ...] = (*_COLUMNS, *_LATER_COLUMNS)
+    row_of = attrgetter(*names)
     rows = {p.topic_partition: row_of(p) for p in plan.partitions}
-    names: tuple[str, ...] = _COLUMNS
     in_log: dict[str, Any] = {}
     if isinstance(plan, Plan):
-        names = (*_COLUMNS, "split")
+        names = (*names, "split")
         pieces = _pieces(plan)
         rows = {tp: (*row, pieces.get(tp)) for tp, row in rows.items()}
         batch = plan.batch
@@ -156,7 +157,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
         raise ValueError(f"it has {count} splits, and there are 1 to {MOST_SPLITS}")
     splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
     partitions = []
-    for tp, row in from_columns(topics, (*_COLUMNS, "split")):
+    for tp, row in from_columns(topics, (*_COLUMNS, "split"), dict.fromkeys(_LATER_COLUMNS)):
         partition = _partition(tp, row)
         partitions.append(partition)
         for number, piece in _pieces_of(partition, row["split"]):
@@ -216,6 +217,7 @@ def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
         newest_timestamp=whole_or_none(row["newest_timestamp"]),
         late=whole(row["late"]),
         gap=whole(row["gap"]),
+        **{name: whole_or_none(row[name]) for name in _LATER_COLUMNS},
     )
 
 

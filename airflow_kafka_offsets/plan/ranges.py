@@ -144,6 +144,8 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         skipped=skipped,
         continuity=_continuity(facts, tp, start.offset, snapshot),
         newest_timestamp=facts.newest_timestamps.get(tp),
+        past_end=max(0, snapshot.end_offset - end_offset),
+        held_back=snapshot.high_watermark - snapshot.end_offset,
     )
 
 

@@ -257,6 +257,13 @@ class RequestParameters(ScopeParameters):
         (),
         _EVERYWHERE,
     )
+    min_retention_margin: timedelta | float | str | None = _row(
+        None,
+        CHANGED,
+        "how near retention may come to records that the run reads or leaves, before policy `retention_margin` is "
+        "asked: seconds, a `timedelta` or `PT6H`. Default: nobody looks",
+        "DURATION",
+    )
     filter_restored_partitions: bool | str = _row(
         True,
         CHANGED,

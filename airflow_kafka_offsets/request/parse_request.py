@@ -36,6 +36,7 @@ from airflow_kafka_offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
     iso,
+    parse_span_ms,
     parse_wait_ms,
 )
 from airflow_kafka_offsets.request.window_width import Width, parse_width
@@ -65,6 +66,7 @@ class Limits:
     """How much one run reads, and by how many Spark jobs.
 
     :ivar require_complete: refuse an end by time before which records may still arrive.
+    :ivar min_retention_margin_ms: how near retention may come to unread records; ``None``: nobody looks.
     """
 
     max_records: int | None = None
@@ -73,6 +75,7 @@ class Limits:
     split_by: SplitBy = "size"
     require_complete: bool = False
     idle_timeout_ms: int = DEFAULT_IDLE_TIMEOUT_MS
+    min_retention_margin_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +345,7 @@ def _limits(problems: Problems, asked: RequestParameters) -> Limits:
         problems.take("split_by", lambda: one_of(asked.split_by, get_args(SplitBy)), "size"),
         problems.take("require_complete_window", lambda: parse_flag(asked.require_complete_window), False),
         problems.take("idle_timeout", lambda: _wait(asked.idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0),
+        problems.take("min_retention_margin", lambda: parse_span_ms(asked.min_retention_margin), None),
     )
 
 

@@ -43,6 +43,7 @@ class PolicyAnswers(TypedDict, total=False):
     unavailable: Literal["fail", "hold"]
     no_match: Literal["end", "earliest", "fail"]
     new_partition: NewPartition
+    retention_margin: Literal["warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Policies:
     unavailable: Literal["fail", "hold"] = "fail"
     no_match: Literal["end", "earliest", "fail"] = "end"
     new_partition: NewPartition = "earliest"
+    retention_margin: Literal["warn", "fail"] = "warn"
     commit_mode: CommitMode = "on-success"
     filter_restored_partitions: bool = True
     hold: frozenset[TopicPartition] = frozenset()
@@ -153,6 +155,12 @@ SITUATIONS: Mapping[str, SituationRow] = {
             "timestamp": "start at `startup_timestamp`, with `startup_mode` `timestamp`",
         },
         "of each new partition `skipped`, and why",
+    ),
+    "retention_margin": SituationRow(
+        "within `min_retention_margin`, retention may delete records that the run reads, or that it leaves to a later "
+        "one",
+        {"fail": "stop; the records stay where they are, and their time runs on"},
+        "the warning; of each partition `margin_ms`",
     ),
 }
 

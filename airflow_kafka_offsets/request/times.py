@@ -109,6 +109,15 @@ def iso(timestamp_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}{seconds}{millis}Z"
 
 
+def in_units(duration_ms: int) -> str:
+    """``90 minutes``: in the largest unit that fits in at least twice, cut and not rounded."""
+    for unit, name in ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes")):
+        if duration_ms >= 2 * unit:
+            return f"{duration_ms // unit:,} {name}"
+    seconds = duration_ms // 1000
+    return f"{seconds} second{'s' * (seconds != 1)}"
+
+
 _DURATION = re.compile(
     r"(?a:(N)d|p(?:(N)w)?(?:(N)d)?(?:t(?:(N)h)?(?:(N)m)?(?:(N)s)?)?)".replace("N", r"\d{1,15}"), re.IGNORECASE
 )
@@ -169,6 +178,17 @@ def parse_wait_ms(value: timedelta | float | str) -> int:
         milliseconds = parse_duration_ms(value)
     if milliseconds < 0:
         raise ValueError(f"is {value!r}; a duration cannot be negative")
+    return milliseconds
+
+
+def parse_span_ms(value: timedelta | float | str | None) -> int | None:
+    """The same, of a duration that is longer than nothing; ``None`` where none is given.
+
+    :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
+    """
+    milliseconds = None if value is None else parse_wait_ms(value)
+    if milliseconds == 0:
+        raise ValueError(f"is {value!r}; it must be longer than nothing")
     return milliseconds
 
 

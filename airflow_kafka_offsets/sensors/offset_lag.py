@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
+from airflow_kafka_offsets.plan.plan_table import counted
 from airflow_kafka_offsets.sensors.checks_when_parsed import Known
 from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
@@ -16,6 +17,8 @@ from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 
 class OffsetLagSensor(WaitingSensor):
     """Wait until a group has at least ``min_records`` unread records, or one that is older than ``max_age``.
+
+    With ``min_retention_margin`` also until retention may delete one before that time has passed.
 
     Each look takes a few batch calls, whatever the number of partitions. The sensor never joins the group. Lag is an
     upper bound of the records: compaction and transactions leave gaps. A partition without a committed offset counts
@@ -30,8 +33,11 @@ class OffsetLagSensor(WaitingSensor):
     :param topic_pattern: a regular expression for whole names.
     :param partitions: ``{"topic": [0, 2]}``.
     :param group_id: default: the connection's ``group.id``.
-    :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
+    :param min_records: so many unread records are enough. None of the three: one record.
     :param max_age: so is one that is older: seconds, a timedelta, or an ISO 8601 duration (``PT10M``).
+    :param min_retention_margin: so is one that retention may delete before this time has passed; written as
+        ``max_age``. It needs the right DescribeConfigs on the topics. By ``retention.bytes`` it is known only with
+        ``pipeline_id`` or ``resolve_task_id``, from the log's start at the last plan.
     :param resolve_task_id: measure from the position of this resolve task, instead of what the group holds; for
         pipelines that do not commit to the group (``commit_mode="checkpoint-only"``).
     :param pipeline_id: of that task, if it has one of its own.
@@ -54,6 +60,7 @@ class OffsetLagSensor(WaitingSensor):
         "isolation_level",
         "min_records",
         "max_age",
+        "min_retention_margin",
         "pipeline_id",
         "work_store",
     )
@@ -68,6 +75,7 @@ class OffsetLagSensor(WaitingSensor):
         group_id: str | None = None,
         min_records: int | str | None = None,
         max_age: float | str | timedelta | None = None,
+        min_retention_margin: float | str | timedelta | None = None,
         resolve_task_id: str | None = None,
         pipeline_id: str | None = None,
         work_store: str | None = None,
@@ -82,13 +90,15 @@ class OffsetLagSensor(WaitingSensor):
         self.group_id = group_id
         self.min_records = min_records
         self.max_age = max_age
+        self.min_retention_margin = min_retention_margin
         self.resolve_task_id = resolve_task_id
         self.pipeline_id = pipeline_id
         self.work_store = work_store
         self.isolation_level = isolation_level
         known = Known(self)
         known.check_what_all_have()
-        known.check(lambda: parse_limits(known.value("min_records"), known.value("max_age")))
+        limits = ("min_records", "max_age", "min_retention_margin")
+        known.check(lambda: parse_limits(*map(known.value, limits)))
         self.refuse_what_is_wrong(known.problems)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
@@ -98,5 +108,7 @@ class OffsetLagSensor(WaitingSensor):
         return OffsetLagTrigger(poke_interval=self.poke_interval, **{**watched, "pipeline_id": pipeline_id})
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-        self.log.info("Group %s has up to %d unread records", found["group_id"], found["lag"])
+        near = found["partitions_near_retention"]
+        words = f"; in {counted(near, 'partition')} retention is near to one of them" if near else ""
+        self.log.info("Group %s has up to %d unread records%s", found["group_id"], found["lag"], words)
         return dict(found)

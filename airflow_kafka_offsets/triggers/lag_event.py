@@ -17,11 +17,11 @@ from typing import Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
-from airflow_kafka_offsets.plan.consumer_lag import Announced, is_new_backlog, parse_age_ms, parse_limits
+from airflow_kafka_offsets.plan.consumer_lag import Announced, is_new_backlog, parse_limits
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
-from airflow_kafka_offsets.request.times import parse_seconds
+from airflow_kafka_offsets.request.times import parse_seconds, parse_span_ms
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.shared_client import in_thread, shared_client
 from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, event_of
@@ -57,10 +57,8 @@ class KafkaLagEventTrigger(BaseEventTrigger):
         self.remind_after = remind_after.total_seconds() if isinstance(remind_after, timedelta) else remind_after
         problems = Problems()
         self.poke_interval = problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
-        self._remind_after_ms = problems.take(
-            "remind_after", lambda: None if self.remind_after is None else parse_age_ms(self.remind_after), None
-        )
-        problems.take_all(lambda: parse_limits(self.watch.min_records, self.watch.max_age))
+        self._remind_after_ms = problems.take("remind_after", lambda: parse_span_ms(self.remind_after), None)
+        problems.take_all(lambda: parse_limits(*self.watch.limits))
         problems.take_all(lambda: parse_scope(parameters_of(ScopeParameters, self.watch)))
         if self.watch.work_store is not None:
             problems.take_all(lambda: location_of(str(self.watch.work_store)))

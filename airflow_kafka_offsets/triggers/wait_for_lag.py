@@ -32,8 +32,9 @@ class LagWatch:
     :param pipeline_id: measure from this pipeline's position, instead of what the group holds.
     :param work_store: of that pipeline.
     :param isolation_level: default: the connection's.
-    :param min_records: so many unread records are enough. Neither this nor ``max_age``: one record.
+    :param min_records: so many unread records are enough. None of the three: one record.
     :param max_age: so is one that is older: seconds, or an ISO 8601 duration (``PT10M``).
+    :param min_retention_margin: so is one that retention may delete before this time has passed.
     """
 
     kafka_config_id: str = "kafka_default"
@@ -46,11 +47,19 @@ class LagWatch:
     isolation_level: str | None = None
     min_records: int | str | None = None
     max_age: float | str | timedelta | None = None
+    min_retention_margin: float | str | timedelta | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: what a trigger is stored as."""
-        age = self.max_age
-        return {**asdict(self), "max_age": age.total_seconds() if isinstance(age, timedelta) else age}
+        return {
+            name: value.total_seconds() if isinstance(value, timedelta) else value
+            for name, value in asdict(self).items()
+        }
+
+    @property
+    def limits(self) -> tuple[Any, Any, Any]:
+        """As :func:`parse_limits` takes them."""
+        return self.min_records, self.max_age, self.min_retention_margin
 
     @property
     def waits_for(self) -> str:
@@ -58,13 +67,13 @@ class LagWatch:
         return self.kafka_config_id if self.pipeline_id is None else f"{self.kafka_config_id} {self.work_store}"
 
     def look(self) -> Lag:
-        """One look: six batch questions or fewer, however many partitions.
+        """One look: eight batch questions or fewer, however many partitions.
 
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
         """
         config = kafka_hook(self.kafka_config_id).client_config
-        limits = parse_limits(self.min_records, self.max_age)
+        limits = parse_limits(*self.limits)
         scope = scope_for(config, parameters_of(ScopeParameters, self))
         named = scope.pipeline_id
         question = lag_question(

@@ -81,10 +81,12 @@ class Topic:
     logs: dict[int, Log]
     log_append_time: bool = False
     retention_ms: int | None = None
+    retention_bytes: int | None = None
 
     @property
     def settings(self) -> TopicSettings:
-        return TopicSettings("LogAppendTime" if self.log_append_time else "CreateTime", self.retention_ms)
+        stamped_by = "LogAppendTime" if self.log_append_time else "CreateTime"
+        return TopicSettings(stamped_by, self.retention_ms, self.retention_bytes)
 
 
 @dataclass(eq=False, slots=True)
@@ -132,6 +134,7 @@ class InMemoryCluster:
     """``OffsetReader`` and ``OffsetCommitter``, and the hands of ``tests.cluster.real.Hands``.
 
     :ivar now_ms: the cluster's clock: of control records, and of records where the topic has LogAppendTime.
+    :ivar hidden: topics whose configuration the client may not see.
     """
 
     def __init__(self, cluster_id: str = "memory", now_ms: int = 1_800_000_000_000) -> None:
@@ -141,6 +144,7 @@ class InMemoryCluster:
         self.groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self.members: dict[str, list[str]] = {}
         self.pending: list[MemoryTransaction] = []
+        self.hidden: set[str] = set()
 
     # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -322,7 +326,7 @@ class InMemoryCluster:
             raise ClusterUnavailable(
                 "Cannot describe the configuration", f"{unknown}: UNKNOWN_TOPIC", "Look at the test."
             )
-        return {name: self.topics[name].settings for name in sorted(topics)}
+        return {name: self.topics[name].settings for name in sorted(topics) if name not in self.hidden}
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True

@@ -10,14 +10,17 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.times import iso
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce
-from tests.engine import Assignment, committed_sentence, first_sentence, last_sentence, left_in_kafka, preview
+from tests.engine import Assignment, committed_sentence, first_sentence, last_sentence, left_by, preview
 from tests.stores.builders import as_it_is_now
+
+NOTHING = LagAndMargin(0)
 
 
 def first_of(assignment: Assignment) -> str:
@@ -80,15 +83,16 @@ def test_a_commit_says_what_is_left_for_the_next_run(memory: Any, in_memory: Pip
     run = in_memory.resolve("one").spark()
     produce(memory, in_memory)
     outcome = run.commit()
-    left = left_in_kafka(outcome.plan, in_memory.cluster)
-    assert left == 6
-    assert committed_sentence(outcome, left) == (
+    left = left_by(outcome.plan, in_memory.cluster, in_memory.now_ms)
+    assert left is not None
+    assert [left[tp].lag for tp in sorted(left)] == [2, 2, 2]
+    assert committed_sentence(outcome, together(left.values())) == (
         "This run committed batch 1: up to 12 records of 3 partitions; nothing is lost or skipped; read back; 6 "
-        "records that have come since are left for the next run."
+        "records are left for the next run."
     )
     again = run.commit()
-    assert committed_sentence(again, 0).startswith("Batch 1 was committed before: up to 12 records")
-    assert committed_sentence(again, 0).endswith("; nothing is left in Kafka for the next run.")
+    assert committed_sentence(again, NOTHING).startswith("Batch 1 was committed before: up to 12 records")
+    assert committed_sentence(again, NOTHING).endswith("; nothing is left in Kafka for the next run.")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_a_commit_says_what_was_proved_and_no_more(in_memory: Pipeline, proof: A
         run.job(1).begin().write().report(proof)
     outcome = run.commit(require_report=proof is not None)
     assert outcome.proof == proof, "that of the split that shows least"
-    assert committed_sentence(outcome, 0) == (
+    assert committed_sentence(outcome, NOTHING) == (
         f"This run committed batch 1: up to 12 records of 3 partitions; {words}; nothing is left in Kafka for the next "
         "run."
     )
@@ -135,15 +139,15 @@ def test_what_cannot_be_asked_any_more_is_not_known_and_fails_no_commit(
         raise ClusterUnavailable("Cannot list offsets at x:1", "timed out", "Try again.")
 
     monkeypatch.setattr(InMemoryCluster, "end_offsets", nobody_answers)
-    left = left_in_kafka(outcome.plan, in_memory.cluster)
+    left = left_by(outcome.plan, in_memory.cluster, in_memory.now_ms)
     assert left is None
-    assert committed_sentence(outcome, left).endswith("; what is left in Kafka is not known now.")
+    assert committed_sentence(outcome, together([])).endswith("; what is left in Kafka is not known now.")
 
 
 def test_a_topic_that_was_created_again_since_leaves_nothing_of_the_old_one(memory: Any, in_memory: Pipeline) -> None:
     outcome = in_memory.resolve("one").spark().commit()
     in_memory.cluster.delete_topic(in_memory.topic)
-    assert left_in_kafka(outcome.plan, in_memory.cluster) in (0, None)
+    assert not left_by(outcome.plan, in_memory.cluster, in_memory.now_ms)
 
 
 def test_nobody_has_failed_tasks_where_there_is_no_airflow() -> None:

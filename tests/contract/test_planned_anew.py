@@ -438,7 +438,7 @@ def test_a_batch_that_is_planned_anew_to_nothing_is_done_where_no_output_can_be_
     assert run.plan.empty
     for split in run.splits:
         run.job(split).begin().write().report("scan")
-    assert "; scanned, not read back; " in committed_sentence(run.commit(), 0)
+    assert "; scanned, not read back; " in committed_sentence(run.commit(), None)
     assert in_memory.resolve("third").assignment.batch is None
 
 

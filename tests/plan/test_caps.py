@@ -52,7 +52,9 @@ def test_a_capped_end_says_how_much_is_carried_over():
     rows = [planned(0, 0, 2), planned(1, 0, 9, lost=3, committed_offset=0, continuity="gap")]
     whole, capped = cap(rows, None, 2)
     assert whole == rows[0]
-    assert capped == replace(rows[1], range=OffsetRange(0, 2), end_reason="latest, capped: 7 carried over")
+    assert capped == replace(rows[1], range=OffsetRange(0, 2), end_reason="latest, capped: 7 carried over", past_end=7)
+    more = [replace(rows[0], past_end=4), replace(rows[1], past_end=1)]
+    assert [p.past_end for p in cap(more, None, 2)] == [4, 8], "what lies behind an end by time is behind the cap too"
 
 
 @pytest.mark.parametrize(("turn", "shares"), [(0, [1, 1, 0]), (1, [0, 1, 1]), (2, [1, 0, 1]), (3, [1, 1, 0])])

@@ -13,7 +13,6 @@ from airflow_kafka_offsets.plan.consumer_lag import (
     LagLimits,
     PartitionLag,
     is_new_backlog,
-    parse_age_ms,
     parse_limits,
     partition_lag,
     position_mark,
@@ -48,6 +47,24 @@ def lag(*partitions: PartitionLag, limits: LagLimits, position: str = "p", now_m
 def test_the_lag_of_a_partition(log, position, first_young, records, old):
     assert partition_lag(tp(), log, position, first_young, ages=True) == PartitionLag(tp(), records, old)
     assert not partition_lag(tp(), log, position, None, ages=False).old
+
+
+@pytest.mark.parametrize(
+    ("log", "position", "taken", "near"),
+    [
+        pytest.param(snap(0, 10), 4, 5, True, id="retention may take 4"),
+        pytest.param(snap(0, 10), 5, 5, False, id="all that it may take is read"),
+        pytest.param(snap(3, 10), 3, 3, False, id="it takes nothing"),
+        pytest.param(snap(0, 10), 10, 12, False, id="nothing is unread"),
+        pytest.param(snap(0, 6, 10), 6, 10, False, id="what an open transaction holds back is not counted"),
+        pytest.param(snap(0, 10), 4, None, False, id="nobody looked"),
+        pytest.param(None, 4, None, False, id="no leader"),
+    ],
+)
+def test_retention_is_near_where_it_may_take_an_unread_record(log, position, taken, near):
+    found = partition_lag(tp(), log, position, None, ages=False, taken=taken)
+    assert found.near is near
+    assert lag(found, limits=LagLimits(None, None, HOUR_MS)).is_enough is near
 
 
 @given(
@@ -91,6 +108,7 @@ def test_the_lag_as_json_has_each_topic_and_a_bound_of_the_age():
         "topics": {"orders": 7, "payments": 0},
         "oldest_unread_before_ms": NOW - HOUR_MS,
         "partitions_with_old_records": 1,
+        "partitions_near_retention": 0,
         "partitions_without_leader": 0,
         "looked_at_ms": NOW,
     }
@@ -168,20 +186,22 @@ def test_no_backlog_waits_for_ever_and_none_starts_two_runs(steps):
     ("value", "age_ms"),
     [(90, 90_000), ("90", 90_000), (0.5, 500), ("PT10M", 600_000), (timedelta(hours=1), HOUR_MS), ("2d", 172_800_000)],
 )
-def test_an_age_is_seconds_or_a_duration(value, age_ms):
-    assert parse_age_ms(value) == age_ms
+def test_an_age_and_a_margin_are_seconds_or_a_duration(value, age_ms):
+    assert parse_limits(None, value) == LagLimits(None, age_ms)
+    assert parse_limits(None, None, value) == LagLimits(None, None, age_ms)
 
 
 @pytest.mark.parametrize("value", [0, -1, "0", "soon", "", True, timedelta(0), "PT0S"])
-def test_an_age_that_is_none_is_refused(value):
-    with pytest.raises(ValueError, match=r"^(is|has) "):
-        parse_age_ms(value)
+def test_an_age_or_a_margin_that_is_none_is_refused(value):
+    with pytest.raises(InvalidRequest, match=r"(?s)max_age (is|has) .*min_retention_margin (is|has) "):
+        parse_limits(None, value, value)
 
 
 def test_all_wrong_limits_are_named_at_once():
     with pytest.raises(InvalidRequest) as refused:
-        parse_limits(0, "soon")
-    assert [problem.split()[0] for problem in refused.value.problems] == ["min_records", "max_age"]
+        parse_limits(0, "soon", "never")
+    named = [problem.split()[0] for problem in refused.value.problems]
+    assert named == ["min_records", "max_age", "min_retention_margin"]
 
 
 def test_without_any_limit_one_record_is_enough():

@@ -83,6 +83,9 @@ NOT_IN_THE_ID = [
     with_first(skipped=2),
     with_first(newest_timestamp=1),
     with_first(late=1),
+    with_first(past_end=5),
+    with_first(held_back=5),
+    with_first(margin_ms=5),
 ]
 
 

@@ -19,7 +19,10 @@ FULL = plan(
             0, 4, 10, position=3, position_epoch=2, committed_offset=3, log_start_offset=2, leader_epoch=3, lost=1,
             skipped=2, continuity="gap",
         ),
-        planned(2, 7, 9, start_reason="earliest → log start", newest_timestamp=5, late=3),
+        planned(
+            2, 7, 9, start_reason="earliest → log start", newest_timestamp=5, late=3, past_end=2, held_back=1,
+            margin_ms=8,
+        ),
     ],
     topic_ids={"clicks": None, "orders": "id-1", "without-partitions": "id-2"},
     batch=BatchName(WINDOW_KEY, None, None),
