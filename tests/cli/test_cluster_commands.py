@@ -10,11 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline
 from tests.cluster.real import RealHands
+
+HOUR_MS = 3_600_000
 
 
 def by_partition(output: str) -> dict[int, dict[str, object]]:
@@ -86,6 +89,75 @@ def test_lag_counts_from_the_groups_commits_and_says_who_wrote_them(
     assert f"pipeline '{pipeline.pipeline_id}'" in table
     assert "lag 6 in 2 partitions" in table
     assert pipeline.newest_key not in table, "hidden: 'committed by' says it for people"
+
+
+def test_lag_has_the_age_of_the_first_unread_record_and_when_retention_takes_it(
+    says: Say, broker: KafkaBroker, group: str
+) -> None:
+    """Partition 1 has nothing unread, 2 has no commit, and 3 has lost a record. A topic that is only compacted loses none."""
+    hands, kept, compacted = RealHands(broker), f"kept-{group}", f"compacted-{group}"
+    hands.create_topic(kept, 4, retention_ms=24 * HOUR_MS)
+    broker.create_topic(compacted, 1, {"cleanup.policy": "compact", "retention.ms": "1"})
+    hour_ago, three_ago = (now_ms() - hours * HOUR_MS - 60_000 for hours in (1, 3))
+    for number in range(4):
+        broker.produce(kept, [(number, None, b"x", three_ago), (number, None, b"x", hour_ago)])
+    broker.produce(compacted, [(0, b"k", b"x", three_ago)])
+    hands.delete_records(TopicPartition(kept, 3), 1)
+    at = {TopicPartition(kept, 0): 1, TopicPartition(kept, 1): 2, TopicPartition(kept, 3): 0}
+    committed = {tp: CommittedOffset(offset) for tp, offset in {**at, TopicPartition(compacted, 0): 0}.items()}
+    hands.commit_as_somebody_else(group, committed)
+    words = ("lag", "--bootstrap-servers", broker.bootstrap_servers, "--group-id", group)
+    topics = ("--topics", f"{kept},{compacted}")
+    status, output, messages = says(*words, *topics, "--output", "json")
+    assert (status, messages) == (0, "")
+    found = json.loads(output)
+    rows = {(row["topic"], row["partition"]): row for row in found["partitions"]}
+    hours = {
+        at: [None if row[name] is None else row[name] / HOUR_MS for name in ("behind_ms", "margin_ms")]
+        for at, row in rows.items()
+    }
+    assert hours == {
+        (compacted, 0): [pytest.approx(3, abs=0.1), None],
+        (kept, 0): [pytest.approx(1, abs=0.1), pytest.approx(23, abs=0.1)],
+        (kept, 1): [0, None],
+        (kept, 2): [None, None],
+        (kept, 3): [pytest.approx(1, abs=0.1), 0],
+    }
+    margins = {at: (row["lag"], row["margin"], row["held_back"]) for at, row in rows.items()}
+    assert margins == {
+        (compacted, 0): (1, None, 0),
+        (kept, 0): (1, 1, 0),
+        (kept, 1): (0, None, 0),
+        (kept, 2): (None, None, 0),
+        (kept, 3): (2, -1, 0),
+    }
+    assert (found["lag"], found["margin"], found["margin_ms"]) == (4, -1, 0)
+    _, table, _ = says(*words, "--topics", kept)
+    assert "oldest unread" in table
+    assert "23 hours" not in table, "cut, not rounded: it is a minute less"
+    assert "22 hours" in table
+    assert (
+        "lag 3 in 3 partitions, unknown in 1 more, the oldest unread record is 61 minutes old, retention takes" in table
+    )
+
+
+def test_lag_says_what_a_transaction_holds_back_and_counts_it_for_those_who_read_it(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(1)
+    broker.produce(name, [(0, None, b"x", None)] * 2)
+    RealHands(broker).commit_as_somebody_else(group, {TopicPartition(name, 0): CommittedOffset(0)})
+    transaction = RealHands(broker).begin_transaction()
+    transaction.produce(TopicPartition(name, 0), [0])
+    words = ("lag", "--bootstrap-servers", broker.bootstrap_servers, "--group-id", group, "--output", "json")
+    try:
+        levels = [
+            by_partition(says(*words, "--isolation-level", f"read_{level}")[1])[0]
+            for level in ("committed", "uncommitted")
+        ]
+    finally:
+        transaction.abort()
+    assert [(row["lag"], row["held_back"]) for row in levels] == [(2, 1), (3, 0)]
 
 
 def test_lag_of_a_pipeline_counts_from_its_log_wherever_the_group_is(

@@ -15,14 +15,17 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, ResourceType
 
+from airflow_kafka_offsets.batch.preview import plan_offsets
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.lookups import LOOK_UP_CHUNK, LookUpClient
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
     GroupActive,
     InvalidRequest,
     KafkaOffsetsError,
     NotAuthorized,
+    RetentionTooClose,
 )
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, TopicPattern
@@ -35,6 +38,7 @@ from tests.cluster import rights
 from tests.cluster.real import RealHands
 
 PASSWORD = "open-sesame-4711"
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -375,6 +379,30 @@ def test_what_a_group_holds_of_topics_that_are_not_shown_is_no_part_of_everythin
         with pytest.raises(NotAuthorized, match=f"Describe on topic {hidden.topic}") as refused:
             alice.committed(group, [shown, hidden])
         assert shown.topic not in str(refused.value)
+
+
+def test_E13_without_the_rights_to_read_and_to_know_there_is_no_time_and_no_margin(
+    guarded: KafkaBroker, group: str
+) -> None:
+    """What this client may read or know has it all the same."""
+    hidden, shown = f"hidden-{group}", f"shown-{group}"
+    for name in (hidden, shown):
+        guarded.create_topic(name, 1, {"retention.ms": str(HOUR_MS)})
+        guarded.produce(name, [(0, None, "x", now_ms())])
+        allow(guarded, ResourceType.TOPIC, name, AclOperation.DESCRIBE)
+    for operation in (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS):
+        allow(guarded, ResourceType.TOPIC, shown, operation)
+    with KafkaCluster(sasl(guarded), deadline_s=3.0) as alice:
+        starts = {TopicPartition(hidden, 0): 0, TopicPartition(shown, 0): 0}
+        times, why = alice.first_times(starts, "read_uncommitted")
+        assert list(times) == [TopicPartition(shown, 0)]
+        assert f"read records of {hidden}[0]" in str(why)
+    asked = {"topics": [hidden, shown], "startup_mode": "earliest-offset", "min_retention_margin": "PT2H"}
+    near, not_known = plan_offsets(sasl(guarded), **asked, policies={"retention_margin": "warn"}).warnings
+    assert f"within 2 hours: {shown}[0]: up to 1 of the records that it reads" in near
+    assert f"the records of {hidden} is not known" in not_known
+    with pytest.raises(RetentionTooClose, match=shown):
+        plan_offsets(sasl(guarded), **asked, policies={"retention_margin": "fail"})
 
 
 def test_who_stamps_a_topics_records_is_absent_without_the_right_to_know(guarded: KafkaBroker, group: str) -> None:
