@@ -126,7 +126,8 @@ COMMANDS = (
     Command(
         "lag",
         "cluster_commands",
-        "How far a group is in each partition, and who wrote its offsets; without topics, in all of its own",
+        "How far a group is in each partition, who wrote its offsets, how old the first unread record is, and when "
+        "retention takes it; without topics, in all of its own",
         "lag --kafka-config-id kafka_default --group-id orders-to-lake",
         (
             *_CLUSTER,

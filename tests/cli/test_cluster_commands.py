@@ -94,7 +94,7 @@ def test_lag_counts_from_the_groups_commits_and_says_who_wrote_them(
 def test_lag_has_the_age_of_the_first_unread_record_and_when_retention_takes_it(
     says: Say, broker: KafkaBroker, group: str
 ) -> None:
-    """Partition 1 has nothing unread, 2 has no commit, and 3 has lost a record. A topic that is only compacted loses none."""
+    """Partition 1 has nothing unread, 2 has no commit, and 3 has lost a record. A compacted topic loses none."""
     hands, kept, compacted = RealHands(broker), f"kept-{group}", f"compacted-{group}"
     hands.create_topic(kept, 4, retention_ms=24 * HOUR_MS)
     broker.create_topic(compacted, 1, {"cleanup.policy": "compact", "retention.ms": "1"})
