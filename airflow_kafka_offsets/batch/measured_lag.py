@@ -91,7 +91,7 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
         young = cluster.offsets_for_times(times, scope.isolation_level)
     taken: Mapping[TopicPartition, int] = {}
     if limits.min_margin_ms is not None:
-        taken = _taken(limits.min_margin_ms, logs, cluster, now_ms, log_starts_of(question.newest, description))
+        taken = _taken_within(limits.min_margin_ms, logs, cluster, now_ms, log_starts_of(question.newest, description))
     offsets = _position(question, description.cluster_id, held)
     lags = [
         partition_lag(
@@ -110,7 +110,7 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
     )
 
 
-def _taken(
+def _taken_within(
     margin_ms: int,
     logs: Mapping[TopicPartition, PartitionSnapshot],
     cluster: OffsetReader,

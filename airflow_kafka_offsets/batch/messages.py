@@ -138,7 +138,7 @@ def _beside(plan: Draft) -> str:
         [
             f" {_capitalized(counted(past, 'record'))} at or after its end {_wait(past)} for a later run." * bool(past),
             f" Open transactions hold back {counted(held, 'offset')}." * bool(held),
-            f" {_taken(min(margins))}." if margins else "",
+            f" {_capitalized(_until_retention(min(margins)))}." if margins else "",
         ]
     )
 
@@ -147,8 +147,8 @@ def _wait(number: int) -> str:
     return "waits" if number == 1 else "wait"
 
 
-def _taken(margin_ms: int) -> str:
-    return f"Retention takes the first record in {in_units(margin_ms)} at the earliest"
+def _until_retention(margin_ms: int) -> str:
+    return f"retention takes the first record in {in_units(margin_ms)} at the earliest"
 
 
 def committed_sentence(
@@ -194,7 +194,7 @@ def _left(plan: Draft, left: LagAndMargin | None) -> str:
     if not left.lag:
         return "nothing is left in Kafka for the next run"
     are = "is" if left.lag == 1 else "are"
-    margin = "" if left.margin_ms is None else f"; {_taken(left.margin_ms)[:1].lower()}{_taken(left.margin_ms)[1:]}"
+    margin = "" if left.margin_ms is None else f"; {_until_retention(left.margin_ms)}"
     return f"{counted(left.lag, 'record')} {are} left for the next run{margin}"
 
 

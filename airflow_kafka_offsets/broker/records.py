@@ -32,9 +32,7 @@ _SETTINGS = {
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 1024,
 }
-_ONE_BATCH = {
-    "fetch.message.max.bytes": 16 * 1024
-}  # of each partition; for a batch that is larger the client asks again
+_ONE_BATCH = {"fetch.message.max.bytes": 16 * 1024}  # for one that is larger the client asks again, for more
 
 
 @dataclass(frozen=True, slots=True)

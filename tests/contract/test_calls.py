@@ -212,6 +212,14 @@ def a_run_with_a_cap(w: Watched, memory: AnyCluster) -> None:
 
 
 @situation
+def a_run_that_looks_how_near_retention_is(w: Watched, memory: AnyCluster) -> None:
+    w.pipeline.run("one")
+    produce(memory, w.pipeline)
+    w.pipeline.cluster.topics["orders"].retention_ms = 24 * HOUR_MS
+    w.watch(w.pipeline.resolve, "two", min_retention_margin="PT4H")
+
+
+@situation
 def a_run_that_ends_by_time(w: Watched, memory: AnyCluster) -> None:
     w.pipeline.run("one")
     produce(memory, w.pipeline)
