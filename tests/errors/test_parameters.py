@@ -36,6 +36,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "from_plan": ("{", {}),
     "require_complete_window": ("perhaps", {}),
     "idle_timeout": ("soon", {}),
+    "min_retention_margin": ("PT0S", {}),
     "max_records": ("many", {}),
     "max_records_per_partition": ("0", {}),
     "splits": ("0", {}),
