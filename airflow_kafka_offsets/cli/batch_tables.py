@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_kafka_offsets.cli.printing import Column, Table, columns
+from airflow_kafka_offsets.cli.printing import Column, Table, columns, in_time
 from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
@@ -113,10 +113,20 @@ def ranges_of(plan: Draft) -> Table:
             "records": p.range.size,
             "lost": p.lost,
             "skipped": p.skipped,
+            "past_end": p.past_end,
+            "held_back": p.held_back,
+            "margin_ms": p.margin_ms,
             "start_reason": p.start_reason,
             "end_reason": p.end_reason,
         }
         for p in plan.partitions
     ]
-    names = ("start", "end", "records", "lost", "skipped", "start_reason", "end_reason")
-    return Table([*columns("topic", "partition", "log_start"), Column("committed", absent=""), *columns(*names)], rows)
+    shown = [
+        *columns("topic", "partition", "log_start"),
+        Column("committed", absent=""),
+        *columns("start", "end", "records", "lost", "skipped"),
+        *(Column(name, for_people=any(row[name] for row in rows)) for name in ("past_end", "held_back")),
+        in_time("margin_ms", "time until retention", for_people=any(row["margin_ms"] is not None for row in rows)),
+        *columns("start_reason", "end_reason"),
+    ]
+    return Table(shown, rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from airflow_kafka_offsets.batch.complete_request import scope_for
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
@@ -17,7 +16,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import client_config, pipeline_asked_for
 from airflow_kafka_offsets.cli.options import SUBSCRIPTION
-from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
+from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, in_time
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
@@ -102,10 +101,10 @@ def lag(options: Options) -> Answer:
         *(columns("position", absent="none") if pipeline else ()),
         Column("committed", absent="none"),
         *columns("log_start", "end", "lag", absent="unknown"),
-        _in_units("behind_ms", "oldest unread"),
+        in_time("behind_ms", "oldest unread"),
         Column("held_back", heading="held back by transactions"),
         Column("margin", heading="records until retention"),
-        _in_units("margin_ms", "time until retention"),
+        in_time("margin_ms", "time until retention"),
         Column("committed_by"),
         *columns("pipeline", "instance", "batch", for_people=False),  # "committed by" says it for people
     ]
@@ -165,13 +164,6 @@ def _measured(
         for s in states
     }
     return found, not_known
-
-
-def _in_units(name: str, heading: str) -> Column:
-    def words(row: Mapping[str, Any]) -> str | None:
-        return None if row[name] is None else in_units(row[name])
-
-    return Column(name, words=words, heading=heading)
 
 
 def _in_words(lag: LagAndMargin) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.plan.plan_table import aligned
+from airflow_kafka_offsets.request.times import in_units
 
 VERSION = 1
 WIDTH = 120
@@ -92,6 +93,15 @@ class Answer:
 def columns(*names: str, **more: Any) -> list[Column]:
     """A column for each name; ``more`` is what all of them have."""
     return [Column(name, **more) for name in names]
+
+
+def in_time(name: str, heading: str, *, for_people: bool = True) -> Column:
+    """Milliseconds, which people read in units that fit."""
+
+    def words(row: Mapping[str, Any]) -> str | None:
+        return None if row[name] is None else in_units(row[name])
+
+    return Column(name, for_people=for_people, words=words, heading=heading)
 
 
 def show(answer: Answer, output: str | None) -> None:

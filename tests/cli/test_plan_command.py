@@ -48,6 +48,18 @@ def test_the_table_says_why_each_partition_starts_where_it_does(
     assert output.splitlines()[1].split()[7] == "3"
 
 
+def test_the_table_has_what_lies_past_the_end_where_there_is_some(
+    says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(1)
+    broker.produce(name, [(0, None, b"x", None)] * 3)
+    words = ("plan", "--bootstrap-servers", broker.bootstrap_servers, "--topics", name, "--startup-mode")
+    _, capped, _ = says(*words, "earliest-offset", "--max-records", "1")
+    assert "past end" in capped
+    assert capped.splitlines()[1].split()[8] == "2"
+    assert "past end" not in says(*words, "earliest-offset")[1]
+
+
 def test_a_group_without_a_commit_is_asked_about_in_the_options_own_names(
     says: Say, broker: KafkaBroker, topic: Callable[..., str], group: str
 ) -> None:
