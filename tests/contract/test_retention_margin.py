@@ -130,6 +130,13 @@ def test_E14_the_margin_of_a_plan_is_by_the_pace_of_the_log_start(memory: AnyClu
         memory.produce("orders", 4, partition)
     memory.delete_records("orders", 2)
     in_memory.now_ms += HOUR
+
+    def known(retention_bytes: int | None) -> int | None:
+        """Where the run asks how long records stay."""
+        memory.reader.topics["orders"].retention_bytes = retention_bytes  # type: ignore[union-attr]
+        return in_memory.preview(min_retention_margin="PT1M").partitions[0].margin_ms
+
+    assert (known(10), known(None)) == (HOUR, None), "where nothing deletes, there is no margin"
     plan = in_memory.resolve("two").plan
     assert [p.margin_ms for p in plan.partitions] == [HOUR, None, None]
     assert last_sentence(plan, 1).endswith(" Retention takes the first record in 60 minutes at the earliest.")
