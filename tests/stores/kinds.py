@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,7 +63,9 @@ def azure_server() -> AzureServer:
 
 @cache
 def hdfs_server() -> HdfsServer:
-    return HdfsServer(find_java()).__enter__()
+    server = HdfsServer(find_java()).__enter__()
+    atexit.register(server.close)  # it has a folder
+    return server
 
 
 def _started(server: Server) -> Server:
