@@ -19,7 +19,6 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from airflow_kafka_offsets.errors import named
@@ -46,7 +45,7 @@ _OF_HUDI = re.compile(r"([\w.-]+)((?:,\d+:\d+)+)")  # as its CheckpointUtils.off
 _HUDI_ENTRY = re.compile(r",(\d+):(\d+)")
 _ZERO = "\0"  # Spark begins sources/0/0 with it (SPARK-19517)
 _OF_CHECKPOINT = re.compile(rf"{_ZERO}?v\d+\n")
-_SOURCE = re.compile(r"(?:[^{:]+:)?(\{.*\})")  # of Spark 4.1's second version, behind the source's name
+_SOURCE_ID = re.compile(r"^[^{\[\":]+:")  # before each source's offsets in the second version, of Spark 4.1
 
 
 def parse_partition_offsets(
@@ -206,13 +205,19 @@ def _from_checkpoint(text: str) -> dict[TopicPartition, int]:
 
 
 def _of_kafka(line: str) -> dict[str, dict[str, int]]:
-    """The offsets in a line, by their form alone: nothing else has numbers by number by name."""
-    match = _SOURCE.fullmatch(line)
-    with suppress(ValueError):
-        found = read_json(match[1]) if match else {}
-        if all(isinstance(of, dict) and of and all(map(str.isdecimal, of)) for of in found.values()):
-            return dict(found)
-    return {}
+    """The offsets in a line, which are known by their form: numbers by number by name."""
+    text = _SOURCE_ID.sub("", line)
+    if text in ("", "-"):
+        return {}
+    try:
+        found = read_json(text)
+    except ValueError as error:
+        raise ValueError(
+            f"is a file of a Structured Streaming checkpoint with a line that is no JSON: {error}"
+        ) from None
+    if not isinstance(found, dict):
+        return {}
+    return found if all(isinstance(of, dict) and all(map(str.isdecimal, of)) for of in found.values()) else {}
 
 
 def to_initial_offsets(offsets: Mapping[TopicPartition, int]) -> str:

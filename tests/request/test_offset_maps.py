@@ -75,6 +75,7 @@ def test_quotes_and_blanks_of_a_spreadsheet_are_taken():
         pytest.param("orders,0,-915623761773", "'committed' in Flink and Kafka's tools", id="A9 a sentinel of Flink"),
         pytest.param("topic:orders,partition:0,offset:-2", "'earliest'", id="A9 a sentinel in Flink's string"),
         pytest.param(f"v3\n{_OF_BATCH}", "version v3; v1 and v2 are known", id="a later Spark"),
+        pytest.param(f'v1\n{_OF_BATCH}\n{{"orders":{{"0":4', "a line that is no JSON", id="a file that is cut off"),
         pytest.param(f"v1\n{_OF_BATCH}\n17", "without a source that reads Kafka", id="no Kafka"),
         pytest.param(
             f'v1\n{_OF_BATCH}\n{{"orders":{{"0":5}}}}\n{{"orders":{{"0":7}}}}',
