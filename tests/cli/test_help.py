@@ -179,11 +179,14 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "release-output": (*store, "--output-name", "/lake/orders"),
         "explain": ("AKO-101",),
     }
-    assert {*calls, "reset", "sample"} == {command.name for command in COMMANDS}
+    assert {*calls, "reset", "sample", "write-checkpoint"} == {command.name for command in COMMANDS}
     for name, words in calls.items():
         status, output, _ = says(name, *words, "--output", "json")
         assert (name, status, json.loads(output)["version"]) == (name, 0, 1)
     pipeline.read(pipeline.plan("three"))
     pipeline.commit("three", pipeline.plan("three"))
+    checkpoint = ("--checkpoint", f"{pipeline.store.uri}-of-a-query")
+    status, output, _ = says("write-checkpoint", *at, *own, *checkpoint, "--output", "json")
+    assert (status, json.loads(output)["version"]) == (0, 1)
     status, output, _ = says("reset", *at, *own, "--to-latest", "--output", "json")
     assert (status, json.loads(output)["version"]) == (0, 1)

@@ -120,7 +120,9 @@ STORE = ("--work-store", "/nonexistent/store")
         pytest.param([*SPECIFIC, '{"orders": {"0": NaN}}'], "NaN is no number", id="no number"),
         pytest.param([*SPECIFIC, "[" * 5000], "--specific-offsets is not JSON", id="deep JSON"),
         pytest.param(
-            [*SPECIFIC, "@/nonexistent/file"], "--specific-offsets /nonexistent/file cannot be read", id="file"
+            [*SPECIFIC, "@/nonexistent/file"],
+            "--specific-offsets is '/nonexistent/file', which cannot be read",
+            id="file",
         ),
         pytest.param([*PLAN, "--idle-timeout", "inf"], "--idle-timeout is 'inf'", id="infinite"),
         pytest.param([*PLAN, "--idle-timeout", "9" * 400], "--idle-timeout is '999", id="as good as infinite"),
