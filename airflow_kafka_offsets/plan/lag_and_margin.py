@@ -131,10 +131,18 @@ def log_starts_of(plan: Draft | None, now: ClusterDescription) -> dict[TopicPart
         return {}
     was, ids = plan.found.topic_ids, now.topic_ids
     return {
+        tp: began
+        for tp, began in log_starts_in(plan).items()
+        if not is_another_log(was.get(tp.topic), ids.get(tp.topic))
+    }
+
+
+def log_starts_in(plan: Draft) -> dict[TopicPartition, LogStart]:
+    """Where the logs began that the plan has looked at."""
+    return {
         p.topic_partition: LogStart(p.log_start_offset, plan.resolved_at_ms)
         for p in plan.partitions
         if p.log_start_offset is not None
-        and not is_another_log(was.get(p.topic_partition.topic), ids.get(p.topic_partition.topic))
     }
 
 

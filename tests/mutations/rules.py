@@ -113,7 +113,7 @@ RULES = (
     Mutation("E13", "_taken_within", Never("hidden")),
     Mutation("E13", "taken_within", Instead("moved[0] * margin_ms // moved[1]", "0")),
     Mutation("E14", "lag_and_margin", Instead("record_ms + settings.retention_ms - now_ms", "record_ms + 2 * settings.retention_ms - now_ms")),
-    Mutation("E14", "left_by", Instead("LogStart(planned[tp].log_start_offset, plan.resolved_at_ms)", "None")),
+    Mutation("E14", "left_by", Instead("began.get(tp)", "None")),
     Mutation("E14", "TopicSettings.keeps_all", Instead("self.retention_ms is None and self.retention_bytes is None", "self.retention_ms is None")),
     # F: position
     Mutation("F1", "_state", Never("positions")),

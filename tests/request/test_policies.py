@@ -84,7 +84,8 @@ def test_every_wrong_answer_is_named():
     ]
 
 
-READ_NOTHING_TWICE = {"no_match": "end", "new_partition": "earliest", "retention_margin": "warn"}  # none loses a record
+# Neither loses a record: as Flink; and a run that goes on is what saves its records.
+READ_NOTHING_TWICE = {"no_match": "end", "new_partition": "earliest", "retention_margin": "warn"}
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
