@@ -29,6 +29,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import (
     LagAndMargin,
     LogStart,
     lag_and_margin,
+    log_starts_in,
     log_starts_of,
     taken_within,
     times_that_stay,
@@ -139,22 +140,18 @@ def _taken_within(
 def left_by(plan: Draft, cluster: OffsetReader, now_ms: int) -> dict[TopicPartition, LagAndMargin] | None:
     """What a commit of this plan leaves in each of its partitions; ``None`` where nobody can tell now.
 
-    The batch is committed when this is asked: whatever goes wrong here is no reason to fail. A partition whose
-    log the plan did not look at is not asked: it may have no leader.
+    The batch is committed when this is asked: whatever goes wrong here is no reason to fail. Of a partition that is
+    held nobody can tell: it may have no leader.
     """
-    ends = {p.topic_partition: p.end_offset for p in plan.partitions}
-    began = {
-        p.topic_partition: LogStart(p.log_start_offset, plan.resolved_at_ms)
-        for p in plan.partitions
-        if p.log_start_offset is not None
-    }
+    if any(p.held for p in plan.partitions):
+        return None
+    ends, began = {p.topic_partition: p.end_offset for p in plan.partitions}, log_starts_in(plan)
     try:
-        there = [tp for tp in partitions_now(cluster, plan) if tp in began]
-        logs = take_snapshots(cluster, there, plan.asked.isolation_level)
+        logs = take_snapshots(cluster, partitions_now(cluster, plan), plan.asked.isolation_level)
     except ClusterUnavailable:
         return None
     return {
-        tp: lag_and_margin(min(ends[tp], log.end_offset), log, now_ms, before=began[tp]) for tp, log in logs.items()
+        tp: lag_and_margin(min(ends[tp], log.end_offset), log, now_ms, before=began.get(tp)) for tp, log in logs.items()
     }
 
 

@@ -126,7 +126,7 @@ def test_a_plan_of_another_log_is_refused(memory: AnyCluster, in_memory: Pipelin
 
 
 NO_PLAN: list[tuple[Any, str]] = [
-    ("@/plans/orders.json", "a file that a resolve task or a terminal reads"),
+    ("@/plans/orders.json", "which a resolve task or a command reads"),
     ("[1, 2]", "is [1, 2]; expected the JSON of kafka-offsets plan"),
     ("{", "is not JSON"),
     ({}, "is no plan (plan version None is not known"),
