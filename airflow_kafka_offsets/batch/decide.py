@@ -142,7 +142,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     if on.restart is not None:
         start = Start(None, saved=on.position, applied=applied, restart=on.restart, before=newest)
     else:
-        start = Start(on.position, on.position, adopted(order, on), applied, before=newest)
+        start = Start(on.position, on.position, adopted(order, on), applied, before=newest, whole=not on.by_group)
     fresh = draft(request, me, s, start).with_warnings(on.warnings)
     fresh = fresh.with_warnings(_set_back_warning(fresh, on))
     if fresh.empty and not _orders_something(order, on) and not _records_something(request, fresh, on.position):

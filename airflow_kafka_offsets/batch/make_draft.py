@@ -76,6 +76,7 @@ class Start:
     :ivar applied: the restart words of the pipeline so far.
     :ivar restart: the one that this draft applies.
     :ivar before: the plan of the batch before: at what pace runs come, and where the logs began then.
+    :ivar whole: whether a partition that the position lacks is new: not where the group gave what it still has of one.
     """
 
     position: Position | None = None
@@ -84,6 +85,7 @@ class Start:
     applied: tuple[str, ...] = ()
     restart: str | None = None
     before: Plan | None = None
+    whole: bool = True
 
 
 def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
@@ -211,7 +213,7 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
         positions,
         {tp: o.offset for tp, o in offsets.items() if tp.topic not in recreated},
         recreated if positions is not None else frozenset(),
-        new_partition=request.policies.new_partition,
+        new_partition=request.policies.new_partition if start.whole else "earliest",
     )
 
 

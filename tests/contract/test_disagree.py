@@ -99,6 +99,18 @@ def test_a_lost_log_whose_position_the_group_has_is_written_down_though_nothing_
     assert pipeline.run("three").ranges == [(4, 6)] * 3
 
 
+def test_a_partition_that_the_group_has_forgotten_is_not_a_new_one(in_memory: Pipeline) -> None:
+    """Its records were to be read: ``new_partition`` skips none of them. What was read of it is read once more."""
+    memory = in_memory.cluster
+    in_memory.run("one")
+    memory.produce(TopicPartition("orders", 1), [1, 2])
+    memory.expire(in_memory.group, [TopicPartition("orders", 1)])
+    lose(in_memory)
+    run = in_memory.run("two", new_partition="latest")
+    assert run.ranges == [(4, 4), (0, 6), (4, 4)]
+    assert run.plan.partitions[1].skipped == 0
+
+
 def test_what_somebody_wrote_beside_the_marks_of_a_lost_log_is_not_overwritten(
     cluster: AnyCluster, pipeline: Pipeline
 ) -> None:
