@@ -130,14 +130,17 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         end_offset, end_reason = _resolve_end(request, facts, tp, snapshot, start)
     committed = (facts.committed or {}).get(tp)
     lost, skipped = jumped_over(start, facts.saved.get(tp), snapshot)
+    position, _, epoch = known or Known(start.offset, start.reason)
+    if epoch is None and position == start.offset:  # the log has it now, and may be cut below it later
+        epoch = snapshot.leader_epoch
     return PlannedPartition(
         topic_partition=tp,
         range=OffsetRange(start.offset, end_offset),
         start_reason=start.reason,
         end_reason=end_reason,
         log_start_offset=snapshot.log_start_offset,
-        position=known.offset if known else start.offset,
-        position_epoch=known.leader_epoch if known else None,
+        position=position,
+        position_epoch=epoch,
         committed_offset=None if committed is None else committed.offset,
         leader_epoch=snapshot.leader_epoch,
         lost=lost,

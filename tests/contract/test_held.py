@@ -269,6 +269,22 @@ def test_F14_a_first_plan_records_where_a_held_partition_starts(
     assert in_memory.run("two").ranges == [(4, 6), (start, 6), (4, 6)]
 
 
+@pytest.mark.parametrize("word", [BY_ORDER, {"re_plan": True}, WITHOUT], ids=str)
+def test_F14_a_log_that_is_cut_below_a_first_start_is_told_after_a_second_plan(
+    word: dict[str, Any], kafka: InMemoryCluster, memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    """The start keeps the epoch of the log that it was taken from. No end shows the cut: the log has grown past it."""
+    in_memory.parameters = {"startup_mode": "specific-offsets", "specific_offsets": {"orders": "latest-1"}}
+    in_memory.resolve("one")
+    kafka.elect(HELD, None)
+    if "re_plan" not in word:
+        in_memory.run("one", **word)
+    kafka.truncate(HELD, 1)
+    produce(memory, in_memory, 4)
+    with pytest.raises(DataLoss, match="from offset 1 on, the log is another one"):
+        in_memory.resolve("one" if "re_plan" in word else "two", **word if "re_plan" in word else {})
+
+
 def test_F14_a_batch_that_has_it_is_planned_anew_without_it(memory: AnyCluster, in_memory: Pipeline) -> None:
     """Its records may be what the batch fails at."""
     in_memory.run("one")
