@@ -15,7 +15,7 @@ from airflow_kafka_offsets.batch.decisions import (
     Replace,
     Take,
 )
-from airflow_kafka_offsets.batch.make_draft import Start, draft
+from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order
 from airflow_kafka_offsets.batch.orders import NextBatch, Window
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
@@ -23,7 +23,7 @@ from airflow_kafka_offsets.batch.ownership import (
     refuse_records_left_behind,
     refuse_to_do_elsewhere,
 )
-from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted
+from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, topics_now
 from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
 from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
@@ -155,7 +155,8 @@ def why_anew(at_hand: BatchAtHand) -> str | None:
     order, on, run_orders = at_hand.order, at_hand.on, at_hand.order.request.run_orders
     if run_orders.re_plan:
         return "re_plan"
-    held = {p.topic_partition for p in at_hand.plan.to_read()} & order.request.policies.hold
+    by_order = held_by_order(order.request, topics_now(order, at_hand.s))
+    held = by_order & {p.topic_partition for p in at_hand.plan.to_read()}
     if held:
         return f"{', '.join(map(str, sorted(held)))} is held by order"
     if at_hand.plan.withdrawn:

@@ -222,14 +222,20 @@ def _held(request: PlanRequest, description: ClusterDescription) -> dict[TopicPa
 
     :raises NothingToDiscover: a person holds a partition that does not exist.
     """
+    by_order = held_by_order(request, description)
+    without = description.leaderless() if request.policies.unavailable == "hold" else []
+    return {**dict.fromkeys(without, NO_LEADER), **dict.fromkeys(by_order, BY_ORDER)}
+
+
+def held_by_order(request: PlanRequest, description: ClusterDescription) -> frozenset[TopicPartition]:
+    """:raises NothingToDiscover: a person holds a partition that does not exist."""
     by_order, present = request.policies.hold, set(description.partitions())
     if by_order - present:
         raise NothingToDiscover(
             [f"{tp} does not exist" for tp in sorted(by_order - present)],
             f"{named('hold')} names it. Correct the name, or leave it out.",
         )
-    without = description.leaderless() if request.policies.unavailable == "hold" else []
-    return {**dict.fromkeys(without, NO_LEADER), **dict.fromkeys(by_order, BY_ORDER)}
+    return by_order
 
 
 def _has_position(tp: TopicPartition, known: Facts, start: Start) -> bool:

@@ -340,6 +340,13 @@ def test_F14_a_hold_of_a_partition_that_does_not_exist_is_refused(in_memory: Pip
         in_memory.resolve("one", hold=["orders-7"])
 
 
+def test_F14_also_where_a_batch_is_unfinished(in_memory: Pipeline) -> None:
+    in_memory.resolve("one")
+    with pytest.raises(NothingToDiscover, match=r"orders\[7\] does not exist"):
+        in_memory.resolve("one", hold=["orders-7"])
+    in_memory.run("one")
+
+
 def test_F14_so_is_it_not_dropped_where_the_group_gave_the_position(
     kafka: InMemoryCluster, memory: AnyCluster, in_memory: Pipeline
 ) -> None:
