@@ -11,12 +11,14 @@ from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Reset
 from airflow_kafka_offsets.batch.preview import preview_reset
+from airflow_kafka_offsets.batch.situation import Cuts
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import client_config, me, pipeline_asked_for, store_at
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, names
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.position_moves import ToCurrent
 from airflow_kafka_offsets.request.offset_maps import to_initial_offsets
 from airflow_kafka_offsets.request.parameters import ScopeParameters
@@ -24,6 +26,26 @@ from airflow_kafka_offsets.request.policies import NO_REASON
 from airflow_kafka_offsets.request.subscription import TopicList, parse_scope
 
 _FIRST_SOURCE = "sources/0/0"
+
+
+def offsets_of_query(order: Reset, world: World) -> dict[TopicPartition, int]:
+    """Where the query begins: a checkpoint has no leader epochs, so Spark itself does not see that a log was cut.
+
+    :raises DataLoss: the log of a partition is not the one any more that its position is of.
+    """
+    moves = preview_reset(order, world).moves
+    cuts = world.answer(Cuts({one.topic_partition: one.after for one in moves}))
+    gone = [f"{one.topic_partition}: {one.goes_on_at} is not in its log any more" for one in moves if one.changes]
+    if gone:
+        remedy = "kafka-offsets reset --to-current goes on at what is there, and says what is lost. Then write it."
+        raise DataLoss(gone, remedy)
+    if cuts:
+        raise DataLoss(
+            [f"{tp}: from offset {cuts[tp]} on, the log is another one (an unclean election)" for tp in sorted(cuts)],
+            'Let one run with the conf {"kafka_offsets": {"policies": {"data_loss": "advance"}}} go on at the first '
+            "offset that differs. Then write it.",
+        )
+    return {one.topic_partition: one.after.offset for one in moves}
 
 
 def write_checkpoint(options: Options) -> Answer:
@@ -40,12 +62,7 @@ def write_checkpoint(options: Options) -> Answer:
     chosen = subscription.topics if isinstance(subscription, TopicList) else ()
     with KafkaCluster(client_config(options)) as cluster:
         order = Reset(ToCurrent(), NO_REASON, me(options), now_ms(), chosen)
-        moves = preview_reset(order, World(pipeline, cluster, NoAirflow())).moves
-    gone = [f"{one.topic_partition}: {one.goes_on_at} is not in its log any more" for one in moves if one.changes]
-    if gone:
-        remedy = "kafka-offsets reset --to-current goes on at what is there, and says what is lost. Then write it."
-        raise DataLoss(gone, remedy)
-    offsets = {one.topic_partition: one.after.offset for one in moves}
+        offsets = offsets_of_query(order, World(pipeline, cluster, NoAirflow()))
     with names(lambda name: "--checkpoint" if name == "work_store" else name):
         store = store_at(place)
         dry_run, data = not options.get("execute"), to_initial_offsets(offsets).encode()

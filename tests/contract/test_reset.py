@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.batch.airflow_state import NoAirflow
+from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import OfBatch
+from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
+from airflow_kafka_offsets.cli.checkpoint_command import offsets_of_query
 from airflow_kafka_offsets.errors import (
     AnotherAirflow,
     ClusterChanged,
@@ -481,3 +485,18 @@ def test_to_a_batch_of_another_cluster_is_refused(memory: AnyCluster, in_memory:
     elsewhere = replace(then, position=replace(then.position, cluster_id="another"))
     with pytest.raises(ResetRefused, match="batch 1 was read from cluster another"):
         reset(in_memory, elsewhere)
+
+
+def test_C16_no_query_begins_in_a_log_that_was_cut_below_the_position(in_memory: Pipeline) -> None:
+    """Its log has grown past it again, and Spark, which knows no leader epochs, would leave out what is new."""
+    kafka, tp = in_memory.cluster, TopicPartition("orders", 1)
+    in_memory.run("one")
+    order = ResetOrder(ToCurrent(), "", PERSON, NOW_MS)
+    world = World(in_memory.log, kafka, NoAirflow())
+    assert offsets_of_query(order, world) == {TopicPartition("orders", n): 4 for n in range(3)}
+    kafka.truncate(tp, 2)
+    kafka.produce(tp, [NOW_MS] * 4)
+    with pytest.raises(DataLoss, match=r"orders\[1\]: from offset 2 on, the log is another one"):
+        offsets_of_query(order, world)
+    in_memory.run("two", data_loss="advance")
+    assert offsets_of_query(order, world)[tp] == 6
