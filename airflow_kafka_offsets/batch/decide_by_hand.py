@@ -169,7 +169,8 @@ def _moves(
     meant = _meant(order, s, position, description, target)
     partitions = tuple(tp for tp in meant if not isinstance(target, ToOffsets) or tp in target.offsets)
     times = dict.fromkeys(partitions, target.timestamp_ms) if isinstance(target, ToTime) else {}
-    logs = s.need(RangeLookUps(partitions, newest.log.plan.asked.isolation_level, times, {}))
+    ends = {tp: saved.offset for tp, saved in position.offsets.items()}
+    logs = s.need(RangeLookUps(partitions, newest.log.plan.asked.isolation_level, times, {}, known_ends=ends))
     moves = tuple(
         move(target, tp, position.offsets.get(tp), logs.snapshots[tp], logs.starts.get(tp)) for tp in partitions
     )

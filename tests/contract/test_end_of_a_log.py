@@ -14,12 +14,15 @@ import pytest
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import DataLoss
-from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.plan.position_moves import ToCurrent
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
 from testbed.kafka_proxy import LIST_OFFSETS, KafkaProxy, Moment
+from tests.contract.conftest import NOW_MS
 from tests.contract.pipeline import Pipeline
+from tests.engine import Reset, reset_position
 
 
 class Old:
@@ -64,6 +67,15 @@ def test_K21_a_log_that_was_cut_is(step: str, in_memory: Pipeline) -> None:
     with pytest.raises(DataLoss, match="beyond the end of the log"):
         in_memory.resolve("one" if step != "a new batch" else "two")
     assert in_memory.cluster.is_new
+
+
+def test_K21_a_reset_is_not_brought_to_an_old_end(in_memory: Pipeline) -> None:
+    """Else what lies behind it is read again, and nobody has said that this is meant."""
+    in_memory.run("one")
+    in_memory.cluster = Old(in_memory.cluster)
+    me, asked = Actor(None, in_memory.airflow.instance), Reset(ToCurrent(), "because")
+    moves = reset_position(in_memory.log, in_memory.cluster, me, asked, now_ms=NOW_MS, dry_run=True).moves
+    assert [(one.after.offset, one.changes) for one in moves] == [(4, False)] * 3
 
 
 def test_K21_an_end_that_is_not_older_is_asked_once(in_memory: Pipeline) -> None:
