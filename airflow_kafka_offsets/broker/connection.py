@@ -29,6 +29,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from airflow_kafka_offsets.broker.client_principal import principal_of
 from airflow_kafka_offsets.broker.config import address, admin_settings
+from airflow_kafka_offsets.broker.refused_settings import refusal_of_settings
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.errors import (
@@ -89,8 +90,6 @@ _PASSING = re.compile(r"Temporary failure in name resolution|Failed to acquire S
 _NO_NAME = re.compile(r"Failed to resolve", re.IGNORECASE)
 _DISTRUST = re.compile(r"certificate verify failed", re.IGNORECASE)
 _TOKEN_PAUSE_S = 0.5
-# In OpenSSL's words: a key that its password does not open.
-_CLOSED_KEY = re.compile(r"(ssl\.key(?:store)?)\.(?:location|pem)(?=.*(?:PEM lib|PEM routines|PKCS12 routines))")
 # A new client pauses once, as if it had lost a broker, when it goes from the bootstrap servers to one that it needs.
 _QUICK = {"reconnect.backoff.ms": 10}
 _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
@@ -170,14 +169,7 @@ class Connection:
         try:
             return kind(dict(settings), logger=self._heard.logger(*more))
         except (KafkaException, TypeError, ValueError) as error:
-            text = self._without_secrets(error)
-            closed = _CLOSED_KEY.search(text)
-            if closed is None:
-                problem = f"librdkafka does not take the Kafka configuration: {text}"
-            else:
-                password = f"{closed[1]}.password"
-                given = "" if self._config.get(password) else ", which is not given"
-                problem = f"{closed[0]} has no private key that opens with {password}{given}: {text}"
+            problem = refusal_of_settings(self._without_secrets(error), self._config)
             raise InvalidRequest((problem,)) from None
 
     def ask(self, what: str, question: Callable[[AdminClient], T]) -> T:
