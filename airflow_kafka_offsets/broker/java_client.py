@@ -43,6 +43,9 @@ _TRANSLATED = {  # by the functions below
     "https.ca.location",
     "https.ca.pem",
     "oauth_cb",
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.service.name",
     "sasl.mechanism",
     "sasl.mechanisms",
     "sasl.oauthbearer.client.credentials.client.id",
@@ -62,13 +65,10 @@ _TRANSLATED = {  # by the functions below
     "ssl.endpoint.identification.algorithm",
     "ssl.key.pem",
 }
-_IDLE = {  # without a meaning beside the mechanisms that are translated
+_IDLE = {  # without a meaning for Java's client, or beside the mechanisms that are translated
     "enable.sasl.oauthbearer.unsecure.jwt",
-    "sasl.kerberos.keytab",
     "sasl.kerberos.kinit.cmd",
     "sasl.kerberos.min.time.before.relogin",
-    "sasl.kerberos.principal",
-    "sasl.kerberos.service.name",
     "sasl.oauthbearer.config",
 }
 _OF_SECURITY = re.compile(r"(ssl|sasl|https|security|enable\.ssl|enable\.sasl)\.|ssl_|oauth")
@@ -178,14 +178,31 @@ def _sasl(given: Mapping[str, str], servers: str, problems: list[str]) -> dict[s
         }
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        wanted = ("sasl.username", "sasl.password")
-        problems += [f"{name} is missing, which {mechanism} needs." for name in wanted if not given.get(name)]
-        user, password = (given.get(name, "") for name in wanted)
+        user, password = _wanted(given, mechanism, problems, "sasl.username", "sasl.password")
         line = jaas(f"{_LOGIN}.{module}", {"username": user, "password": password})
         return {"sasl.mechanism": mechanism, "sasl.jaas.config": line}
+    if mechanism == "GSSAPI":
+        return _kerberos(given, problems)
     if mechanism != "OAUTHBEARER":
         problems.append(f"sasl.mechanism {mechanism} is not translated.")
     return {}
+
+
+def _wanted(given: Mapping[str, str], mechanism: str, problems: list[str], *names: str) -> list[str]:
+    """Their values; each that is missing is a problem."""
+    problems += [f"{name} is missing, which {mechanism} needs." for name in names if not given.get(name)]
+    return [given.get(name, "") for name in names]
+
+
+def _kerberos(given: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    """A login by keytab, which Java makes itself (``kinit.cmd`` is librdkafka's way); it finds the KDC in krb5.conf."""
+    keytab, principal = _wanted(given, "GSSAPI", problems, "sasl.kerberos.keytab", "sasl.kerberos.principal")
+    login = {"useKeyTab": "true", "storeKey": "true", "doNotPrompt": "true", "keyTab": keytab, "principal": principal}
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": given.get("sasl.kerberos.service.name", "kafka"),  # librdkafka's default
+        "sasl.jaas.config": jaas("com.sun.security.auth.module.Krb5LoginModule", login),
+    }
 
 
 def _oidc(given: Mapping[str, str], problems: list[str]) -> dict[str, str]:

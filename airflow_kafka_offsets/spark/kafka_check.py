@@ -365,6 +365,9 @@ def principal_of_spark(jvm: Any, options: Mapping[str, Any]) -> str:
         if options.get("kafka.sasl.mechanism") == "OAUTHBEARER":  # brokers take the token's `sub`, which we do not see
             client = _of_jaas("clientId", line)
             return f"Spark's principal (OAUTHBEARER, client id {client})" if client else "Spark's principal"
+        if options.get("kafka.sasl.mechanism") == "GSSAPI":  # brokers shorten the name by their own rules
+            name = _of_jaas("principal", line)
+            return f"Spark's principal (Kerberos, {name})" if name else "Spark's principal"
         name = _of_jaas("username", line)
     else:
         name = _of_certificate(jvm, options) if protocol == "SSL" else "ANONYMOUS"

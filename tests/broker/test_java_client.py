@@ -118,6 +118,22 @@ TABLE: list[tuple[dict[str, Any], dict[str, str]]] = [
         {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""},
     ),
     (
+        {
+            "security.protocol": "sasl_plaintext",
+            "sasl.kerberos.keytab": "/etc/kafka/spark.keytab",
+            "sasl.kerberos.principal": "spark@EXAMPLE.COM",
+            "sasl.kerberos.kinit.cmd": "kinit",
+        },
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": "kafka",
+            JAAS: "com.sun.security.auth.module.Krb5LoginModule required "
+            'useKeyTab="true" storeKey="true" doNotPrompt="true" '
+            'keyTab="/etc/kafka/spark.keytab" principal="spark@EXAMPLE.COM";',
+        },
+    ),
+    (
         {"security.protocol": "sasl_ssl", "sasl.mechanism": "AWS_MSK_IAM", "enable.ssl.certificate.verification": True},
         {
             "security.protocol": "SASL_SSL",
@@ -171,8 +187,12 @@ def test_what_has_no_counterpart_is_refused_by_name_all_at_once_and_without_its_
         ({"sasl.oauthbearer.grant.type": "urn:x"}, "grant.type has client_credentials alone"),
         ({"sasl.oauthbearer.extensions": "a"}, None),
         ({"sasl.oauthbearer.extensions": 'a" x="1=2'}, "extensions is not name=value"),
-        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism GSSAPI is not translated"),
-        ({"sasl.mechanism": None}, "sasl.mechanism GSSAPI is not translated"),
+        (
+            {"sasl.mechanism": "GSSAPI", "sasl.kerberos.keytab": "/k"},
+            "sasl.kerberos.principal is missing, which GSSAPI",
+        ),
+        ({"sasl.mechanism": None}, "sasl.kerberos.keytab is missing, which GSSAPI needs"),
+        ({"sasl.mechanism": "SRP"}, "sasl.mechanism SRP is not translated"),
         ({"sasl.mechanism": "PLAIN"}, "sasl.username is missing, which PLAIN needs"),
         ({"ssl.certificate.pem": "C"}, "ssl.key.pem is missing"),
         ({"security.protocol": "tls"}, "security.protocol is none of"),

@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from testbed.kdc import REALM
 from testbed.secured_broker import SecuredBroker
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "secured-kafka.md").read_text()
 DAG_ID = "orders_to_lake"
-_OF = {"scram": "sasl.username", "mtls": "ssl.key.location", "oauth": "sasl.oauthbearer.client.id"}
+_OF = {
+    "scram": "sasl.username",
+    "mtls": "ssl.key.location",
+    "oauth": "sasl.oauthbearer.client.id",
+    "kerberos": "sasl.kerberos.keytab",
+}
 _SECRETS = ("sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret")
 
 
@@ -32,6 +38,8 @@ def connection(kafka: SecuredBroker, listener: str, name: str) -> dict[str, Any]
         "/etc/kafka/airflow.key": str(signed.key),
         "airflow": name,
     }
+    if kafka.kdc is not None:
+        instead |= {"/etc/kafka/spark.keytab": str(kafka.kdc.keytab(name)), "spark@EXAMPLE.COM": f"{name}@{REALM}"}
     secret = {key: kafka.passwords[name] for key in _SECRETS if key in written}
     return {key: instead.get(value, value) for key, value in written.items()} | secret
 
