@@ -272,12 +272,12 @@ class Books:
         if (
             folder in step.verified
             and not ordered
-            and not orders.get("re_plan")
+            and not (orders.get("re_plan") or orders.get("hold"))
             and not any(map(self.world.was_cut, logs))
         ):
             assert plan.plan_id == earlier.plan.plan_id, f"{plan.batch} is planned anew, and all of it was verified"
         if not ordered and not self._is_of_another_log(earlier.plan):
-            if orders.get("re_plan"):
+            if orders.get("re_plan") or any(p.held for p in plan.partitions):
                 self._require_gone_rows_kept(step, verified, earlier.plan, plan)
             else:
                 self._require_nothing_given_up(verified, earlier.plan, plan)
@@ -346,10 +346,11 @@ class Books:
         tp, log = p.topic_partition, log_of(plan, p.topic_partition)
         kept = kept_offset(before, plan, tp)
         moved = orders & {"restart", "group_moved", "cluster_changed"}
+        jumps = moved or orders & {"skip", "new_partition"}
         if before is None:
             return  # the startup mode decides
         if kept is None:
-            assert p.position <= p.log_start_offset or moved or "skip" in orders, (
+            assert jumps or p.position <= (p.log_start_offset or 0), (
                 f"{tp} is new, and records of it are passed over: {p}"
             )
             return

@@ -83,6 +83,8 @@ def _read(world: World, plan: Plan, split: int, short: bool) -> set[Row]:
     rows: set[Row] = set()
     for p in plan.splits[split]:
         log = log_of(plan, p.topic_partition)
+        if world.cluster.topics[p.topic_partition.topic].logs[p.topic_partition.partition].leader is None:
+            raise SparkFailed
         last = p.end_offset - (p.range.size + 1) // 2 if short else p.end_offset
         rows |= {(log, offset, world.cut_at(log, offset)) for offset in range(p.start_offset, last)}
     return rows

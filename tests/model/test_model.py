@@ -72,10 +72,15 @@ ASK = st.one_of(
             "split_by": st.just("flink"),
             "re_plan": st.just(True),
             "redo": st.just(True),
+            "unavailable": st.just("hold"),
+            "hold": st.lists(PLACE.map(lambda tp: f"{tp.topic}-{tp.partition}"), min_size=1, max_size=2, unique=True),
+            "new_partition": st.just("latest"),
         },
     ),
 )
-MORE = st.sampled_from([{}, {}, {"re_plan": True}, {"redo": True}, {"data_loss": "advance"}])
+HOLDS: dict[str, Any] = {"unavailable": "hold", "hold": ["orders-1"]}
+REDO = {"redo": True}
+MORE = st.sampled_from([{}, {}, {"re_plan": True}, REDO, {"data_loss": "advance"}, HOLDS])
 Records = list[tuple[TopicPartition, int, int]]
 RECORDS = st.lists(st.tuples(PLACE, st.integers(1, 4), st.sampled_from((0, 0, 0, 3))), max_size=2)
 OFFSET = st.integers(0, 12)
@@ -99,6 +104,7 @@ EVENTS = {
     "recreate_topic": (PLACE,),
     "delete_topic": (),
     "truncation": (PLACE, st.integers(1, 4)),
+    "election": (PLACE, st.booleans()),
     "expire": (st.none() | st.lists(PLACE, min_size=1, max_size=2),),
     "reset_by_a_person": (PLACE, OFFSET),
     "consumer": (PLACE, OFFSET),
@@ -251,7 +257,7 @@ class Model(RuleBasedStateMachine):
     def clear_resolve(self, which: int, more: dict[str, Any], pauses: int, lives: bool) -> None:
         """Also a second scheduler: the tries before may still be there."""
         run = self._run(which)
-        self._begin(run, pauses, lives, **({} if run.window and "redo" in more else more))
+        self._begin(run, pauses, lives, **({} if run.window and more in (REDO, HOLDS) else more))
 
     @precondition(lambda self: self.world.running)
     @rule(which=WHICH)
@@ -263,7 +269,8 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.world.runs)
     @rule(which=WHICH, more=MORE)
     def clear_all(self, which: int, more: dict[str, Any]) -> None:
-        self._through(self._run(which), **more)
+        run = self._run(which)
+        self._through(run, **({} if run.window and more == HOLDS else more))
 
     @precondition(lambda self: self._handed())
     @rule(which=WHICH, pauses=PAUSES, short=st.sampled_from([False, False, False, True]), only=st.booleans())
@@ -562,6 +569,10 @@ class Model(RuleBasedStateMachine):
             log = self.world.cluster.topics[tp.topic].logs[tp.partition]
             self.world.truncate(tp, max(log.log_start_offset, log.high_watermark - how_many))
 
+    def _election(self, tp: TopicPartition, somebody: bool) -> None:
+        if tp.topic in self.world.cluster.topics:
+            self.world.cluster.elect(tp, 1 if somebody else None)
+
     def _add_partition_or_topic(self) -> None:
         topics = self.world.cluster.topics
         if TOPICS[1] not in topics:
@@ -633,6 +644,7 @@ class Model(RuleBasedStateMachine):
         for step in self._open():
             step.strike(Fate())
         self.world.members_leave()
+        self.world.elect_leaders()
         self.world.running.clear()
         for pipeline in PIPELINES[: 1 if self.one else 2]:
             self._new_runs_get_through(pipeline)
@@ -665,7 +677,7 @@ class Model(RuleBasedStateMachine):
     def _old_runs_end(self, pipeline: str) -> None:
         """A run that was not over is cleared: it gets through, its batch is gone, or it was told to wait for words."""
         for run in [run for run in self.world.runs if run.pipeline == pipeline and not run.is_done][-3:]:
-            run.ask = {k: v for k, v in run.ask.items() if k not in ("skip", "re_plan", "redo", "restart")}
+            run.ask = {k: v for k, v in run.ask.items() if k not in ("skip", "re_plan", "redo", "restart", "hold")}
             said = []
             for _ in range(8):
                 error = self._with_retries(run)

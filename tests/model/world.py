@@ -338,6 +338,13 @@ class World:
         log = (self.cluster.cluster_id, self.cluster.topics[tp.topic].topic_id, tp.partition)
         self.cuts.setdefault(log, []).append(end_offset)
 
+    def elect_leaders(self) -> None:
+        """Each partition that nobody leads is led again."""
+        for name, topic in self.cluster.topics.items():
+            for number, log in topic.logs.items():
+                if log.leader is None:
+                    self.cluster.elect(TopicPartition(name, number))
+
     def recreate_topic(self, name: str) -> None:
         self.cluster.recreate_topic(name)
         self.books.on_group_changed()
