@@ -254,6 +254,8 @@ class BoundsReader:
             return {None: value}
         times: dict[str | None, Time] = {}
         topics = mapping(value, TIMES_EXAMPLE)
+        if not topics:
+            raise ValueError(f"names no time; give one of each topic, as in {TIMES_EXAMPLE}")
         for topic, of_topic in topics.items():
             if not isinstance(of_topic, Mapping):
                 times[None if topic == ALL_OTHERS else topic] = of_topic
