@@ -110,7 +110,7 @@ class HadoopStore:
         return content
 
     def _ask(self, verb: str, name: str, question: Any) -> Any:
-        """The answer; ``None`` where there is no such object or folder."""
+        """The answer; ``None`` where there is no such object or folder to read."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -118,7 +118,7 @@ class HadoopStore:
         except Py4JJavaError as error:
             java = error.java_exception
             kind = java.getClass().getSimpleName()
-            if kind == "FileNotFoundException":
+            if kind == "FileNotFoundException" and verb != "write":  # what was to be written is not there then
                 return None
             text = next(iter(str(java.getMessage() or "").splitlines()), "")
             if kind == "UnsupportedFileSystemException" or "ClassNotFound" in text:

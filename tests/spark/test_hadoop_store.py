@@ -115,6 +115,17 @@ def test_airflow_sees_all_that_a_driver_has_written_or_nothing(both: tuple[Hadoo
     assert driver.list("a") == airflow.list("a") == [f"{n}.json" for n in range(8)]
 
 
+def test_what_was_lost_before_its_rename_is_not_said_to_be_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where `clean` takes a draft for one that a dead process has left."""
+    store = HadoopStore(spark, location_of(f"file://{tmp_path}"))
+    store._renames = store._fs.FileContext.getFileContext(spark._jsparkSession.sessionState().newHadoopConf())
+    monkeypatch.setattr(HadoopStore, "_write_file", lambda *_: None)
+    with pytest.raises(StoreUnavailable, match="Cannot write"):
+        store.create("batches/1.json", b"{}")
+
+
 def test_a_name_node_that_is_not_there_is_unavailable(spark: SparkSession) -> None:
     (port,) = free_ports(1)
     spark.conf.set("ipc.client.connect.max.retries", "0")
