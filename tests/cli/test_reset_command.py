@@ -185,7 +185,9 @@ def test_a_group_with_live_members_is_status_1_and_nothing_is_written(
         pytest.param(["--to-datetime", "soon"], 2, "--to-datetime is 'soon'", id="no time"),
         pytest.param(["--by-duration", "P1Y"], 2, "--by-duration is 'P1Y'", id="no duration"),
         pytest.param(["--to-group", " "], 2, "--to-group is empty", id="no group"),
-        pytest.param(["--from-file", "/nonexistent"], 2, "--from-file /nonexistent cannot be read", id="no file"),
+        pytest.param(
+            ["--from-file", "/nonexistent"], 2, "--from-file is '/nonexistent', which cannot be read", id="no file"
+        ),
         pytest.param(["--to-batch", "9"], 1, "no batch and no window '9'", id="no batch"),
         pytest.param(["--to-latest", "--topics", "a", "--partitions", "{}"], 2, "not both", id="two scopes"),
         pytest.param(["--to-latest", "--topics", "a b"], 2, "--topics has 'a b'", id="no topic"),

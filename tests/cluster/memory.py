@@ -311,6 +311,18 @@ class InMemoryCluster:
                 found[tp] = first
         return found
 
+    def first_times(
+        self, starts: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> tuple[dict[TopicPartition, int], str | None]:
+        found: dict[TopicPartition, int] = {}
+        for tp, log in self._led(starts).items():
+            seen = (e for e in log.entries if starts[tp] <= e.offset < log.end(isolation_level) and not e.control)
+            if isolation_level == "read_committed":
+                seen = (e for e in seen if e.transaction is None or not e.transaction.aborted)
+            if (first := next(seen, None)) is not None:
+                found[tp] = first.timestamp_ms
+        return found, None
+
     def newest_timestamps(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:

@@ -240,6 +240,16 @@ def test_each_partition_may_be_asked_for_a_time_of_its_own(cluster: AnyCluster, 
     }
 
 
+def test_the_time_of_the_first_record_is_that_of_one_that_is_read(cluster: AnyCluster, orders: str) -> None:
+    cluster.produce(orders, timestamps_ms=[NOW_MS, NOW_MS + 7])
+    transaction = cluster.begin_transaction()
+    transaction.produce(TopicPartition(orders, 1), [NOW_MS + 1])
+    transaction.abort()
+    first, second = tps(orders, 0, 1)
+    assert cluster.reader.first_times({first: 1, second: 0}, "read_committed") == ({first: NOW_MS + 7}, None)
+    assert cluster.reader.first_times({second: 0}, "read_uncommitted") == ({second: NOW_MS + 1}, None)
+
+
 @pytest.mark.parametrize(("after_ms", "offset"), [(25, 1), (55, 3), (0, 0), (61, None)])
 def test_B7_out_of_order_it_is_the_first_offset_and_not_the_first_time(
     cluster: AnyCluster, orders: str, after_ms: int, offset: int | None
