@@ -136,7 +136,7 @@ def _measured(
     isolation_level: IsolationLevel,
 ) -> tuple[dict[TopicPartition, LagAndMargin], list[str]]:
     """The lag and the margin of each partition, and why some of it is not known."""
-    logs = {s.topic_partition: s.log for s in states if s.log is not None}
+    logs, at_ms = {s.topic_partition: s.log for s in states if s.log is not None}, now_ms()
     unread = {
         tp: max(counted[tp], log.log_start_offset)
         for tp, log in logs.items()
@@ -156,7 +156,7 @@ def _measured(
         s.topic_partition: lag_and_margin(
             counted.get(s.topic_partition),
             s.log,
-            now_ms(),
+            at_ms,
             record_ms=times.get(s.topic_partition),
             settings=settings.get(s.topic_partition.topic),
             before=before.get(s.topic_partition),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +103,13 @@ def work_store(options: Options) -> Store:
 def store_at(uri: str) -> Store:
     """The store that a URI names, with Airflow's connections where there is an Airflow."""
     if "://" in uri and not uri.startswith("file://"):
-        with suppress(ImportError):
+        try:
             from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
             from airflow_kafka_offsets.hooks.work_store import store_of_airflow
-
-            with connections_in_the_database():
-                return store_of_airflow(uri)
+        except ImportError:
+            return open_store(uri)
+        with connections_in_the_database():
+            return store_of_airflow(uri)
     return open_store(uri)
 
 

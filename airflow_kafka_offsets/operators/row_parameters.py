@@ -42,10 +42,8 @@ from airflow_kafka_offsets.values.row_definition import (
     format_of,
     object_name,
     parse_limit,
+    problems_of_words,
     sink_words,
-)
-from airflow_kafka_offsets.values.row_definition import (
-    row_problems as words_problems,
 )
 from airflow_kafka_offsets.values.schema_changes import older_versions, schema_changes
 
@@ -58,7 +56,7 @@ def row_problems(asked: ResolveParameters, written: ResolveParameters) -> list[s
     :param asked: with the default of each parameter that a template decides; :ivar written: as the DAG has them.
     """
     problems = Problems()
-    problems += words_problems(
+    problems += problems_of_words(
         asked.value, asked.key, asked.tombstones, asked.select or (), asked.where or None, asked.expect or {}
     )
     bad: Any = asked.bad_records
@@ -218,7 +216,7 @@ def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldF
 
 
 def text_on_worker(subject: str, file: str) -> str:
-    """What a file holds that a DAG names and its worker reads: a schema, a plan.
+    """What a schema's file holds, which a DAG names and its worker reads.
 
     :param subject: what begins the sentence that says what is wrong: ``value has the schema_file``.
     :raises InvalidRequest: it is not named from the root, or cannot be read.

@@ -255,7 +255,7 @@ class BoundsReader:
         times: dict[str | None, Time] = {}
         topics = mapping(value, TIMES_EXAMPLE)
         if not topics:
-            raise ValueError(f"names no time; give one of each topic, as in {TIMES_EXAMPLE}")
+            raise ValueError(f"names no topic; expected a time for every one, as in {TIMES_EXAMPLE}")
         for topic, of_topic in topics.items():
             if not isinstance(of_topic, Mapping):
                 times[None if topic == ALL_OTHERS else topic] = of_topic
@@ -289,8 +289,6 @@ class BoundsReader:
                     )
             case _ as never:
                 assert_never(never)
-        if not named and not has_others:
-            raise ValueError(f"names no topic; expected a time for every one, as in {TIMES_EXAMPLE}")
         if wanted - named and not has_others:
             missing = ", ".join(sorted(wanted - named))
             raise ValueError(f"names no time for {missing}; expected one for every topic, as in {TIMES_EXAMPLE}")

@@ -199,7 +199,7 @@ def object_name(digest: str) -> str:
 # ── what a DAG says ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def row_problems(value: Any, key: Any, tombstones: Any, select: Any, where: Any, expect: Any) -> list[str]:
+def problems_of_words(value: Any, key: Any, tombstones: Any, select: Any, where: Any, expect: Any) -> list[str]:
     """What is wrong with them, as far as that is seen without Spark, a file or a registry; each a sentence."""
     found = [*_field_problems("value", value), *_field_problems("key", key)]
     if tombstones not in get_args(Tombstones):
