@@ -12,6 +12,7 @@ from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition, TopicSettings
 from airflow_kafka_offsets.plan.backlog import Backlog, Left, expiring, more_runs
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.times import in_units
 
 _SHOWN = 3
@@ -52,13 +53,8 @@ def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
 def _what_is_not_known(topics: Sequence[str], settings: Mapping[str, TopicSettings], pace_ms: int | None) -> str | None:
     hidden = [name for name in topics if name not in settings]
     if hidden:
-        return f"this client may not see the configuration of {_named(hidden)} (the right DescribeConfigs)"
+        return f"this client may not see the configuration of {first_few(hidden, _SHOWN)} (the right DescribeConfigs)"
     by_size = [name for name in topics if settings[name].retention_bytes is not None]
     if by_size:
-        return f"{_named(by_size)} has retention.bytes, which deletes by size"
+        return f"{first_few(by_size, _SHOWN)} has retention.bytes, which deletes by size"
     return "how far apart the runs are is not known" if pace_ms is None else None
-
-
-def _named(topics: Sequence[str]) -> str:
-    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
-    return f"{', '.join(topics[:_SHOWN])}{more}"

@@ -43,6 +43,7 @@ from airflow_kafka_offsets.plan.completeness import Completeness, arrived_by, ju
 from airflow_kafka_offsets.plan.lag_and_margin import LogStart, lag_and_margin, log_starts_of
 from airflow_kafka_offsets.plan.missing_topics import compare_topics
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Found, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.ranges import (
     Facts,
@@ -63,6 +64,7 @@ from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import ByDuration
 from airflow_kafka_offsets.request.times import FUTURE_AFTER_MS, iso
 
+_SHOWN = 5
 NO_LEADER, BY_ORDER = "it has no leader", "by order"
 
 
@@ -394,9 +396,8 @@ def _held_warning(planned: Sequence[PlannedPartition]) -> list[str]:
     held = [p for p in planned if p.held]
     if not held:
         return []
-    shown = "; ".join(f"{p.topic_partition} stays at {p.end_offset} ({p.end_reason})" for p in held[:5])
-    more = f"; and {len(held) - 5} more partitions" if len(held) > 5 else ""
-    return [f"{shown}{more}. A later run reads on from there."]
+    lines = [f"{p.topic_partition} stays at {p.end_offset} ({p.end_reason})" for p in held]
+    return [f"{first_few(lines, _SHOWN, 'partitions', '; ')}. A later run reads on from there."]
 
 
 def _incomplete_warning(judged: Completeness | None) -> list[str]:
@@ -409,14 +410,13 @@ def _future_warning(request: PlanRequest, facts: Facts, planned: Sequence[Planne
     found = [p.topic_partition for p in planned if ends_at_future(facts, p.topic_partition)]
     if not found:
         return []
-    lines = "; ".join(future_in_words(facts, tp) for tp in found[:5])
-    more = f"; and {len(found) - 5} more partitions" if len(found) > 5 else ""
+    lines = [future_in_words(facts, tp) for tp in found]
     what = (
         "This window ends there, and so does every later one; what comes behind it is in none of them"
         if request.window
         else "A look-up by time finds nothing behind it, so this plan goes on to the end of the log"
     )
-    return [f"{lines}{more}. {what}. Mend the producer."]
+    return [f"{first_few(lines, _SHOWN, 'partitions', '; ')}. {what}. Mend the producer."]
 
 
 def _ignored(request: PlanRequest, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -432,5 +432,5 @@ def _ignored(request: PlanRequest, partitions: Sequence[TopicPartition]) -> tupl
 def _ignored_warning(ignored: Sequence[TopicPartition]) -> list[str]:
     if not ignored:
         return []
-    shown = ", ".join(map(str, ignored[:5])) + (f" and {len(ignored) - 5} more" if len(ignored) > 5 else "")
+    shown = first_few([*map(str, ignored)], _SHOWN)
     return [f"Offsets are given for partitions that do not exist or are not subscribed to; they are ignored: {shown}."]

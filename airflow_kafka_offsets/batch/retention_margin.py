@@ -16,6 +16,7 @@ from airflow_kafka_offsets.errors import RetentionTooClose, named
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.plan.lag_and_margin import LogStart, taken_within, times_that_stay
 from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.times import in_units
 
@@ -64,13 +65,11 @@ def near_retention(
             'To read them before: policies={"retention_margin": "warn"} in the conf of this run, or a longer '
             f"retention.ms of the topic. (The limit is {named('min_retention_margin')}.)",
         )
-    more = f"; and {len(lines) - _SHOWN} more partitions" if len(lines) > _SHOWN else ""
-    return [f"{what}: {'; '.join(lines[:_SHOWN])}{more}.", *warnings]
+    return [f"{what}: {first_few(lines, _SHOWN, 'partitions', '; ')}.", *warnings]
 
 
 def _not_known(topics: list[str]) -> str:
-    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
     return (
-        f"How near retention is to the records of {', '.join(topics[:_SHOWN])}{more} is not known: this client may not "
-        "see the topic's configuration (the right DescribeConfigs)."
+        f"How near retention is to the records of {first_few(topics, _SHOWN)} is not known: this client may not see "
+        "the topic's configuration (the right DescribeConfigs)."
     )

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
 from airflow_kafka_offsets.log.verify_reads import Attempt, unverified
 from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import iso
@@ -237,7 +238,7 @@ def _differences(
 
 def _words(partitions: Mapping[TopicPartition, int | None]) -> str:
     shown = [f"{tp}: {'all' if partitions[tp] is None else partitions[tp]}" for tp in sorted(partitions)]
-    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more partitions" if len(shown) > 5 else "")
+    return first_few(shown, 5, "partitions")
 
 
 # ── between the position and the start ────────────────────────────────────────────────────────────────────────────────

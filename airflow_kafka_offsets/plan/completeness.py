@@ -25,6 +25,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.modes import time_of
 from airflow_kafka_offsets.request.times import DEFAULT_CLOCK_SKEW_MS, DEFAULT_IDLE_TIMEOUT_MS, iso
 
@@ -95,11 +96,8 @@ class Completeness:
         if self.complete:
             idle = f", {len(self.idle)} idle" if self.idle else ""
             return f"complete up to {iso(self.end_ms)}{idle}"
-        first = [f"{tp}: {reason}" for tp, reason in list(self.waiting.items())[:_SHOWN]]
-        more = f"; and {len(self.waiting) - _SHOWN} more" if len(self.waiting) > _SHOWN else ""
-        return (
-            f"{len(self.waiting)} partitions may still get records before {iso(self.end_ms)}: {'; '.join(first)}{more}"
-        )
+        shown = first_few([f"{tp}: {reason}" for tp, reason in self.waiting.items()], _SHOWN, between="; ")
+        return f"{len(self.waiting)} partitions may still get records before {iso(self.end_ms)}: {shown}"
 
 
 def judge(

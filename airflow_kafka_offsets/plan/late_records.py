@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.kafka_values import TopicPartition, is_another_log
 from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.plan_table import first_few
 
 _SHOWN = 10
 
@@ -80,8 +81,7 @@ def missed_by_window(missed: Mapping[TopicPartition, int]) -> str:
 
 
 def _first(counts: Mapping[TopicPartition, int]) -> str:
-    some = ", ".join(f"{tp} {count}" for tp, count in list(counts.items())[:_SHOWN])
-    return some + (f" and {len(counts) - _SHOWN} more partitions" if len(counts) > _SHOWN else "")
+    return first_few([f"{tp} {count}" for tp, count in counts.items()], _SHOWN, "partitions")
 
 
 def _is_same_log(tp: TopicPartition, plan: Draft, other: Draft) -> bool:

@@ -76,6 +76,19 @@ def _jumped_in_words(plan: Draft) -> str:
     return "; ".join(filter(None, (read_again, lost, skipped)))
 
 
+def first_few(parts: Sequence[str], most: int, what: str = "", between: str = ", ") -> str:
+    """The first parts, and how many more there are: ``a, b and 3 more partitions``.
+
+    :param what: they are: ``partitions``.
+    :param between: the parts; ``"; "`` where they are sentences.
+    """
+    rest = len(parts) - most
+    if rest <= 0:
+        return between.join(parts)
+    more = f"{between.rstrip(', ')} and {rest} more"
+    return f"{between.join(parts[:most])}{more}{f' {what}' if what else ''}"
+
+
 def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
@@ -102,10 +115,9 @@ def _jumped(counts: Sequence[tuple[PlannedPartition, int]], what: str) -> str:
     if not by_reason:
         return ""
     reasons = sorted(by_reason, key=lambda name: (-by_reason[name], name))
-    why = ", ".join(reasons[:_MOST_REASONS])
-    more = f" and {len(reasons) - _MOST_REASONS} more reasons" if len(reasons) > _MOST_REASONS else ""
+    why = first_few(reasons, _MOST_REASONS, "reasons")
     total = sum(by_reason.values())
-    return f"up to {counted(total, 'record')} {'is' if total == 1 else 'are'} {what} ({why}{more})"
+    return f"up to {counted(total, 'record')} {'is' if total == 1 else 'are'} {what} ({why})"
 
 
 def _distance(before: int | None, after: int) -> int:

@@ -36,6 +36,7 @@ from airflow_kafka_offsets.log.output_audit import (
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import is_within, whole_records
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 from airflow_kafka_offsets.spark.hadoop_store import open_driver_store
@@ -171,8 +172,7 @@ def _offsets(frame: DataFrame, finding: OutputFinding, expected: ExpectedRows) -
     if finding.kind == "missing" and expected.is_whole:
         words = [(int(row["word"]), int(row["bits"]) & (2**64 - 1)) for row in by_word(own, by=PLACE).collect()]
         ranges = missing_ranges(words, expected.start, expected.end)
-        more = f" and {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
-        return f"; not {', '.join(f'[{start}, {end})' for start, end in ranges[:_SHOWN])}{more}"
+        return f"; not {first_few([f'[{start}, {end})' for start, end in ranges], _SHOWN)}"
     return ""
 
 

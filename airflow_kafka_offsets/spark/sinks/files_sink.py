@@ -30,6 +30,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.spark.driver_jvm import Folders
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
@@ -151,10 +152,9 @@ class FilesSink:
             own = [path for path, name in zip(found, names, strict=True) if name.startswith(f"{column}=")]
             others = [name for name in names if not name.startswith((*HIDDEN, f"{column}="))]
             if others:
-                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
                 raise InvalidRequest(
                     [
-                        f"{at} has {', '.join(others[:3])}{more}, and this sink writes folders {column}=…: Spark's "
+                        f"{at} has {first_few(others, 3)}, and this sink writes folders {column}=…: Spark's "
                         "readers of the whole folder would leave one of the two out, or fail. Write to a folder of its "
                         "own, and read the two together in a view."
                     ]
