@@ -148,9 +148,9 @@ def test_one_run_may_hold_a_partition(orders: Orders) -> None:
 
 
 def test_the_situations_that_are_shown_at_work() -> None:
-    """In the tests above, and in `test_lost_state`. Where a plan starts and ends is the same without Airflow."""
+    """In the tests above, and in `test_lost_state`. The others are the same without Airflow."""
     shown = {*POLICIES, "topic_vanished", "cluster_changed", "another_airflow", "unavailable"}
-    assert SITUATIONS.keys() == shown | {"output_changed", "no_match", "new_partition"}
+    assert SITUATIONS.keys() == shown | {"output_changed", "no_match", "new_partition", "retention_margin"}
     assert "policies" in CONF_WORDS
 
 
@@ -228,28 +228,30 @@ def test_skip_of_another_batch_than_the_unfinished_one_changes_nothing(orders: O
 
 
 @pytest.mark.parametrize(
-    ("conf", "sentence"),
+    ("task", "conf", "sentence"),
     [
         (
+            "wait_for_partitions",
             {"on_dataloss": "advance", "topics": "all"},
             'unknown keys under "kafka_offsets": on_dataloss, topics. It may have auto_offset_reset, commit_mode, '
-            "isolation_level, policies, re_plan, redo, restart, skip.",
+            "hold, isolation_level, policies, re_plan, redo, restart, skip.",
         ),
-        ({"policies": {"data_loss": "shrug"}}, "policies has data_loss='shrug'; use one of fail, advance, reset"),
-        ({"skip": {"past": "a-0:1"}}, "skip is {'past': 'a-0:1'}; expected"),
-        ({"restart": 5}, "restart is 5; it must be a word"),
+        ("wait_for_partitions", {"policies": {"data_loss": "shrug"}}, "policies has data_loss='shrug'; use one of fail, advance, reset"),
+        ("resolve", {"skip": {"past": "a-0:1"}}, "skip is {'past': 'a-0:1'}; expected"),
+        ("resolve", {"restart": 5}, "restart is 5; it must be a word"),
     ],
     ids=["unknown keys", "a policy that is none", "skip without a batch", "restart that is no word"],
 )
 def test_a_word_that_is_wrong_is_refused_with_those_that_there_are(
-    orders: Orders, said: Said, conf: dict[str, Any], sentence: str
+    orders: Orders, said: Said, task: str, conf: dict[str, Any], sentence: str
 ) -> None:
+    """By the first task that needs the word, and not tried again."""
     orders.dag_id = "batch_retried"
     result = orders.run(conf)
-    assert [(t.state, t.tries) for t in result.tasks if t.task_id == "orders.resolve"] == [("failed", 1)]
+    assert [(t.task_id, t.tries) for t in result.tasks if t.state == "failed"] == [(f"orders.{task}", 1)]
     assert sentence in said()
 
 
 def test_a_conf_that_is_no_object_is_said(orders: Orders, said: Said) -> None:
-    assert orders.run(kafka_offsets=True).states("orders.resolve") == ["failed"]
+    assert orders.run(kafka_offsets=True).states("orders.wait_for_partitions") == ["failed"]
     assert 'The run\'s conf has "kafka_offsets": True; expected an object' in said()
