@@ -2,6 +2,7 @@
 
 A process that has begun with the files of one kind goes on with them, so that it starts their Spark or Airflow once.
 Then it takes files that need neither, and at last those of another kind, so that at the end two share what is left.
+Of files of one kind, that with the most tests is first: at the end no process waits for a long one that has just begun.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class KindsTogether(LoadFileScheduling):
         begun = Counter(kind for files in self.assigned_work.values() for kind in _kinds(files))
         left = Counter(kind_of(file) for file in self.workqueue)
 
-        def preference(file: str) -> tuple[bool, bool, bool, int]:
+        def preference(file: str) -> tuple[bool, bool, bool, int, int]:
             kind = kind_of(file)
             is_new = kind is not None and not begun[kind]
-            return kind in own, not own and is_new, kind is None, left[kind]
+            return kind in own, not own and is_new, kind is None, left[kind], len(self.workqueue[file])
 
         possible = [
             file for file in self.workqueue if (kind := kind_of(file)) is None or kind in own or begun[kind] < MOST
