@@ -236,7 +236,11 @@ def test_skip_of_another_batch_than_the_unfinished_one_changes_nothing(orders: O
             'unknown keys under "kafka_offsets": on_dataloss, topics. It may have auto_offset_reset, commit_mode, '
             "hold, isolation_level, policies, re_plan, redo, restart, skip.",
         ),
-        ("wait_for_partitions", {"policies": {"data_loss": "shrug"}}, "policies has data_loss='shrug'; use one of fail, advance, reset"),
+        (
+            "wait_for_partitions",
+            {"policies": {"data_loss": "shrug"}},
+            "policies has data_loss='shrug'; use one of fail, advance, reset",
+        ),
         ("resolve", {"skip": {"past": "a-0:1"}}, "skip is {'past': 'a-0:1'}; expected"),
         ("resolve", {"restart": 5}, "restart is 5; it must be a word"),
     ],

@@ -46,7 +46,7 @@ METRICS = "write.metadata.metrics"
 MERGE_ISOLATION = "write.merge.isolation-level"
 OWN_OPTIONS = ("isolation-level", "validate-from-snapshot-id", "overwrite-mode", "mergeSchema", "merge-schema")
 _OVERTAKEN = ("Found conflicting files", "Found conflicting deleted files", "Found new conflicting delete files")
-_CHANGED_WHILE_PLANNED = "Runtime file filtering is not possible: the table has been concurrently modified"  # by a MERGE
+_CHANGED_WHILE_MERGING = "Runtime file filtering is not possible: the table has been concurrently modified"
 _LACKS_A_COLUMN = "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA"
 _MIXED_FILES = "Cannot delete file where some, but not all, rows match filter"
 
@@ -101,7 +101,7 @@ class IcebergSink(TableSink):
 
     def again(self, write: Callable[[], None], batch: SinkBatch) -> None:
         """Write, and again while others commit in between."""
-        write_among_others(write, (*_OVERTAKEN, _CHANGED_WHILE_PLANNED))
+        write_among_others(write, (*_OVERTAKEN, _CHANGED_WHILE_MERGING))
 
     def check(self, spark: SparkSession) -> None:
         require_one_iceberg_writer(spark, self.output, table_parts(self.table))
