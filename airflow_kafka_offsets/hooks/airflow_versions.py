@@ -21,6 +21,11 @@ except ImportError:  # Airflow 3.0
     from airflow.utils.trigger_rule import TriggerRule
 
 try:
+    from airflow.sdk.observability.stats import Stats
+except ImportError:  # Airflow 3.0 to 3.2
+    from airflow.stats import Stats
+
+try:
     from airflow.sdk import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
     from airflow.sdk.configuration import conf
     from airflow.sdk.exceptions import (
@@ -58,6 +63,7 @@ __all__ = [
     "CronTriggerTimetable",
     "DeltaTriggerTimetable",
     "MultipleCronTriggerTimetable",
+    "Stats",
     "TaskDeferralTimeout",
     "TriggerRule",
     "XComNotFound",

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     XComNotFound,
 )
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.metrics import measured, send_commit
 from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
@@ -115,11 +116,13 @@ class CommitOffsetsOperator(BaseOperator):
             plan = _reference(self.plan)
             pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
             me = Actor(_resolve_run(plan, context), this_airflow())
-            outcome, left = self._commit(plan, pipeline, me, context)
+            with measured("commit", pipeline.pipeline_id):
+                outcome, left = self._commit(plan, pipeline, me, context)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
         by_topic, rest = _by_topic(outcome), together((left or {}).values())
+        send_commit(pipeline.pipeline_id, outcome, rest)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, rest, by_topic)))
         done = outcome.plan
         backlog = done.found.backlog if done else None

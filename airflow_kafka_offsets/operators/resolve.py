@@ -21,6 +21,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.metrics import measured
 from airflow_kafka_offsets.hooks.run_context import (
     PIPELINE_XCOM,
     SUMMARY_XCOM,
@@ -378,7 +379,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             )
             self._own_words()  # before anything is planned
             pipeline = self.pipeline_log(context, hook)
-            assignment, about = self._assignment(context, hook, pipeline)
+            with measured("resolve", pipeline.pipeline_id):
+                assignment, about = self._assignment(context, hook, pipeline)
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(assignment.plan) if arguments else []

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.batch.complete_request import scope_for
 from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.metrics import send_lag
 from airflow_kafka_offsets.hooks.value_sizes import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -67,7 +68,7 @@ class LagWatch:
         return self.kafka_config_id if self.pipeline_id is None else f"{self.kafka_config_id} {self.work_store}"
 
     def look(self) -> Lag:
-        """One look: eight batch questions or fewer, however many partitions.
+        """One look: eight batch questions or fewer, however many partitions. It is sent to Airflow's metrics, too.
 
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
@@ -80,7 +81,9 @@ class LagWatch:
             scope, limits, PipelineLog(configured_work_store(self.work_store), named) if named else None
         )
         with cluster_of(self.kafka_config_id, config) as cluster:
-            return look_at_lag(question, cluster, cluster.discover(scope.subscription), now_ms())
+            lag = look_at_lag(question, cluster, cluster.discover(scope.subscription), now_ms())
+        send_lag(lag, named)
+        return lag
 
 
 class OffsetLagTrigger(WaitingTrigger):

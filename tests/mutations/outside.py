@@ -24,6 +24,10 @@ OUTSIDE = (
     Mutation("outside: token expired", "refusal_of_token", Always("not has_expired"), "tests/broker/test_claims.py"),
     Mutation("error: code", "KafkaOffsetsError.__str__", Always("code"), "tests/errors/test_pages.py"),
     Mutation("error: code of its own", "TopicVanished", Instead("'AKO-102'", "'AKO-101'"), "tests/errors/test_pages.py"),
+    # metrics
+    Mutation("metrics: counted once", "send_commit", Always("by_this"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: not known is not sent", "_gauges", Always("value is not None"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: a refusal by its error", "measured", Instead("type(error).__name__", "outcome"), "tests/airflow/test_metrics.py"),
     # audits
     Mutation("audit: a gap is none that was read again", "_measured", Instead("uncounted > 0", "uncounted < 0"), "tests/log/test_audit.py"),
     Mutation("audit: nobody was asked", "_decision", Instead("p.position == p.start_offset", "False"), "tests/log/test_audit.py"),
