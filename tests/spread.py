@@ -2,7 +2,7 @@
 
 A process that has begun with the files of one kind goes on with them, so that it starts their Spark or Airflow once.
 Then it takes files that need neither, and at last those of another kind, so that at the end two share what is left.
-Of files of one kind, that with the most tests is first: at the end no process waits for a long one that has just begun.
+Of files of one kind, the long ones are first: at the end no process waits for one that has just begun.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from xdist.workermanage import WorkerController
 
 # By folder; the first that holds a file is the file's. All others start a broker at most.
 KINDS = {"tests/spark/sinks/": "a driver", "tests/spark/": "a session", "tests/airflow/": "Airflow"}
+
+# Minutes each, whatever the number of their tests.
+LONG = ("tests/airflow/test_dags.py", "tests/spark/rows/test_row_sink.py", "tests/spark/test_example_job.py")
 
 MOST = 2  # processes that begin with one kind: a third one would take longer to start than it saves
 
@@ -44,10 +47,10 @@ class KindsTogether(LoadFileScheduling):
         begun = Counter(kind for files in self.assigned_work.values() for kind in _kinds(files))
         left = Counter(kind_of(file) for file in self.workqueue)
 
-        def preference(file: str) -> tuple[bool, bool, bool, int, int]:
+        def preference(file: str) -> tuple[bool, bool, bool, int, bool]:
             kind = kind_of(file)
             is_new = kind is not None and not begun[kind]
-            return kind in own, not own and is_new, kind is None, left[kind], len(self.workqueue[file])
+            return kind in own, not own and is_new, kind is None, left[kind], file in LONG
 
         possible = [
             file for file in self.workqueue if (kind := kind_of(file)) is None or kind in own or begun[kind] < MOST
