@@ -177,8 +177,16 @@ class KafkaBroker(Topics):
             self._process.kill()
 
     def pause(self) -> None:
-        """SIGSTOP: it holds its connections and answers nothing, as in a long garbage collection."""
+        """SIGSTOP: it holds its connections and answers nothing, as in a long garbage collection.
+
+        A thread that waits for a disk stops after that, so it returns when Linux says that all threads have stopped.
+        """
         self._running().signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self.pid}/task")
+        wait_for(
+            "each thread of the broker has stopped",
+            lambda: all(stat.read_text().rpartition(") ")[2].startswith("T") for stat in threads.glob("*/stat")),
+        )
 
     def resume(self) -> None:
         """SIGCONT, after `pause()`."""
