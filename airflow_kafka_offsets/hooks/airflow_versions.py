@@ -22,7 +22,7 @@ except ImportError:  # Airflow 3.0
 
 try:
     from airflow.sdk.observability.stats import Stats
-except ImportError:  # Airflow 3.0 to 3.2
+except ImportError:  # Airflow 3.0 and 3.1
     from airflow.stats import Stats
 
 try:

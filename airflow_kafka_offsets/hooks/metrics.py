@@ -25,11 +25,10 @@ def measured(task: str, pipeline_id: str) -> Iterator[None]:
 
     :param task: ``resolve`` or ``commit``.
     """
-    began = time.monotonic()
-    outcome = "done"
+    began, outcome = time.monotonic(), "done"
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # any: it is named and goes on
         outcome = type(error).__name__
         raise
     finally:
@@ -43,12 +42,10 @@ def send_commit(pipeline_id: str, outcome: CommitOutcome, left: LagAndMargin) ->
     :param left: of all partitions together.
     """
     tags = {"pipeline": pipeline_id}
-    _gauges({"lag": left.lag, "lag_seconds": _s(left.behind_ms), "retention_margin_seconds": _s(left.margin_ms)}, tags)
+    _gauges({"lag": left.lag, "retention_margin_seconds": _s(left.margin_ms)}, tags)
     plan, fates = outcome.plan, outcome.fates
-    if plan is None:
-        return
-    _gauges({"committed_at_seconds": time.time()}, tags)
-    if outcome.by_this:
+    if plan is not None and outcome.by_this:
+        _gauges({"committed_at_seconds": time.time()}, tags)
         counts = {
             "planned": plan.record_count_upper_bound,
             "rows": sum(rows for rows, _, _ in fates.topics.values()),

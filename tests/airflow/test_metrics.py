@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,9 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch
 from testbed.topics import Topics
 from tests.airflow.conftest import Orders
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "monitor.md"
 
@@ -41,22 +45,29 @@ class Received:
 
     def of(self, **tags: str) -> dict[str, float]:
         """The values with these tags, by name; each once."""
-        from opentelemetry import metrics
-
-        metrics.get_meter_provider().force_flush()  # type: ignore[attr-defined]
+        exporting().force_flush()
         found = [(name, value) for name, points in self.values.items() for has, value in points if has == tags]
         assert len(found) == len(dict(found))
         return dict(found)
 
 
+def exporting() -> MeterProvider:
+    """What Airflow has made."""
+    from opentelemetry import metrics
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    made = metrics.get_meter_provider()
+    assert isinstance(made, MeterProvider)
+    return made
+
+
 @pytest.fixture
 def received(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Received]:
     """What Airflow's exporter sends; each task's process makes one, which is this process here."""
-    from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
     from airflow.sdk._shared.observability.metrics.otel_logger import flush_otel_metrics
     from airflow.sdk.observability import stats
     from airflow.sdk.observability.metrics.otel_logger import get_otel_logger
-    from opentelemetry import metrics
+    from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 
     here = Received()
 
@@ -67,7 +78,7 @@ def received(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receive
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            pass
+            """It is no part of a test's output."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -75,8 +86,8 @@ def received(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receive
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf")
     stats.initialize(factory=get_otel_logger, export_legacy_names=False)
     yield here
-    stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
-    metrics.get_meter_provider().shutdown()  # type: ignore[attr-defined]
+    stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
+    exporting().shutdown()
     atexit.unregister(flush_otel_metrics)  # nobody is there to take it
     server.shutdown()
     server.server_close()
@@ -99,7 +110,6 @@ def test_a_commit_says_what_the_batch_had_and_what_is_left(orders: Orders, recei
     assert {name for name in seen if name.endswith("_seconds")} == {
         "resolve_seconds",
         "commit_seconds",
-        "lag_seconds",
         "committed_at_seconds",
     }
     done = {"pipeline": orders.log.pipeline_id, "outcome": "done"}
