@@ -21,7 +21,7 @@ from testbed.broker_config import LOG4J, as_properties, broker_settings
 from testbed.cache import Say, silent
 from testbed.jars import KAFKA, broker_jars
 from testbed.java import Java, find_java
-from testbed.leash import Leashed
+from testbed.leash import Leashed, state_of
 from testbed.ports import free_ports
 from testbed.topics import Topics, quiet, wait_for
 
@@ -185,7 +185,7 @@ class KafkaBroker(Topics):
         threads = Path(f"/proc/{self.pid}/task")
         wait_for(
             "each thread of the broker has stopped",
-            lambda: all(stat.read_text().rpartition(") ")[2].startswith("T") for stat in threads.glob("*/stat")),
+            lambda: all(state_of(str(thread)) in "TX" for thread in threads.glob("*")),
         )
 
     def resume(self) -> None:

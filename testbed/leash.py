@@ -110,13 +110,21 @@ def _kill_session(leader: int) -> None:
                     left = True
 
 
+def state_of(process: str) -> str:
+    """`R`, `S`, `T`, `Z`, … as Linux says it; `X` where there is none any more.
+
+    :param process: its folder, `/proc/<pid>`, or a thread's, `/proc/<pid>/task/<id>`.
+    """
+    try:
+        with open(f"{process}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
 def _is_dead(pid: str) -> bool:
     """A zombie, which its parent has not buried yet."""
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+    return state_of(f"/proc/{pid}") in "ZX"
 
 
 if __name__ == "__main__":

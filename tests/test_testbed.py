@@ -17,7 +17,7 @@ from testbed.cache import whole_folder
 from testbed.http_server import needed_program
 from testbed.jars import Artifact, JarsMissing, fetch, pinned
 from testbed.java import Java, JavaMissing, find_java
-from testbed.leash import Leashed
+from testbed.leash import Leashed, state_of
 from testbed.spark import spark_env
 from testbed.topics import Topics, wait_for
 
@@ -27,13 +27,10 @@ REPOSITORY = Path(__file__).parents[1]
 def is_alive(pid: int) -> bool:
     """A zombie, which only waits for somebody to ask how it ended, is not alive."""
     if Path("/proc/self/stat").exists():
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return False
+        state = state_of(f"/proc/{pid}")
     else:
         state = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-    return bool(state) and not state.startswith("Z")
+    return state[:1] not in ("", "Z", "X")
 
 
 def is_listening(address: str) -> bool:
