@@ -28,7 +28,6 @@ from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Order, PlanReference, Redo, Reset, Window
 from airflow_kafka_offsets.batch.situation import Situation
 from airflow_kafka_offsets.errors import StoreUnavailable
-from airflow_kafka_offsets.garbage import only_new_garbage
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.plan import Plan
@@ -62,7 +61,6 @@ def decided(order: Order, world: World) -> tuple[Decision, Situation]:
     return ask_until_decided(partial(decide, order), observe(order, world), world)
 
 
-@only_new_garbage()
 def assign_batch(order: NextBatch | Window, world: World) -> Assignment:
     """Decide what a run does, and put it on record before anything is read.
 
@@ -73,7 +71,6 @@ def assign_batch(order: NextBatch | Window, world: World) -> Assignment:
     return _until_done(order, world, lambda decision, s: carry_out.assign(decision, order, s, world))
 
 
-@only_new_garbage()
 def commit_batch(order: Commit, world: World) -> CommitOutcome:
     """Verify the batch's reads, commit it, and let the group follow.
 

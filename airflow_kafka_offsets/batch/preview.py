@@ -29,7 +29,6 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.garbage import only_new_garbage
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
@@ -63,7 +62,6 @@ def plan_offsets(client_config: Mapping[str, Any], *, work_store: str | None = N
         return preview_plan(request, cluster, pipeline)
 
 
-@only_new_garbage()
 def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog | None) -> Draft:
     """What the next run would do: the unfinished batch, if there is one, else the next.
 
