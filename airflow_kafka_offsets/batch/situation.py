@@ -32,6 +32,7 @@ from airflow_kafka_offsets.request.subscription import Subscription
 
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")
+X = TypeVar("X")
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,102 +84,67 @@ class Question(Generic[A]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsOf(Question[ClusterDescription]):
+@dataclass(frozen=True)
+class About(Question[A], Generic[X, A]):
+    """A question about one thing."""
+
+    thing: X
+
+
+class TopicsOf(About[Subscription, ClusterDescription]):
     """The cluster's id, and what there is of a subscription."""
 
-    subscription: Subscription
 
-
-@dataclass(frozen=True, slots=True)
-class NewestBatch(Question[LogNow]):
+class NewestBatch(About[RunKey | None, LogNow]):
     """The log's newest batch, and what this run took before."""
 
-    run: RunKey | None
 
-
-@dataclass(frozen=True, slots=True)
-class TopicsThatExist(Question[ClusterDescription | None]):
+class TopicsThatExist(About[tuple[str, ...], ClusterDescription | None]):
     """Those of some topics that exist; ``None``: nothing at all is found."""
 
-    topics: tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class IsRunning(Question[bool]):
+class IsRunning(About[RunKey, bool]):
     """Whether a DAG run is running."""
 
-    run: RunKey
 
-
-@dataclass(frozen=True, slots=True)
-class HasSucceededBefore(Question[bool]):
+class HasSucceededBefore(About[RunKey, bool]):
     """Whether a task has succeeded in an earlier run."""
 
-    run: RunKey
 
-
-@dataclass(frozen=True, slots=True)
-class FailedTasks(Question[list[str]]):
+class FailedTasks(About[RunKey, list[str]]):
     """The tasks of a DAG run that have failed, for a log line."""
 
-    run: RunKey
 
-
-@dataclass(frozen=True, slots=True)
-class IsStillNewest(Question[bool]):
+class IsStillNewest(About[StoredBatch, bool]):
     """Whether the newest batch is still this one."""
 
-    batch: StoredBatch
 
-
-@dataclass(frozen=True, slots=True)
-class BatchIn(Question[StoredBatch | None]):
+class BatchIn(About[str, StoredBatch | None]):
     """The batch in a folder below the pipeline's; ``None``: it was cleaned away."""
 
-    folder: str
 
-
-@dataclass(frozen=True, slots=True)
-class BatchTakenBy(Question[BatchOfRun | None]):
+class BatchTakenBy(About[RunKey, BatchOfRun | None]):
     """Which batch a run took; ``None`` where it took none yet."""
 
-    run: RunKey
 
-
-@dataclass(frozen=True, slots=True)
-class WindowNamed(Question[tuple[StoredBatch | None, int]]):
+class WindowNamed(About[str, tuple[StoredBatch | None, int]]):
     """A window by its name, and the number of the next entry of its log."""
 
-    name: str
 
-
-@dataclass(frozen=True, slots=True)
-class WindowByKey(Question[StoredBatch | None]):
+class WindowByKey(About[str, StoredBatch | None]):
     """A window by its name or its key."""
 
-    key: str
 
-
-@dataclass(frozen=True, slots=True)
-class WindowBefore(Question[StoredBatch | None]):
+class WindowBefore(About[TimeClaim, StoredBatch | None]):
     """The window that ends where this one begins."""
 
-    claim: TimeClaim
 
-
-@dataclass(frozen=True, slots=True)
-class HasBegun(Question[bool]):
+class HasBegun(About[StoredBatch, bool]):
     """Whether a Spark job has begun to read any split of any plan of the batch."""
 
-    batch: StoredBatch
 
-
-@dataclass(frozen=True, slots=True)
-class Reports(Question[dict[int, list[Attempt]]]):
+class Reports(About[StoredBatch, dict[int, list[Attempt]]]):
     """Of each split the attempts that decide whether it is verified."""
-
-    batch: StoredBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +182,12 @@ class HeldBy(Question[Held]):
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MembersOf(Question[GroupDescription]):
+class MembersOf(About[str, GroupDescription]):
     """The state of a group, and its live members."""
 
-    group_id: str
 
-
-@dataclass(frozen=True, slots=True)
-class MorePartitions(Question[ClusterDescription]):
+class MorePartitions(About[tuple[TopicPartition, ...], ClusterDescription]):
     """Partitions that the subscription does not match."""
-
-    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,25 +207,16 @@ class RangeLookUps(Question[Logs]):
     known_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Cuts(Question[dict[TopicPartition, int]]):
+class Cuts(About[Mapping[TopicPartition, At], dict[TopicPartition, int]]):
     """The first offset from which on a log is another one now; absent where it is not."""
 
-    known: Mapping[TopicPartition, At]
 
-
-@dataclass(frozen=True, slots=True)
-class SettingsOf(Question[dict[str, TopicSettings]]):
+class SettingsOf(About[tuple[str, ...], dict[str, TopicSettings]]):
     """Of each topic whose clock its records have, and how long they stay."""
 
-    topics: tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class OffsetsAtTimes(Question[Mapping[TopicPartition, int]]):
+class OffsetsAtTimes(About[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]):
     """The first offset at or after a time, whoever may read it; absent where there is none."""
-
-    times_ms: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
