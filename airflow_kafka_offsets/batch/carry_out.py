@@ -20,23 +20,22 @@ from airflow_kafka_offsets.batch.decisions import (
     Append,
     Create,
     Decision,
-    DoAgain,
+    Do,
     Follow,
     Leave,
     Nothing,
     Replace,
     SetPosition,
-    Take,
     Wait,
 )
 from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
 from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Redo, Reset, Window
+from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Reset, Window
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.situation import HasBegun, Reports, Situation
 from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, topics_made_anew
-from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
+from airflow_kafka_offsets.log.entries import Committed, Planned
 from airflow_kafka_offsets.log.output_claims import Kind, claim_output
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import has_begun
@@ -132,15 +131,11 @@ def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: W
         case Replace(batch, plan):
             again = put_in_place(batch, plan, s, world)
             return None if again is None else steps.settle(again, plan.splits_to_start(), decision.sentence)
-        case Take(batch, splits, append, sentence, unread, waiting, warnings):
-            entry = Taken(order.me, order.request.run_context.now_ms, unread=unread)
-            taken = batch.append(entry) if append else batch
+        case Do(batch, splits, entry, sentence, waiting, warnings):
+            taken = batch.append(entry) if entry else batch
             return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
-        case DoAgain(batch, splits, attempts, sentence, unread, waiting, warnings):
-            taken = batch.append(Taken(order.me, order.request.run_context.now_ms, attempts, unread))
-            return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
-        case Leave(batch, append, sentence, warnings):
-            left = batch.append(Taken(order.me, order.request.run_context.now_ms)) if append else batch
+        case Leave(batch, entry, sentence, warnings):
+            left = batch.append(entry) if entry else batch
             return None if left is None else Assignment(left, (), sentence, warnings=warnings)
         case Wait(batch, holder):
             raise _overlapping(holder, batch)
@@ -328,7 +323,3 @@ def position_planned(decision: SetPosition, draft: Draft, order: Reset) -> Plann
     name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
     plan = named(draft, name, decision.by, f"reset {decision.target}: {order.reason}")
     return Planned(plan, decision.position, decision.definitions)
-
-
-def take_by_hand(decision: DoAgain, order: Redo) -> StoredBatch | None:
-    return decision.batch.append(Taken(order.me, order.now_ms, decision.attempts))

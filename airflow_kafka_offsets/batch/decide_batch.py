@@ -5,15 +5,15 @@ A window is a batch that has its name from its bounds, moves no position, and ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.batch import messages
 from airflow_kafka_offsets.batch.decisions import (
     Decision,
-    DoAgain,
+    Do,
     Leave,
     Replace,
-    Take,
 )
 from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order
 from airflow_kafka_offsets.batch.orders import NextBatch, Window
@@ -39,6 +39,7 @@ from airflow_kafka_offsets.errors import (
     RefusedError,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
@@ -90,6 +91,13 @@ class BatchAtHand:
     def verified(self) -> dict[int, VerifiedSplit]:
         """The splits that need not be read again."""
         return verified_splits(self.plan, self.s.need(Reports(self.batch)))
+
+    def taken(self, attempts: Mapping[int, int] | None = None, unread: int = 0) -> Taken:
+        """What says in the log that this run does the batch from now on.
+
+        :param attempts: see :class:`Taken`; of an unfinished batch there are none.
+        """
+        return Taken(self.order.me, self.order.request.run_context.now_ms, attempts or {}, unread)
 
     def replaced(self, plan: Plan) -> Replace:
         plan = replace(plan, resolved_at_ms=self.order.request.run_context.now_ms)
@@ -249,15 +257,8 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
         if splits or not gone
         else f"finishes {at_hand.what}: all of it is written, and verified"
     )
-    return Take(
-        batch,
-        splits,
-        batch.log.holder != order.me,
-        sentence,
-        unread,
-        records.waiting(plan) if at_hand.on else 0,
-        warnings,
-    )
+    taken = at_hand.taken(unread=unread) if holder != order.me else None
+    return Do(batch, splits, taken, sentence, records.waiting(plan) if at_hand.on else 0, warnings)
 
 
 def _may_tell(at_hand: BatchAtHand) -> bool:
@@ -298,10 +299,10 @@ def do_again(at_hand: BatchAtHand) -> Decision:
         return leave(at_hand, messages.leaves_for_good(what), (*warnings, messages.went(what, gone)))
     refuse_to_do_elsewhere(order.request, plan)
     splits = tuple(sorted(plan.splits_with_rows()))  # also what the plan keeps: corrected code writes all of it
-    attempts = s.need(HighestAttempts(batch, splits))
+    taken = at_hand.taken(s.need(HighestAttempts(batch, splits)), unread)
     because = "redo asks for it" if on else "each run of a window writes it anew"
     sentence = messages.does_once_more(what, batch.log, order.me, because)
-    return DoAgain(batch, splits, attempts, sentence, unread, records.waiting(plan) if on else 0, warnings)
+    return Do(batch, splits, taken, sentence, records.waiting(plan) if on else 0, warnings)
 
 
 def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -> Leave:
@@ -309,7 +310,8 @@ def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -
     order, batch = at_hand.order, at_hand.batch
     again = batch.log.redone
     mine_again = again is not None and bool(again.attempts) and again.by.run == order.me.run
-    return Leave(batch, mine_again or batch.log.last_instance != order.me.instance, sentence, warnings)
+    says_otherwise = mine_again or batch.log.last_instance != order.me.instance
+    return Leave(batch, at_hand.taken() if says_otherwise else None, sentence, warnings)
 
 
 def window_draft(order: NextBatch | Window, s: Situation) -> Draft:

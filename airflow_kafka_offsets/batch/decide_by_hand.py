@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from airflow_kafka_offsets.batch.decisions import DoAgain, LookAgain, Replace, SetPosition
+from airflow_kafka_offsets.batch.decisions import Do, LookAgain, Replace, SetPosition
 from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
 from airflow_kafka_offsets.batch.orders import LeaveOut, OfBatch, OfGroup, Redo, Reset
 from airflow_kafka_offsets.batch.ownership import (
@@ -46,6 +46,7 @@ from airflow_kafka_offsets.errors import (
     named,
 )
 from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition, topics_made_anew
+from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import verified_splits
 from airflow_kafka_offsets.plan.batch_key import number_of
@@ -270,7 +271,7 @@ def _unfinished_batch(order: LeaveOut, s: Situation) -> StoredBatch:
     return newest
 
 
-def decide_redo(order: Redo, s: Situation) -> DoAgain:
+def decide_redo(order: Redo, s: Situation) -> Do:
     """
     :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway; or was cleaned away.
     :raises DataLoss: its records are gone.
@@ -287,4 +288,4 @@ def decide_redo(order: Redo, s: Situation) -> DoAgain:
             gone, f"{plan.batch} is committed, and its output stays as it is. Leave it: there is nothing to do."
         )
     splits = tuple(sorted(plan.splits_with_rows()))
-    return DoAgain(batch, splits, s.need(HighestAttempts(batch, splits)))
+    return Do(batch, splits, Taken(order.me, order.now_ms, s.need(HighestAttempts(batch, splits))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.entries import Committed, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.plan import Draft, Plan
@@ -48,36 +48,19 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
-    """Do the unfinished batch as it is.
+class Do:
+    """Do a batch as it is: an unfinished one, or a committed one once more, into the same place.
 
     :ivar splits: those that Spark jobs are started for.
-    :ivar append: whether ``taken`` has to be appended: somebody else had it before.
-    :ivar unread: of a window, how many offsets its times would give now and its plan lacks.
+    :ivar taken: what is appended first: somebody else had the batch before, or newer attempts have to be told from
+        those so far. ``None``: the log says already who has it.
     :ivar waiting: how many offsets have come since it was planned.
     """
 
     batch: StoredBatch
     splits: tuple[int, ...]
-    append: bool
-    sentence: str
-    unread: int = 0
-    waiting: int = 0
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DoAgain:
-    """Do a committed batch once more, into the same place.
-
-    :ivar attempts: of each split the highest attempt so far: newer ones count.
-    """
-
-    batch: StoredBatch
-    splits: tuple[int, ...]
-    attempts: dict[int, int]
+    taken: Taken | None
     sentence: str = ""
-    unread: int = 0
     waiting: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -86,11 +69,11 @@ class DoAgain:
 class Leave:
     """Leave a committed batch as it is.
 
-    :ivar append: whether ``taken`` is appended: the log says that somebody has it, or does it again.
+    :ivar taken: what is appended, where the log says that somebody has it, or does it again.
     """
 
     batch: StoredBatch
-    append: bool
+    taken: Taken | None
     sentence: str
     warnings: tuple[str, ...] = ()
 
@@ -165,4 +148,4 @@ class LookAgain:
     """The log went on while the group was looked at."""
 
 
-Decision = Create | Replace | Take | DoAgain | Leave | Wait | Nothing | Append | Follow | SetPosition | LookAgain
+Decision = Create | Replace | Do | Leave | Wait | Nothing | Append | Follow | SetPosition | LookAgain

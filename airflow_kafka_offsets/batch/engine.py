@@ -21,7 +21,7 @@ from typing import TypeVar
 from airflow_kafka_offsets.batch import carry_out
 from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
 from airflow_kafka_offsets.batch.decide import decide
-from airflow_kafka_offsets.batch.decisions import Decision, DoAgain, Replace, SetPosition
+from airflow_kafka_offsets.batch.decisions import Decision, Do, Replace, SetPosition
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.observe import ask_until_decided, observe
@@ -131,7 +131,7 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
     """
 
     def carry(decision: Decision, _: Situation) -> StoredBatch | None:
-        return carry_out.take_by_hand(decision, order) if isinstance(decision, DoAgain) else None
+        return decision.batch.append(decision.taken) if isinstance(decision, Do) and decision.taken else None
 
     return _until_done(order, world, carry)
 

@@ -12,11 +12,11 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.decisions import (
     Append,
     Create,
+    Do,
     Follow,
     Nothing,
     Replace,
     SetPosition,
-    Take,
 )
 from airflow_kafka_offsets.batch.engine import ResetOutcome, decided
 from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
@@ -74,7 +74,7 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
     match decision:
         case Create(draft=found) | Nothing(draft=Draft() as found) | Replace(plan=found):
             return found
-        case Take(batch):
+        case Do(batch):
             plan = batch.log.plan
             return plan.with_warnings([f"{plan.batch} is not committed: the next run does it again, as it is."])
     raise TypeError(f"{decision} is no decision for a new run")

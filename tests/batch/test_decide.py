@@ -19,14 +19,13 @@ from airflow_kafka_offsets.batch.decisions import (
     Append,
     Create,
     Decision,
-    DoAgain,
+    Do,
     Follow,
     Leave,
     LookAgain,
     Nothing,
     Replace,
     SetPosition,
-    Take,
     Wait,
 )
 from airflow_kafka_offsets.batch.look_ups import World
@@ -181,12 +180,12 @@ def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
             return "create", number, after if claim is None else claim, ranges(draft)
         case Replace(_, made):
             return "replace", made.reason, ranges(made), made.splits_to_start()
-        case Take(_, splits, append):
-            return "take", splits, append
-        case DoAgain(_, splits, attempts):
-            return "do again", splits, attempts
-        case Leave(_, append):
-            return "leave", append
+        case Do(batch, splits, taken) if taken and batch.log.committed:
+            return "do again", splits, taken.attempts
+        case Do(_, splits, taken):
+            return "take", splits, taken is not None
+        case Leave(_, taken):
+            return "leave", taken is not None
         case Wait(_, holder):
             return "wait", holder
         case Nothing():
@@ -498,7 +497,7 @@ def test_a_split_that_a_plan_keeps_and_a_late_job_wrote_to_is_started_again(
     reports = {0: [Attempt(5)], 1: [Attempt(1, report_of(KEEPS_0, 1, 1))]}
     facts = known(stored(Taken(ME, NOW), of=KEEPS_0), RecordsOf=there(*log_starts), Reports=reports)
     decision = decide_by(run(), facts)
-    assert isinstance(decision, Take)
+    assert isinstance(decision, Do)
     assert decision.splits == splits
 
 

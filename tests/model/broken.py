@@ -74,7 +74,7 @@ BROKEN = (
     _broken("drivers stop before it is looked at what they did", ("put_in_place", Instead("batch.append(batch.log.planned) if seen else batch", "batch"))),
     _broken("re_plan writes over no row whose record is gone", ("plan_anew", Instead("_rows_without_records(at_hand)", "[]"))),
     _broken("skip past an offset keeps what is verified", ("skipped", Instead("untouched if past else {}", "{}"))),
-    _broken("a redo writes down the attempts", ("do_again", Rather("attempts = s.need(HighestAttempts(batch, splits))", "attempts = {}"))),
+    _broken("a redo writes down the attempts", ("do_again", Instead("s.need(HighestAttempts(batch, splits))", "{}"))),
     _broken("WorkStoreLost", ("goes_on", Never("HasSucceededBefore")), possible="lose_store expire"),
     _broken("StoreBehindGroup", ("goes_on", Never("_last_number")), possible="lose_store copy_store"),
     _broken("AnotherPipeline", ("goes_on", Without("refuse_another_pipeline")), possible="lose_store"),
