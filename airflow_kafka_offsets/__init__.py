@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
     from airflow_kafka_offsets.operators.task_group import kafka_spark_batch as kafka_spark_batch
-    from airflow_kafka_offsets.plan.argument_rules import batch_arguments as batch_arguments
+    from airflow_kafka_offsets.plan.job_arguments import batch_arguments as batch_arguments
     from airflow_kafka_offsets.sensors.batch_committed import BatchCommittedSensor as BatchCommittedSensor
     from airflow_kafka_offsets.sensors.group_empty import GroupEmptySensor as GroupEmptySensor
     from airflow_kafka_offsets.sensors.offset_lag import OffsetLagSensor as OffsetLagSensor
@@ -35,7 +35,7 @@ _PUBLIC = {
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "WindowCompleteSensor": "sensors.window_complete",
     "audit_pipeline": "log.whole_log",
-    "batch_arguments": "plan.argument_rules",
+    "batch_arguments": "plan.job_arguments",
     "kafka_spark_batch": "operators.task_group",
     "plan_offsets": "batch.preview",
 }

@@ -42,7 +42,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
-from airflow_kafka_offsets.plan.late_records import count_late, missed_by_window, offsets_beside
+from airflow_kafka_offsets.plan.completeness import count_late, missed_by_window, offsets_beside
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within

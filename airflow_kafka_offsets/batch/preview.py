@@ -18,11 +18,10 @@ from airflow_kafka_offsets.batch.decisions import (
     Replace,
     SetPosition,
 )
-from airflow_kafka_offsets.batch.engine import ResetOutcome, decided
+from airflow_kafka_offsets.batch.engine import ResetOutcome, ask_until_decided, decided, topics_and_group
 from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.make_draft import Start, draft
-from airflow_kafka_offsets.batch.observe import ask_until_decided, topics_and_group
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Reset
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
 from airflow_kafka_offsets.broker.cluster import KafkaCluster

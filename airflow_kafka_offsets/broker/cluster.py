@@ -10,13 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from airflow_kafka_offsets.broker.connection import Connection
-from airflow_kafka_offsets.broker.epochs import ends_of_epochs
 from airflow_kafka_offsets.broker.group_offsets import describe_group, read_committed_offsets, read_group, write_offsets
-from airflow_kafka_offsets.broker.lookups import LookUps
+from airflow_kafka_offsets.broker.lookups import LookUps, ends_of_epochs
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.broker.records import Record, first_times, records_from
-from airflow_kafka_offsets.broker.topic_configs import topic_settings
-from airflow_kafka_offsets.broker.topic_discovery import describe, discover
+from airflow_kafka_offsets.broker.topic_discovery import describe, discover, topic_settings
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,

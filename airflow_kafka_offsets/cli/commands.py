@@ -111,7 +111,7 @@ TARGETS = (
 COMMANDS = (
     Command(
         "plan",
-        "plan_command",
+        "cluster_commands",
         "What the next run would read, and why; nothing is written",
         "plan --bootstrap-servers localhost:9092 --topics orders --startup-mode earliest-offset",
         (*_CLUSTER, *OF_FIELD.values(), _STORE, _PLAN_OUTPUT),
@@ -335,7 +335,7 @@ COMMANDS = (
     ),
     Command(
         "write-checkpoint",
-        "checkpoint_command",
+        "reset_command",
         "A Structured Streaming checkpoint that goes on where a pipeline is; a dry run unless --execute",
         "write-checkpoint --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
         "--checkpoint s3://lake/checkpoints/orders",

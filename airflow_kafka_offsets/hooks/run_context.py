@@ -14,8 +14,7 @@ from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request.bounds import Partition
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.run_conf import refuse_misplaced
-from airflow_kafka_offsets.request.times import parse_timestamp_ms
-from airflow_kafka_offsets.request.window_width import parse_zone
+from airflow_kafka_offsets.request.times import parse_timestamp_ms, parse_zone
 
 PIPELINE_XCOM = "pipeline"
 """The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""

@@ -34,7 +34,7 @@ from airflow_kafka_offsets.json_columns import (
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition, VerifiedSplit
-from airflow_kafka_offsets.request.plain_values import one_of
+from airflow_kafka_offsets.request.problems import one_of
 
 VERSION = 1
 Proof = Literal["scan", "merged", "compared", "rows"]  # the weakest first

@@ -45,9 +45,15 @@ from airflow_kafka_offsets.operators.row_parameters import (
     set_aside_output,
 )
 from airflow_kafka_offsets.operators.saved_places import with_places_read
-from airflow_kafka_offsets.plan.argument_rules import batch_arguments, word_problems
-from airflow_kafka_offsets.plan.job_arguments import ROWS, job_arguments
-from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems
+from airflow_kafka_offsets.plan.job_arguments import (
+    ROWS,
+    batch_arguments,
+    has_placeholders,
+    job_arguments,
+    offset_words,
+    placeholder_problems,
+    word_problems,
+)
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table

@@ -7,11 +7,14 @@ names are the job's own and are left to it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan_json import spark_options
 
 PLAN = "--plan"
 PLAN_ID = "--plan-id"
@@ -115,3 +118,116 @@ def _values(argv: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
         if not values[name]:
             problems.append(f"{name} has no value.")
     return values, problems
+
+
+# ── what reaches a job unchanged, however it is submitted: docs/submitting.md ─────────────────────────────────────────
+# A list of words, because each service takes one (``application_args``, ``args``, ``parameters``, …), in which
+# nothing means anything to what lies between: no template of Airflow, YARN or Databricks, no variable of Kubernetes.
+# They are short: the smallest limit is Databricks' (10,000 bytes), then that of an EMR step (10,280 characters).
+
+
+MOST_BYTES = 10_000
+"""Of all words of a job, as JSON."""
+
+_NOT_AS_IT_IS = {
+    # ContainerLaunch.expandEnvironment of Hadoop's node manager; Airflow's own templates; Databricks' dynamic values
+    "{{": "Airflow, YARN and Databricks would change",
+    "}}": "Airflow, YARN and Databricks would change",
+    # expansion.Expand of Kubernetes' kubelet, for a container's args
+    "$(": "Kubernetes would change",
+    "$$": "Kubernetes would change",
+    "\0": "no operating system lets through",
+}
+
+
+def batch_arguments(of_split: Sequence[str], own: Sequence[str] = ()) -> list[str]:
+    """The words of one Spark job: its own ones, then those of its split of the batch.
+
+    :param of_split: an entry of the resolve task's output, which names one split of one plan.
+    :param own: words for the job itself; ``application_args`` of the resolve task puts them there already.
+    :raises InvalidRequest: ``of_split`` is no batch's, or what the job is given would not be what is said here: a word
+        is no text, or one that a service on the way changes, or they are too long together. All problems are named.
+    """
+    words = [*own, *of_split]
+    problems = word_problems(words)
+    try:
+        parse_job_arguments([str(word) for word in words])
+    except InvalidRequest as refused:
+        problems += refused.problems
+    if problems:
+        raise InvalidRequest(problems)
+    return words
+
+
+def word_problems(words: Sequence[object]) -> list[str]:
+    """Why these would not reach a job as they are; each a sentence."""
+    problems = [
+        f"The Spark job's argument {word!r} is of type {type(word).__name__}; arguments are text."
+        for word in words
+        if not isinstance(word, str)
+    ]
+    problems += [
+        f"The Spark job's argument {word!r} has {part!r}, which {fate} on the way to the job. "
+        "Write it in another way; JSON may have blanks between its braces."
+        for word in words
+        for part, fate in _NOT_AS_IT_IS.items()
+        if part in str(word)
+    ]
+    size = len(json.dumps([str(word) for word in words], ensure_ascii=False).encode())
+    if size > MOST_BYTES:
+        problems.append(
+            f"The Spark job's arguments have {size:,} bytes as JSON, and {MOST_BYTES:,} reach a job however it is "
+            "submitted: put the long ones into a file that the job reads, and give its name."
+        )
+    return problems
+
+
+# ── placeholders, for a job that takes its offsets from its arguments and knows of no batch ───────────────────────────
+# ``["--starting-offsets", "{starting_offsets}", …]``: the batch's values are put in their place, for each split that
+# has records. The batch's own arguments are left out then: such a job would refuse words that it does not know. It
+# makes no report, so nothing here shows that it read what it was given.
+
+
+_OF_SPARK = {
+    "{assign}": "assign",
+    "{starting_offsets}": "startingOffsets",
+    "{ending_offsets}": "endingOffsets",
+}
+
+
+def has_placeholders(words: Sequence[object]) -> bool:
+    """Whether a job is to be given offsets in the place of the batch."""
+    return any(name in str(word) for word in words for name in _OF_SPARK)
+
+
+def placeholder_problems(words: Sequence[object]) -> list[str]:
+    """Why a job could read other records than the batch's; each a sentence."""
+    missing = [name for name in ("{starting_offsets}", "{ending_offsets}") if not any(name in str(w) for w in words)]
+    if not has_placeholders(words) or not missing:
+        return []
+    return [
+        f"application_args has no {' and no '.join(missing)}: a job that is given one bound alone reads other records "
+        "than the batch. Give it both."
+    ]
+
+
+def offset_words(words: Sequence[str], plan: Plan, splits: Sequence[int]) -> list[list[str]]:
+    """The words of each job, for the splits that have records.
+
+    :param words: the job's own, with ``{assign}``, ``{starting_offsets}``, ``{ending_offsets}``, ``{batch_key}`` and
+        ``{split}``.
+    :raises InvalidRequest: they are too long to reach a job.
+    """
+    return [_of_split(words, plan, split) for split in splits if plan.splits[split]]
+
+
+def _of_split(words: Sequence[str], plan: Plan, split: int) -> list[str]:
+    options = spark_options(plan.splits[split])
+    values = {name: options[option] for name, option in _OF_SPARK.items()}
+    values |= {"{batch_key}": plan.batch.key, "{split}": str(split)}
+    filled = list(words)
+    for name, value in values.items():
+        filled = [word.replace(name, value) for word in filled]
+    if problems := word_problems(filled):
+        raise InvalidRequest([*problems, f"Split {split} has {len(plan.splits[split])} partitions: give more splits."])
+    return filled

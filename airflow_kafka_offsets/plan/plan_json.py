@@ -44,7 +44,7 @@ from airflow_kafka_offsets.plan.plan import (
 )
 from airflow_kafka_offsets.request.parameters import SplitBy
 from airflow_kafka_offsets.request.parse_request import MOST_SPLITS
-from airflow_kafka_offsets.request.plain_values import one_of
+from airflow_kafka_offsets.request.problems import one_of
 
 VERSION = 1
 _COLUMNS = (

@@ -35,11 +35,9 @@ from airflow_kafka_offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.request.offset_maps import EXAMPLE, mapping, natural, partition_named
-from airflow_kafka_offsets.request.plain_values import one_of
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, one_of
 from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
-from airflow_kafka_offsets.request.times import is_relative, iso, looks_like_seconds, parse_timestamp_ms
-from airflow_kafka_offsets.request.window_width import Width
+from airflow_kafka_offsets.request.times import Width, is_relative, iso, looks_like_seconds, parse_timestamp_ms
 
 ALL_OTHERS = "*"
 PARTITIONS_EXAMPLE = '{"orders": {"0": "2026-11-20T10:00:00Z", "*": "now-2h"}}'

@@ -10,8 +10,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_mapping
 from airflow_kafka_offsets.request.parse_request import RunContext, bounds_reader
-from airflow_kafka_offsets.request.plain_values import one_line
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, one_line
 
 
 @dataclass(frozen=True, slots=True)

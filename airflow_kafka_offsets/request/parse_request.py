@@ -28,18 +28,18 @@ from airflow_kafka_offsets.request.modes import (
 )
 from airflow_kafka_offsets.request.offset_maps import natural, parse_offset_bounds
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
-from airflow_kafka_offsets.request.plain_values import one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.subscription import Scope, TopicList, take_scope
 from airflow_kafka_offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
+    Width,
     iso,
     parse_span_ms,
     parse_wait_ms,
+    parse_width,
 )
-from airflow_kafka_offsets.request.window_width import Width, parse_width
 
 OutputOrigin = Literal["fixed", "templated output", "templated sink"]
 MOST_SPLITS = 10_000

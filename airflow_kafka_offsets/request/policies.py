@@ -10,8 +10,7 @@ from typing import Any, Literal, TypedDict, get_args
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
-from airflow_kafka_offsets.request.plain_values import one_line, one_of, parse_flag, plain_text
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.times import parse_duration_ms
 from airflow_kafka_offsets.strict_json import read_json
 

@@ -1,4 +1,4 @@
-"""Collects the problems of a request, so that one error names all of them.
+"""Reads single values, and collects the problems of a request, so that one error names all of them.
 
 A problem knows the parameters that it depends on. Where one of them is a template, only the run can tell whether there
 is a problem; a sentence that merely has the parameter's name in it hides nothing.
@@ -7,7 +7,7 @@ is a problem; a sentence that merely has the parameter's name in it hides nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import InvalidRequest, named
 
@@ -92,3 +92,35 @@ class Problems(list[str]):
     def without(self, undecided: Collection[str]) -> list[str]:
         """The problems that depend on none of these parameters, whose values are not known yet."""
         return [p for p in self if not isinstance(p, Problem) or not set(p.parameters) & set(undecided)]
+
+
+# ── text, choices and flags, as people and templates write them ───────────────────────────────────────────────────────
+
+
+def one_line(value: str) -> str:
+    """:raises ValueError: it has a line end, with which it would look like two things in a log; or is no plain text."""
+    if value.splitlines() not in ([], [value]):
+        raise ValueError(f"is {value!r}, which has a line end")
+    return plain_text(value)
+
+
+def plain_text(value: str) -> str:
+    """:raises ValueError: it cannot be written as UTF-8, so no log, no store and no Kafka client takes it."""
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"is {value!r}, which is no text in UTF-8")
+    return value
+
+
+def one_of(value: Any, allowed: tuple[Any, ...]) -> Any:
+    """:raises ValueError: the value is not one of the allowed ones."""
+    if value not in allowed:
+        raise ValueError(f"is {value!r}; use one of {', '.join(allowed)}")
+    return value
+
+
+def parse_flag(value: Any) -> bool:
+    """``True`` or ``False``, also as a template renders them."""
+    known = {"true": True, "false": False}.get(str(value).lower())
+    if known is None:
+        raise ValueError(f"is {value!r}; use true or false")
+    return known

@@ -11,8 +11,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
 from airflow_kafka_offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.request.plain_values import one_line, one_of, plain_text
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, plain_text
 
 _INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 

@@ -13,8 +13,7 @@ from airflow_kafka_offsets.request.modes import Offsets
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.subscription import parse_name, parse_scope
-from airflow_kafka_offsets.sensors.checks_when_parsed import Known
-from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
+from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import COMMITTED_DOC
 from airflow_kafka_offsets.triggers.wait_for_commit import BatchCommittedTrigger
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.request.subscription import parse_name
-from airflow_kafka_offsets.sensors.checks_when_parsed import Known
-from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
+from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import GROUP_EMPTY_DOC
 from airflow_kafka_offsets.triggers.wait_for_group import GroupEmptyTrigger
 

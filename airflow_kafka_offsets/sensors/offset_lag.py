@@ -9,8 +9,7 @@ from typing import Any
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.plan.plan_table import counted
-from airflow_kafka_offsets.sensors.checks_when_parsed import Known
-from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor, watched_pipeline_id
+from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 

@@ -1,4 +1,4 @@
-"""The base of the sensors: look once, then wait in a worker or in the triggerer; errors and the timeout.
+"""The base of the sensors: defaults and checks; one look, then the wait, in a worker or in the triggerer; its ends.
 
 Airflow's base class waits in a worker only. What it does there with errors and a timeout (``soft_fail``,
 ``never_fail``, ``silent_fail``) is done here around a deferral too, so that a sensor fails alike wherever it waits.
@@ -6,8 +6,10 @@ Airflow's base class waits in a worker only. What it does there with errors and 
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from configparser import ConfigParser
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,11 +24,15 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowSkipException,
     AirflowTaskTimeout,
     TaskDeferralTimeout,
+    conf,
 )
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
+from airflow_kafka_offsets.hooks.templates import unsettled
+from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.request.times import parse_seconds
-from airflow_kafka_offsets.sensors.sensor_defaults import TIMEOUT_S, configured_timeout_s, is_deferrable
+from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
 
 if TYPE_CHECKING:
@@ -205,3 +211,88 @@ def watched_pipeline_id(
         return pipeline_id
     group = group_id or hook.client_config.get("group.id")
     return default_pipeline_id(group, context["ti"].dag_id, resolve_task_id)
+
+
+# ── a sensor's defaults: it waits deferred, for ten minutes ───────────────────────────────────────────────────────────
+# Airflow's own defaults are a worker's slot and seven days: that is what a typing mistake in a topic's name then
+# costs. What somebody has set as ``[operators] default_deferrable`` or ``[sensors] default_timeout`` holds here as
+# elsewhere, also where it equals Airflow's own default. But where there is no ``airflow.cfg``, Airflow writes one
+# with all of its options: in that file a line that has Airflow's default is nobody's word.
+
+
+TIMEOUT_S = 600.0
+
+
+def is_deferrable(mode: str | None) -> bool:
+    """Whether a sensor without ``deferrable`` waits in the triggerer; one with a ``mode`` waits in that mode."""
+    if mode is not None:
+        return False
+    return conf.getboolean("operators", "default_deferrable") if _is_set("operators", "default_deferrable") else True
+
+
+def configured_timeout_s() -> float | None:
+    """``[sensors] default_timeout``, where somebody has set it."""
+    return conf.getfloat("sensors", "default_timeout") if _is_set("sensors", "default_timeout") else None
+
+
+def _is_set(section: str, key: str) -> bool:
+    """Whether the environment has it, or an ``airflow.cfg`` where a person has written it."""
+    if f"AIRFLOW__{section}__{key}".upper() in os.environ:
+        return True
+    # `conf.as_dict` would run what is configured as a command, and Airflow 3.0's DAG processor has one that fails.
+    written = ConfigParser.get(conf, section, key, raw=True, fallback=None)  # the file alone
+    if written is None:
+        return False
+    return written.strip().lower() != str(conf.get_default_value(section, key)).strip().lower() or not _is_airflows()
+
+
+def _is_airflows() -> bool:
+    """Whether Airflow itself has written the file: then it has all options of a section that hardly anybody sets."""
+    options = conf.configuration_description["operators"]["options"]
+    return all(ConfigParser.has_option(conf, "operators", name) for name in options)
+
+
+# ── checks when the DAG is parsed, before there is a run to wait for ──────────────────────────────────────────────────
+# What a template still decides is left to the run: it has its default meanwhile, and a problem that depends on it
+# does not count.
+
+
+class Known:
+    """The values of a sensor's template fields that no template and no other task can change, and their problems."""
+
+    def __init__(self, sensor: Any) -> None:
+        given = {name: getattr(sensor, name) for name in sensor.template_fields}
+        self._undecided = unsettled(given)
+        self._values = {name: value for name, value in given.items() if name not in self._undecided}
+        self._problems = Problems()
+
+    def value(self, name: str) -> Any:
+        """``None`` where a template decides, and where the sensor has no such field."""
+        return self._values.get(name)
+
+    @property
+    def scope(self) -> ScopeParameters:
+        return ScopeParameters(**{name: self.value(name) for name in ScopeParameters.__dataclass_fields__})
+
+    def check(self, parse: Callable[[], object], *parameters: str) -> None:
+        """Keep the problems of an ``InvalidRequest`` that ``parse`` raises, which depend on ``parameters``."""
+        self._problems.take_all(parse, *parameters)
+
+    def take(self, parameter: str, parse: Callable[[], object]) -> None:
+        """Keep the sentence of a ``ValueError`` that ``parse`` raises."""
+        self._problems.take(parameter, parse, None)
+
+    def check_what_all_have(self) -> None:
+        """Topics, group, pipeline and work store. Which group it is the connection may say."""
+        self.check(lambda: parse_scope(self.scope))
+        self.check_work_store()
+
+    def check_work_store(self) -> None:
+        work_store = self.value("work_store")
+        if work_store is not None:
+            self.check(lambda: location_of(str(work_store)), "work_store")
+
+    @property
+    def problems(self) -> list[str]:
+        """What no template can put right."""
+        return self._problems.without(self._undecided)

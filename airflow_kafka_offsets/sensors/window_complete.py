@@ -11,11 +11,8 @@ from airflow_kafka_offsets.hooks.run_context import run_context_of
 from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.parse_request import parse_window_end
-from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms
-from airflow_kafka_offsets.request.window_width import parse_width
-from airflow_kafka_offsets.sensors.checks_when_parsed import Known
-from airflow_kafka_offsets.sensors.sensor_defaults import TIMEOUT_S
-from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
+from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms, parse_width
+from airflow_kafka_offsets.sensors.waiting_sensor import TIMEOUT_S, Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import WINDOW_DOC
 from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger, wait_until
 

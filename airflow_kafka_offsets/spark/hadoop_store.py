@@ -15,10 +15,9 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.spark.driver_jvm import hadoop_conf, jvm_of, require_jvm
-from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
 from airflow_kafka_offsets.stores.location import HDFS, Location, location_of
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import DRAFT, Store, unavailable
+from airflow_kafka_offsets.stores.store import DRAFT, LARGEST_OBJECT, Store, all_names, require_inside, unavailable
 
 
 def open_driver_store(uri: str, spark: SparkSession | None) -> Store:

@@ -8,8 +8,14 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, leads_elsewhere, require_inside
-from airflow_kafka_offsets.stores.store import DRAFT, unavailable
+from airflow_kafka_offsets.stores.store import (
+    DRAFT,
+    LARGEST_OBJECT,
+    all_names,
+    leads_elsewhere,
+    require_inside,
+    unavailable,
+)
 
 _TRIES = 100  # at a folder that others empty, and so remove, meanwhile
 

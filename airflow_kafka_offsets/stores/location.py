@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_kafka_offsets.errors import InvalidRequest, named
-from airflow_kafka_offsets.request.plain_values import plain_text
+from airflow_kafka_offsets.request.problems import plain_text
 
 _KINDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
 HDFS = ("hdfs", "webhdfs")

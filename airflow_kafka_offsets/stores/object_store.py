@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.stores.file_systems import Entry, list_folder
-from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT, all_names, require_inside
 from airflow_kafka_offsets.stores.location import Location
-from airflow_kafka_offsets.stores.store import unavailable
+from airflow_kafka_offsets.stores.store import LARGEST_OBJECT, all_names, require_inside, unavailable
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

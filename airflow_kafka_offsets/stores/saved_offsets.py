@@ -14,9 +14,8 @@ from pathlib import Path
 from airflow_kafka_offsets.errors import StoreUnavailable, names
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
-from airflow_kafka_offsets.stores.limits import LARGEST_OBJECT
 from airflow_kafka_offsets.stores.location import location_of
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.store import LARGEST_OBJECT, Store
 
 OpenStore = Callable[[str], Store]
 _SHOWN = 10  # partitions of a batch that may have thousands

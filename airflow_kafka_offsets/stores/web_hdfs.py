@@ -19,9 +19,8 @@ from urllib.parse import quote
 
 import requests
 
-from airflow_kafka_offsets.stores.limits import MOST_NAMES
 from airflow_kafka_offsets.stores.location import Location
-from airflow_kafka_offsets.stores.store import DRAFT
+from airflow_kafka_offsets.stores.store import DRAFT, MOST_NAMES
 
 DEFAULT_PORT = 9870  # of a name node's WebHDFS
 _STALE_S = 3600.0

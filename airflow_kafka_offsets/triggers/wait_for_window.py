@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.batch.complete_request import with_connection
-from airflow_kafka_offsets.batch.window_arrivals import look_for_arrivals
+from airflow_kafka_offsets.batch.partition_states import look_for_arrivals
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.value_sizes import fits
@@ -32,7 +32,7 @@ class WindowCompleteTrigger(WaitingTrigger):
     """Fires a report once the window is complete.
 
     The partitions are those of the first look that the cluster answers, which also asks who stamps the records; from
-    then on a poke asks for the newest timestamps alone (``read_committed``: see ``batch/window_arrivals.py``).
+    then on a poke asks for the newest timestamps alone (``read_committed``: see ``batch/partition_states.py``).
     When each partition moved is remembered here, and only here: a triggerer that restarts counts from the window's end
     again.
 

@@ -28,8 +28,8 @@ from airflow_kafka_offsets.batch.decisions import (
     SetPosition,
     Wait,
 )
+from airflow_kafka_offsets.batch.engine import observe
 from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.observe import observe
 from airflow_kafka_offsets.batch.orders import (
     Commit,
     LeaveOut,

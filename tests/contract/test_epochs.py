@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from airflow_kafka_offsets.broker import epochs
+from airflow_kafka_offsets.broker import lookups
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import ClusterUnavailable
@@ -131,7 +131,7 @@ def test_many_partitions_are_asked_for_in_chunks(
     started_again: tuple[AnyCluster, dict[TopicPartition, EndOffset]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, before = started_again
-    monkeypatch.setattr(epochs, "LOOK_UP_CHUNK", 1)
+    monkeypatch.setattr(lookups, "LOOK_UP_CHUNK", 1)
     assert cluster.reader.ends_of_epochs(epochs_of(before)) == {OLD: 4, EMPTY: 0, NEW: 0}
 
 
@@ -140,7 +140,7 @@ def test_an_answer_with_an_unknown_text_is_an_error(
 ) -> None:
     """As of another version of librdkafka: nothing is taken for "the log is the same"."""
     cluster, before = started_again
-    monkeypatch.setattr(epochs, "_ENDS_AT", re.compile("another text"))
+    monkeypatch.setattr(lookups, "_ENDS_AT", re.compile("another text"))
     with pytest.raises(ClusterUnavailable, match=r"orders\[0\]: _AUTO_OFFSET_RESET: Partition log truncation") as said:
         cluster.reader.ends_of_epochs(epochs_of(before))
     assert not said.value.retriable

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import OfBatch
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
-from airflow_kafka_offsets.cli.checkpoint_command import offsets_of_query
+from airflow_kafka_offsets.cli.reset_command import offsets_of_query
 from airflow_kafka_offsets.errors import (
     AnotherAirflow,
     ClusterChanged,

@@ -24,7 +24,6 @@ from airflow_kafka_offsets.broker.records import Record
 from airflow_kafka_offsets.cli import (
     batch_commands,
     cluster_commands,
-    plan_command,
     record_commands,
     reset_command,
 )
@@ -111,7 +110,7 @@ def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_config(config: Any) -> Iterator[OfCommands]:
         yield OfCommands(cluster)
 
-    for module in (cluster_commands, batch_commands, plan_command, record_commands, reset_command):
+    for module in (cluster_commands, batch_commands, record_commands, reset_command):
         monkeypatch.setattr(module, "KafkaCluster", of_config)
 
 

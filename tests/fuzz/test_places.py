@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import StoreDamaged, StoreUnavailable
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipeline_ids
-from airflow_kafka_offsets.stores import limits
+from airflow_kafka_offsets.stores import store as stores
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object, read_object
 from tests.fuzz.strange import fuzzed, texts
@@ -119,7 +119,7 @@ def test_an_object_that_is_too_large_is_neither_read_nor_written(
         file.truncate(2**40)  # no block of it is on the disk
     with pytest.raises(StoreDamaged, match="more than 67108864 bytes"):
         read_object(store, "huge.json", dict)
-    monkeypatch.setattr(limits, "LARGEST_OBJECT", 100)
+    monkeypatch.setattr(stores, "LARGEST_OBJECT", 100)
     with pytest.raises(StoreUnavailable, match="100 are the most"):
         create_object(store, "new.json", {"version": 1, "x": "x" * 100})
     assert not (store.root / "new.json").exists()

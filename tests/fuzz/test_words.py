@@ -27,8 +27,9 @@ from airflow_kafka_offsets.request.times import (
     parse_seconds,
     parse_timestamp_ms,
     parse_wait_ms,
+    parse_width,
+    parse_zone,
 )
-from airflow_kafka_offsets.request.window_width import parse_width, parse_zone
 from airflow_kafka_offsets.spark.job_batch import planned_batch
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.objects import safe_name

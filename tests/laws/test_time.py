@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
-from airflow_kafka_offsets.request.window_width import Width
+from airflow_kafka_offsets.request.times import Width
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
 from tests.engine import preview

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets import batch_arguments
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.plan.argument_rules import MOST_BYTES
-from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
+from airflow_kafka_offsets.plan.job_arguments import MOST_BYTES, parse_job_arguments
 
 PLAN = "pipelines/g%2Fdag%2Fresolve/batches/00000000/0000000007/1.json"
 ARGUMENTS = ["--plan", PLAN, "--plan-id", "p1", "--split", "3", "--work-store", "s3://bucket/store"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_kafka_offsets.plan.late_records import count_late, late_between
+from airflow_kafka_offsets.plan.completeness import count_late, late_between
 from tests.builders import altered, plan, planned, tp
 
 WINDOW = {"window": True, "startup_mode": "timestamp", "bounded_mode": "timestamp"}

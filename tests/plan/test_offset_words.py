@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.plan.offset_words import has_placeholders, offset_words, placeholder_problems
+from airflow_kafka_offsets.plan.job_arguments import has_placeholders, offset_words, placeholder_problems
 from tests.builders import plan, planned
 
 WORDS = ["--assign={assign}", "--from", "{starting_offsets}", "--to", "{ending_offsets}", "/lake/{batch_key}/{split}"]

@@ -5,8 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_kafka_offsets.request.times import parse_timestamp_ms
-from airflow_kafka_offsets.request.window_width import Width, parse_width, parse_zone
+from airflow_kafka_offsets.request.times import Width, parse_timestamp_ms, parse_width, parse_zone
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3_600_000

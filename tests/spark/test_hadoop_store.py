@@ -70,7 +70,7 @@ def test_a_driver_reads_no_more_of_an_object_than_shows_that_it_is_too_large(
 def test_a_driver_refuses_a_folder_with_too_many_names(
     both: tuple[HadoopStore, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_offsets.stores.limits.MOST_NAMES", 2)
+    monkeypatch.setattr("airflow_kafka_offsets.stores.store.MOST_NAMES", 2)
     driver, airflow = both
     for number in range(3):
         airflow.create(f"many/{number}", b"")

@@ -70,7 +70,7 @@ def test_of_an_object_that_is_too_large_no_more_is_read_than_shows_it(
 
 
 def test_a_folder_with_too_many_names_is_refused(shared: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_offsets.stores.limits.MOST_NAMES", 2)
+    monkeypatch.setattr("airflow_kafka_offsets.stores.store.MOST_NAMES", 2)
     store = shared()
     for number in range(3):
         store.create(f"many/{number}", b"")
