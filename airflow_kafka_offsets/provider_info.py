@@ -43,13 +43,11 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": integration,
                 "python-modules": [
-                    "airflow_kafka_offsets.triggers.wait_for_partitions",
+                    "airflow_kafka_offsets.triggers.sensor_waits",
                     "airflow_kafka_offsets.triggers.lag_event",
                     "airflow_kafka_offsets.triggers.wait_for_lag",
                     "airflow_kafka_offsets.triggers.wait_for_window",
                     "airflow_kafka_offsets.triggers.wait_for_batch",
-                    "airflow_kafka_offsets.triggers.wait_for_group",
-                    "airflow_kafka_offsets.triggers.wait_for_commit",
                 ],
             }
         ],

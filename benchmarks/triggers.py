@@ -146,7 +146,7 @@ def _lag(count: int, poke_s: float) -> list[Any]:
 
 
 def _discovery(count: int, poke_s: float) -> list[Any]:
-    from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
+    from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 
     return [
         PartitionDiscoveryTrigger(

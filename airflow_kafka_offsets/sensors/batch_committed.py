@@ -15,7 +15,7 @@ from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.subscription import parse_name, parse_scope
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import COMMITTED_DOC
-from airflow_kafka_offsets.triggers.wait_for_commit import BatchCommittedTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import BatchCommittedTrigger
 
 
 class BatchCommittedSensor(WaitingSensor):
@@ -97,7 +97,7 @@ class BatchCommittedSensor(WaitingSensor):
             kafka_config_id=self.kafka_config_id,
             pipeline_id=self.pipeline_id,
             target=target_to_dict(target),
-            topics=_topics(self.topics),
+            topics=list(_topics(self.topics)),
             work_store=self.work_store,
             poke_interval=self.poke_interval,
         )

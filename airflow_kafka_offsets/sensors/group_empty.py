@@ -8,7 +8,7 @@ from typing import Any
 from airflow_kafka_offsets.request.subscription import parse_name
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import GROUP_EMPTY_DOC
-from airflow_kafka_offsets.triggers.wait_for_group import GroupEmptyTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import GroupEmptyTrigger
 
 
 class GroupEmptySensor(WaitingSensor):

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.request.policies import PolicyAnswers, parse_policies
 from airflow_kafka_offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
-from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 
 
 class PartitionDiscoverySensor(WaitingSensor):

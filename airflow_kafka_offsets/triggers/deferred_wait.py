@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -34,6 +34,7 @@ LOOK_AGAIN = "look_again"
 """An event that has it says that the wait is over, and that what was found is too large for Airflow's database."""
 
 
+@dataclass(eq=False, repr=False)
 class WaitingTrigger(BaseTrigger):
     """Fires what :meth:`look` finds, or ``{"error": …}`` where waiting cannot help, or ``{"timeout": …}``.
 
@@ -49,15 +50,17 @@ class WaitingTrigger(BaseTrigger):
     :param silent_fail: whether to go on looking after an error that is not the request's, as a sensor's parameter says.
     """
 
-    def __init__(
-        self, kafka_config_id: str, poke_interval: float, until_ms: int | None = None, silent_fail: bool = False
-    ) -> None:
+    kafka_config_id: str
+    poke_interval: float
+    until_ms: int | None = None
+    silent_fail: bool = False
+    _missing: str = field(init=False, default="nothing was looked at in the triggerer")
+
+    def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow
-        self.kafka_config_id = kafka_config_id
-        self.poke_interval = poke_interval
-        self.until_ms = until_ms
-        self.silent_fail = silent_fail
-        self._missing = "nothing was looked at in the triggerer"
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return as_stored(self)
 
     @property
     def pace(self) -> dict[str, Any]:
@@ -107,6 +110,13 @@ class WaitingTrigger(BaseTrigger):
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
         """
+
+
+def as_stored(trigger: Any) -> tuple[str, dict[str, Any]]:
+    """A trigger as Airflow stores it: the path of its class, and the fields that it is made of."""
+    kind = type(trigger)
+    given = {one.name: getattr(trigger, one.name) for one in fields(trigger) if one.init}
+    return f"{kind.__module__}.{kind.__qualname__}", given
 
 
 def goes_on(error: KafkaOffsetsError, silent_fail: bool) -> bool:

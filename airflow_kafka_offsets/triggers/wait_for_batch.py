@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,12 +24,14 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.triggers.deferred_wait import as_stored
 from airflow_kafka_offsets.triggers.shared_client import in_thread
 
 POKE_INTERVAL_S = 10.0
 SAY_EVERY_S = 300.0
 
 
+@dataclass(eq=False, repr=False)
 class BatchFreeTrigger(BaseTrigger):
     """Fires when the batch's log has moved on, when its holder's DAG run is not running any more, or at ``until_ms``.
 
@@ -46,29 +49,18 @@ class BatchFreeTrigger(BaseTrigger):
     :param poke_interval: seconds between two looks.
     """
 
-    def __init__(
-        self,
-        dag_id: str,
-        run_id: str,
-        work_store: str,
-        next_entry: str,
-        until_ms: int,
-        poke_interval: float = POKE_INTERVAL_S,
-    ) -> None:
+    dag_id: str
+    run_id: str
+    work_store: str
+    next_entry: str
+    until_ms: int
+    poke_interval: float = POKE_INTERVAL_S
+
+    def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow
-        self.dag_id = dag_id
-        self.run_id = run_id
-        self.work_store = work_store
-        self.next_entry = next_entry
-        self.until_ms = until_ms
-        self.poke_interval = poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        names = ("dag_id", "run_id", "work_store", "next_entry", "until_ms", "poke_interval")
-        return (
-            "airflow_kafka_offsets.triggers.wait_for_batch.BatchFreeTrigger",
-            {name: getattr(self, name) for name in names},
-        )
+        return as_stored(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         is_held, said_ms = True, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WindowCompleteTrigger(WaitingTrigger):
     """Fires a report once the window is complete.
 
@@ -37,47 +39,18 @@ class WindowCompleteTrigger(WaitingTrigger):
     again.
 
     :param scope: the fields of :class:`ScopeParameters`.
-    :param pace: ``poke_interval``, ``until_ms``, ``silent_fail``: those of :class:`WaitingTrigger`.
     """
 
-    def __init__(
-        self,
-        *,
-        kafka_config_id: str,
-        scope: Mapping[str, Any],
-        isolation_level: IsolationLevel,
-        end_ms: int,
-        idle_timeout_ms: int,
-        clock_skew_ms: int,
-        ends_by_topic: Mapping[str, int] | None = None,
-        **pace: Any,
-    ) -> None:
-        super().__init__(kafka_config_id, **pace)
-        self.scope = dict(scope)
-        self.isolation_level = isolation_level
-        self.end_ms = end_ms
-        self.idle_timeout_ms = idle_timeout_ms
-        self.clock_skew_ms = clock_skew_ms
-        self.ends_by_topic = dict(ends_by_topic or {})
-        self._found: Collection[TopicPartition] = ()
-        self._append_time_topics: Collection[str] = ()
-        self._arrived: Mapping[TopicPartition, Arrived] = {}
-        self._moved_ms: Mapping[TopicPartition, int] = {}
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        names = (
-            "kafka_config_id",
-            "scope",
-            "isolation_level",
-            "end_ms",
-            "idle_timeout_ms",
-            "clock_skew_ms",
-            "ends_by_topic",
-        )
-        return (
-            "airflow_kafka_offsets.triggers.wait_for_window.WindowCompleteTrigger",
-            {**{name: getattr(self, name) for name in names}, **self.pace},
-        )
+    scope: Mapping[str, Any]
+    isolation_level: IsolationLevel
+    end_ms: int
+    idle_timeout_ms: int
+    clock_skew_ms: int
+    ends_by_topic: Mapping[str, int] = field(default_factory=dict)
+    _found: Collection[TopicPartition] = field(init=False, default=())
+    _append_time_topics: Collection[str] = field(init=False, default=())
+    _arrived: Mapping[TopicPartition, Arrived] = field(init=False, default_factory=dict)
+    _moved_ms: Mapping[TopicPartition, int] = field(init=False, default_factory=dict)
 
     def look(self) -> dict[str, Any] | NotYet:
         """The report on a window that is complete, or what is missing."""

@@ -17,8 +17,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet
-from airflow_kafka_offsets.triggers.wait_for_commit import BatchCommittedTrigger
-from airflow_kafka_offsets.triggers.wait_for_group import GroupEmptyTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import BatchCommittedTrigger, GroupEmptyTrigger
 from testbed.broker import KafkaBroker
 from tests.cli.pipeline import Pipeline
 from tests.cluster.memory import InMemoryCluster

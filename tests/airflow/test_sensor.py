@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.request.policies import parse_policies
-from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 from testbed.topics import wait_for

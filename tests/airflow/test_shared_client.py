@@ -17,9 +17,9 @@ from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
 from airflow_kafka_offsets.triggers import shared_client, wait_for_lag
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
 from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 from airflow_kafka_offsets.triggers.shared_client import pool_of
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
-from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from testbed.broker import KafkaBroker
 from tests.cluster.real import RealHands
 

@@ -26,8 +26,8 @@ from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, partitions_or
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.consumer_lag import Lag, LagLimits, PartitionLag
 from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 from airflow_kafka_offsets.triggers.wait_for_lag import event_of
-from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from tests.airflow.fixtures import plan_in_store
 from tests.cluster.memory import InMemoryCluster
 

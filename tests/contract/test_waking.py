@@ -14,8 +14,8 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import OverlappingRun
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.triggers import wait_for_batch as batch_free
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 from airflow_kafka_offsets.triggers.wait_for_batch import BatchFreeTrigger
-from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce

@@ -13,7 +13,7 @@ from airflow_kafka_offsets import OffsetLagSensor, PartitionDiscoverySensor, Win
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.triggers.wait_for_partitions import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 from tests.secured.conftest import Pipeline
 
 SENSORS: dict[str, Callable[..., Any]] = {
