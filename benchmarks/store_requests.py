@@ -27,9 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
-from airflow_kafka_offsets.plan.plan import BatchName
+from airflow_kafka_offsets.plan.plan import BatchName, new_key
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark.job_batch import planned_batch
 from airflow_kafka_offsets.stores.location import location_of

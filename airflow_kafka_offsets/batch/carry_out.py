@@ -16,21 +16,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from airflow_kafka_offsets.batch.decide_by_hand import refuse_duplicates
-from airflow_kafka_offsets.batch.decisions import (
+from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import (
     Append,
+    Commit,
     Create,
     Decision,
     Do,
     Follow,
     Leave,
+    NextBatch,
     Nothing,
     Replace,
+    Reset,
     SetPosition,
     Wait,
+    Window,
 )
-from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
-from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import Commit, NextBatch, Reset, Window
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.situation import HasBegun, Reports, Situation
 from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
@@ -40,9 +43,8 @@ from airflow_kafka_offsets.log.output_claims import Kind, claim_output
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import has_begun
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
-from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.commit_metadata import Signature
-from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, placed
+from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, new_key, placed
 from airflow_kafka_offsets.plan.planned_anew import emptied
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.splits import split_ranges

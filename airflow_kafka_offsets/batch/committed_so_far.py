@@ -11,14 +11,13 @@ from contextlib import AbstractContextManager
 from typing import Any, assert_never
 
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
-from airflow_kafka_offsets.batch.partition_states import partition_states
+from airflow_kafka_offsets.batch.measured_lag import partition_states
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.batch_key import number_named, number_of
-from airflow_kafka_offsets.plan.position import Position
-from airflow_kafka_offsets.plan.position_moves import ToTime, move
+from airflow_kafka_offsets.plan.plan import number_named, number_of
+from airflow_kafka_offsets.plan.position import Position, ToTime, move
 from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch
 from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
 from airflow_kafka_offsets.request.times import iso

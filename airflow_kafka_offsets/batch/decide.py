@@ -11,16 +11,22 @@ from typing import assert_never
 from airflow_kafka_offsets.batch import messages
 from airflow_kafka_offsets.batch.decide_batch import BatchAtHand, do, do_again, leave, plan_anew, why_anew, window_draft
 from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset
-from airflow_kafka_offsets.batch.decisions import (
+from airflow_kafka_offsets.batch.make_draft import Start, draft
+from airflow_kafka_offsets.batch.orders import (
     Append,
+    Commit,
     Create,
     Decision,
     Follow,
+    LeaveOut,
+    NextBatch,
     Nothing,
+    Order,
+    Redo,
+    Reset,
     Wait,
+    Window,
 )
-from airflow_kafka_offsets.batch.make_draft import Start, draft
-from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Order, Redo, Reset, Window
 from airflow_kafka_offsets.batch.ownership import (
     output_after,
     refuse_another_airflows_log,

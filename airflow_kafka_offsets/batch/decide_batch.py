@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.batch import messages
-from airflow_kafka_offsets.batch.decisions import (
+from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order
+from airflow_kafka_offsets.batch.orders import (
     Decision,
     Do,
     Leave,
+    NextBatch,
     Replace,
+    Window,
 )
-from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order
-from airflow_kafka_offsets.batch.orders import NextBatch, Window
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
     output_of_batch,
@@ -24,15 +25,16 @@ from airflow_kafka_offsets.batch.ownership import (
     refuse_to_do_elsewhere,
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, topics_now
-from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow, hulls
 from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
     HighestAttempts,
+    RecordsNow,
     RecordsOf,
     Reports,
     Situation,
     WindowBefore,
+    hulls,
 )
 from airflow_kafka_offsets.errors import (
     DataLoss,

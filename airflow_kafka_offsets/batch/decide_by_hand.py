@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from airflow_kafka_offsets.batch.decisions import Do, LookAgain, Replace, SetPosition
 from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
-from airflow_kafka_offsets.batch.orders import LeaveOut, OfBatch, OfGroup, Redo, Reset
+from airflow_kafka_offsets.batch.orders import (
+    Do,
+    LeaveOut,
+    LookAgain,
+    OfBatch,
+    OfGroup,
+    Redo,
+    Replace,
+    Reset,
+    SetPosition,
+)
 from airflow_kafka_offsets.batch.ownership import (
     refuse_another_airflows_log,
     refuse_foreign_offsets,
@@ -49,11 +58,19 @@ from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicP
 from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import verified_splits
-from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.commit_metadata import Held, newest_batch
+from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.planned_anew import skipped
-from airflow_kafka_offsets.plan.position import Position, SavedOffset
-from airflow_kafka_offsets.plan.position_moves import Move, Target, ToOffsets, ToTime, move, reset_draft
+from airflow_kafka_offsets.plan.position import (
+    Move,
+    Position,
+    SavedOffset,
+    Target,
+    ToOffsets,
+    ToTime,
+    move,
+    reset_draft,
+)
 
 # ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -21,10 +21,22 @@ from typing import Any, TypeVar
 from airflow_kafka_offsets.batch import carry_out
 from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
 from airflow_kafka_offsets.batch.decide import decide
-from airflow_kafka_offsets.batch.decisions import Decision, Do, Replace, SetPosition
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
-from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Order, PlanReference, Redo, Reset, Window
+from airflow_kafka_offsets.batch.orders import (
+    Commit,
+    Decision,
+    Do,
+    LeaveOut,
+    NextBatch,
+    Order,
+    PlanReference,
+    Redo,
+    Replace,
+    Reset,
+    SetPosition,
+    Window,
+)
 from airflow_kafka_offsets.batch.situation import (
     Ask,
     BatchIn,
@@ -38,7 +50,7 @@ from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.position_moves import Move, Target
+from airflow_kafka_offsets.plan.position import Move, Target
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,10 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from airflow_kafka_offsets.batch.airflow_state import Around, NoAirflow
-from airflow_kafka_offsets.batch.records_in_kafka import At, RecordsNow
 from airflow_kafka_offsets.batch.situation import (
+    At,
     BacklogOf,
     BatchIn,
     BatchTakenBy,
@@ -36,6 +35,7 @@ from airflow_kafka_offsets.batch.situation import (
     OffsetsOfGroup,
     Question,
     RangeLookUps,
+    RecordsNow,
     RecordsOf,
     Reports,
     SettingsOf,
@@ -69,6 +69,44 @@ from airflow_kafka_offsets.request.times import in_units
 from airflow_kafka_offsets.stores.store import together
 
 log = logging.getLogger(__name__)
+
+
+# ── the Airflow around; a script has none ─────────────────────────────────────────────────────────────────────────────
+
+
+NO_AIRFLOW = "no-airflow"
+
+
+class Around(Protocol):
+    """:ivar instance: what names this Airflow in plans, commits and groups."""
+
+    @property
+    def instance(self) -> str: ...
+
+    def is_running(self, run: RunKey) -> bool:
+        """Whether the DAG run is running; one that is queued, over or unknown is not."""
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        """Whether the run's task has succeeded in an earlier run."""
+
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        """The tasks of the DAG run that have failed, as far as that is known; for a log line, never for a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAirflow:
+    """Nobody to ask: no other run is running, and nothing has succeeded before."""
+
+    instance: str = NO_AIRFLOW
+
+    def is_running(self, run: RunKey) -> bool:
+        return False
+
+    def has_succeeded_before(self, run: RunKey) -> bool:
+        return False
+
+    def failed_tasks(self, run: RunKey) -> list[str]:
+        return []
 
 
 @dataclass(frozen=True, slots=True)

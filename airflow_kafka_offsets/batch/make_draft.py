@@ -37,7 +37,6 @@ from airflow_kafka_offsets.kafka_values import (
     TopicSettings,
     topics_made_anew,
 )
-from airflow_kafka_offsets.plan.caps import cap, carried_over
 from airflow_kafka_offsets.plan.commit_metadata import Held
 from airflow_kafka_offsets.plan.completeness import Completeness, arrived_by, judge
 from airflow_kafka_offsets.plan.lag_and_margin import LogStart, lag_and_margin, log_starts_of
@@ -53,6 +52,7 @@ from airflow_kafka_offsets.plan.ranges import (
     resolve,
     to_compare,
 )
+from airflow_kafka_offsets.plan.splits import cap, carried_over
 from airflow_kafka_offsets.plan.topic_outputs import outputs_of
 from airflow_kafka_offsets.request.modes import (
     FromTimestamp,

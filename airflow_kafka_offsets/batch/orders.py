@@ -1,4 +1,4 @@
-"""What a task or a person wants of a pipeline."""
+"""What a task or a person wants of a pipeline, and what can be decided of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.entries import Committed, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.position import Position
-from airflow_kafka_offsets.plan.position_moves import Target
+from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
+from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.plan.position import Move, Position, Target
+from airflow_kafka_offsets.plan.window_claims import Claim
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.values.row_definition import Limit
@@ -117,3 +120,143 @@ class Redo:
 
 
 Order = NextBatch | Window | Commit | Reset | LeaveOut | Redo
+
+
+# ── what can be decided: a closed union; carry_out executes each, messages has the sentences ──────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Put a new batch on record.
+
+    :ivar number: of the batch; of a window, of the first entry of its log, which is not 1 where it was cleaned away.
+    :ivar after: the key of the batch that it goes on from.
+    :ivar claim: what a window claims; ``None`` for a batch of the log.
+    :ivar position: the position that it goes on from.
+    :ivar definitions: with which rows were written before it.
+    :ivar sentence: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
+    """
+
+    draft: Draft
+    number: int
+    sentence: str
+    after: str | None = None
+    claim: Claim | None = None
+    position: Position | None = None
+    definitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Plan an unfinished batch anew in place, or a window.
+
+    :ivar sentence: of a run, as above; a person's plan has none, and no run holds the batch then.
+    """
+
+    batch: StoredBatch
+    plan: Plan
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Do a batch as it is: an unfinished one, or a committed one once more, into the same place.
+
+    :ivar splits: those that Spark jobs are started for.
+    :ivar taken: what is appended first: somebody else had the batch before, or newer attempts have to be told from
+        those so far. ``None``: the log says already who has it.
+    :ivar waiting: how many offsets have come since it was planned.
+    """
+
+    batch: StoredBatch
+    splits: tuple[int, ...]
+    taken: Taken | None
+    sentence: str = ""
+    waiting: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave a committed batch as it is.
+
+    :ivar taken: what is appended, where the log says that somebody has it, or does it again.
+    """
+
+    batch: StoredBatch
+    taken: Taken | None
+    sentence: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Another run that is running has the batch."""
+
+    batch: StoredBatch
+    holder: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing to do.
+
+    :ivar draft: what a batch would read; ``None`` where none was drafted.
+    """
+
+    sentence: str
+    draft: Draft | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append the commit, and let the group follow.
+
+    :ivar proof: of the reads; ``None`` where no report was asked for, or nothing was to be read.
+    """
+
+    batch: StoredBatch
+    entry: Committed
+    proof: Proof | None
+    fates: Fates = ALL_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Let the group follow the position.
+
+    :ivar batch: that is committed already; ``None``: the run had none.
+    """
+
+    batch: StoredBatch | None = None
+    proof: Proof | None = None
+    fates: Fates = ALL_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class SetPosition:
+    """Put a person's position on record, commit it, and let the group follow.
+
+    :ivar moves: where each partition goes; ``stays``: those that the target has no offset for.
+    :ivar draft: ``None``: every partition is there already, and only the group is renewed.
+    :ivar by: whose plan it is: a person's, in the name of the Airflow that the pipeline is of.
+    :ivar definitions: with which rows were written before it.
+    """
+
+    target: Target
+    moves: tuple[Move, ...]
+    stays: tuple[TopicPartition, ...]
+    draft: Draft | None
+    number: int
+    after: str
+    position: Position
+    by: Actor
+    definitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """The log went on while the group was looked at."""
+
+
+Decision = Create | Replace | Do | Leave | Wait | Nothing | Append | Follow | SetPosition | LookAgain

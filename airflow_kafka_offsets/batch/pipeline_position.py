@@ -29,8 +29,8 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import ClusterDescription, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, Signature, newest_batch, position_of_group
+from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 

@@ -6,23 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome, position_planned
 from airflow_kafka_offsets.batch.complete_request import request_for
-from airflow_kafka_offsets.batch.decisions import (
+from airflow_kafka_offsets.batch.engine import ResetOutcome, ask_until_decided, decided, topics_and_group
+from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
+from airflow_kafka_offsets.batch.look_ups import NoAirflow, World, log_alone
+from airflow_kafka_offsets.batch.make_draft import Start, draft
+from airflow_kafka_offsets.batch.orders import (
     Append,
+    Commit,
     Create,
     Do,
     Follow,
+    LeaveOut,
+    NextBatch,
     Nothing,
     Replace,
+    Reset,
     SetPosition,
 )
-from airflow_kafka_offsets.batch.engine import ResetOutcome, ask_until_decided, decided, topics_and_group
-from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
-from airflow_kafka_offsets.batch.look_ups import World, log_alone
-from airflow_kafka_offsets.batch.make_draft import Start, draft
-from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Reset
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Cluster

@@ -1,7 +1,7 @@
 """A real Kafka cluster behind :mod:`airflow_kafka_offsets.broker.protocol`.
 
 Every answer is checked partition by partition, because the client library's calls succeed without it, and questions go
-out in chunks: see ``discovery``, ``lookups``, ``topic_configs`` and ``group``.
+out in chunks: see ``topic_discovery``, ``lookups`` and ``group_offsets``.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@ import shlex
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo
 from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_out
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
@@ -22,8 +21,8 @@ from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoPosition, R
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import unverified
-from airflow_kafka_offsets.plan.batch_key import number_named
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.plan import number_named
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from airflow_kafka_offsets.request.problems import parsed

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from airflow_kafka_offsets.batch.complete_request import request_for, scope_for
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
-from airflow_kafka_offsets.batch.partition_states import PartitionState, partition_states, position_of
+from airflow_kafka_offsets.batch.measured_lag import PartitionState, partition_states, position_of
 from airflow_kafka_offsets.batch.preview import preview_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import ranges_of

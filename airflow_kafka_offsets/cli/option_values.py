@@ -9,7 +9,7 @@ from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.batch_key import number_named, number_of
+from airflow_kafka_offsets.plan.plan import number_named, number_of
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.stores.open import open_store

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_kafka_offsets.batch.airflow_state import NoAirflow
 from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
 from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
 from airflow_kafka_offsets.batch.preview import preview_reset
 from airflow_kafka_offsets.batch.situation import Cuts
@@ -27,8 +26,8 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, names
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.position import SavedOffset
-from airflow_kafka_offsets.plan.position_moves import (
+from airflow_kafka_offsets.plan.position import (
+    SavedOffset,
     ShiftBy,
     Target,
     ToCurrent,

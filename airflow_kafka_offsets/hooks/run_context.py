@@ -24,7 +24,7 @@ SUMMARY_XCOM = "summary"
 
 @dataclass(frozen=True, slots=True)
 class AirflowSurroundings:
-    """:class:`~airflow_kafka_offsets.batch.airflow_state.Around` of a task.
+    """:class:`~airflow_kafka_offsets.batch.look_ups.Around` of a task.
 
     :ivar pipeline: the pipeline_id that the task plans for.
     """

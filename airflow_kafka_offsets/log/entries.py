@@ -19,8 +19,7 @@ from typing import Any, Literal
 
 from airflow_kafka_offsets.json_columns import require_version, text, whole
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
-from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.plan import Plan, number_of
 from airflow_kafka_offsets.plan.plan_json import actor_from_dict, actor_to_dict, plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.position import Position
 

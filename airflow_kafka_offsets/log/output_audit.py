@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from airflow_kafka_offsets.log.audit import BatchRecord
-from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.plan import number_of
 
 OutputKind = Literal["missing", "twice", "of no batch", "not judged"]
 

@@ -35,7 +35,7 @@ from airflow_kafka_offsets.log.entries import (
     entry_to_dict,
     log_of,
 )
-from airflow_kafka_offsets.plan.batch_key import HIGHEST, number_of
+from airflow_kafka_offsets.plan.plan import HIGHEST, number_of
 from airflow_kafka_offsets.plan.window_claims import OffsetClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store, together

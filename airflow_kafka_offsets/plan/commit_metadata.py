@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.strict_json import read_json
 

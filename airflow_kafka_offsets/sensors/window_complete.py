@@ -14,7 +14,7 @@ from airflow_kafka_offsets.request.parse_request import parse_window_end
 from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms, parse_width
 from airflow_kafka_offsets.sensors.waiting_sensor import TIMEOUT_S, Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import WINDOW_DOC
-from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger, wait_until
+from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger, wait_until
 
 
 class WindowCompleteSensor(WaitingSensor):

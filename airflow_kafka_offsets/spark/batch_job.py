@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.log.pipeline_log import read_what_is_left
 from airflow_kafka_offsets.log.read_reports import has_begun
-from airflow_kafka_offsets.plan.batch_key import number_of
-from airflow_kafka_offsets.plan.plan import BatchName
+from airflow_kafka_offsets.plan.plan import BatchName, number_of
 from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
 from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.stores.location import HDFS
 Entry = Mapping[str, Any]
 """``name``, with the bucket, and ``type``: ``file`` or ``directory``; as fsspec has them."""
 MOST_CONNECTIONS = 256  # aiobotocore's own limit is 10, whoever asks for how much at once
-MOST_PAGES = 10_000  # of a thousand names each; ``limits.MOST_NAMES`` is less
+MOST_PAGES = 10_000  # of a thousand names each; ``store.MOST_NAMES`` is less
 
 
 def for_store(kind: str, file_system: Any) -> Any:

@@ -42,13 +42,13 @@ class Store(Protocol):
     def get(self, name: str) -> bytes | None:
         """The object; ``None`` where there is none. What another process has created is seen at once.
 
-        Of one that is larger than ``limits.LARGEST_OBJECT``, only that much and one byte more.
+        Of one that is larger than ``LARGEST_OBJECT``, only that much and one byte more.
         """
 
     def list(self, folder: str) -> list[str]:
         """The names of objects and folders in ``folder``, sorted; none where it is absent.
 
-        A folder's name ends with ``/``. More than ``limits.MOST_NAMES`` are refused.
+        A folder's name ends with ``/``. More than ``MOST_NAMES`` are refused.
         """
 
     def delete(self, name: str) -> None:

@@ -20,9 +20,8 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, KafkaOffsetsError, NotAuthorized
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
-from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger, WindowCompleteTrigger
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
-from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger
 
 SENSORS: list[Any] = [PartitionDiscoverySensor, OffsetLagSensor, WindowCompleteSensor]
 MINUTE_S = 60.0

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_offsets import WindowCompleteSensor
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.triggers.wait_for_window import WindowCompleteTrigger
+from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 

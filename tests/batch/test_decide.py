@@ -15,35 +15,32 @@ import pytest
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.batch import situation as asks
 from airflow_kafka_offsets.batch.decide import decide
-from airflow_kafka_offsets.batch.decisions import (
+from airflow_kafka_offsets.batch.engine import observe
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import (
     Append,
+    Commit,
     Create,
     Decision,
     Do,
     Follow,
     Leave,
-    LookAgain,
-    Nothing,
-    Replace,
-    SetPosition,
-    Wait,
-)
-from airflow_kafka_offsets.batch.engine import observe
-from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import (
-    Commit,
     LeaveOut,
+    LookAgain,
     NextBatch,
+    Nothing,
     OfGroup,
     Order,
     PlanReference,
     Redo,
+    Replace,
     RequireReport,
     Reset,
+    SetPosition,
+    Wait,
     Window,
 )
-from airflow_kafka_offsets.batch.records_in_kafka import RecordsNow
-from airflow_kafka_offsets.batch.situation import Ask, GroupNow, LogNow, Logs, Situation
+from airflow_kafka_offsets.batch.situation import Ask, GroupNow, LogNow, Logs, RecordsNow, Situation
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.kafka_values import (
     Actor,
@@ -58,8 +55,7 @@ from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.commit_metadata import Signature
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
-from airflow_kafka_offsets.plan.position import position_after
-from airflow_kafka_offsets.plan.position_moves import ToEarliest, ToLatest
+from airflow_kafka_offsets.plan.position import ToEarliest, ToLatest, position_after
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.request.modes import FromTimestamp, UntilTimestamp
 from airflow_kafka_offsets.request.policies import Skip

@@ -19,8 +19,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.position import Position
-from airflow_kafka_offsets.plan.position_moves import ToEarliest
+from airflow_kafka_offsets.plan.position import Position, ToEarliest
 from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.store import Store

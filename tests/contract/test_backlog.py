@@ -13,8 +13,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, TopicSettings
 from airflow_kafka_offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.plan.batch_key import new_key
-from airflow_kafka_offsets.plan.plan import BatchName, Draft
+from airflow_kafka_offsets.plan.plan import BatchName, Draft, new_key
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.request.parse_request import RunContext
 from tests.asked import request_parameters

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import DataLoss, ReadNotVerified, StoreDamaged, TopicRecreated
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.batch_key import number_of
+from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object

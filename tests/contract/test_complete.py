@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.partition_states import look_for_arrivals
+from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
 from airflow_kafka_offsets.errors import WindowIncomplete
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.completeness import Arrived

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, TopicPartition
-from airflow_kafka_offsets.plan.position_moves import ToCurrent
+from airflow_kafka_offsets.plan.position import ToCurrent
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker

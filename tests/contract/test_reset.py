@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.airflow_state import NoAirflow
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
 from airflow_kafka_offsets.batch.orders import OfBatch
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
 from airflow_kafka_offsets.cli.reset_command import offsets_of_query
@@ -26,8 +25,8 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
-from airflow_kafka_offsets.plan.position import SavedOffset
-from airflow_kafka_offsets.plan.position_moves import (
+from airflow_kafka_offsets.plan.position import (
+    SavedOffset,
     ShiftBy,
     ToCurrent,
     ToEarliest,

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.output_claims import claim_output, release_output
 from airflow_kafka_offsets.log.read_reports import begin
-from airflow_kafka_offsets.plan.position_moves import ToLatest
+from airflow_kafka_offsets.plan.position import ToLatest
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cli.pipeline import Pipeline

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.plan.backlog import more_runs
-from airflow_kafka_offsets.plan.caps import cap, fair_shares
+from airflow_kafka_offsets.plan.splits import cap, fair_shares
 from tests.builders import planned
 from tests.laws.examples import of_examples
 

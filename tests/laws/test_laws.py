@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import PartitionsRefused
 from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, PartitionSnapshot, RunKey, TopicPartition
-from airflow_kafka_offsets.plan.caps import cap, fair_shares
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, VerifiedSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict, spark_options
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
-from airflow_kafka_offsets.plan.splits import flink_owner
+from airflow_kafka_offsets.plan.splits import cap, fair_shares, flink_owner
 from airflow_kafka_offsets.request.modes import (
     EarliestOffset,
     FromTimestamp,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResetRefused
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.plan.position import Position
-from airflow_kafka_offsets.plan.position_moves import ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
+from airflow_kafka_offsets.plan.position import Position, ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
 from tests.engine import NO_AIRFLOW, Reset, reset_position
 from tests.laws.examples import of_examples
 from tests.laws.pipelines import NOW, Died, Dying, Pipeline, cluster, run_key

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.log.pipeline_log import (
     read_batch,
     read_plan,
 )
-from airflow_kafka_offsets.plan.batch_key import HIGHEST
+from airflow_kafka_offsets.plan.plan import HIGHEST
 from airflow_kafka_offsets.plan.window_claims import OffsetClaim, TimeClaim
 from airflow_kafka_offsets.stores.objects import encode
 from airflow_kafka_offsets.stores.store import Store

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.entries import Cleaned, Committed, Planned, StoredEntry, Taken, entry_from_dict
 from airflow_kafka_offsets.log.read_reports import SplitAttempt
-from airflow_kafka_offsets.plan.batch_key import number_of
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
-from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition, number_of
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.stores.objects import decode
 from tests.model.lake import NO_LOG, Log, Row, Rows, log_of, planned_rows

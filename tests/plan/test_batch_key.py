@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.plan.batch_key import HIGHEST, new_key, number_of
+from airflow_kafka_offsets.plan.plan import HIGHEST, new_key, number_of
 from airflow_kafka_offsets.plan.window_claims import OffsetClaim, TimeClaim, batch_name_of
 
 AT = 1_795_314_057_000  # 2026-11-22T02:20:57Z

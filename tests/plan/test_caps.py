@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_kafka_offsets.kafka_values import OffsetRange
-from airflow_kafka_offsets.plan.caps import cap, fair_shares
+from airflow_kafka_offsets.plan.splits import cap, fair_shares
 from tests.builders import planned
 
 

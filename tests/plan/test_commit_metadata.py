@@ -7,7 +7,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.kafka_values import CommittedOffset
-from airflow_kafka_offsets.plan.batch_key import HIGHEST, new_key
 from airflow_kafka_offsets.plan.commit_metadata import (
     BY,
     METADATA_LIMIT_BYTES,
@@ -18,6 +17,7 @@ from airflow_kafka_offsets.plan.commit_metadata import (
     position_of_group,
     writer_of,
 )
+from airflow_kafka_offsets.plan.plan import HIGHEST, new_key
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from tests.builders import KEY, position, tp

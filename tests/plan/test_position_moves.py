@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.plan.plan import BatchName, placed
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after, position_within
-from airflow_kafka_offsets.plan.position_moves import (
+from airflow_kafka_offsets.plan.position import (
     Move,
+    Position,
+    SavedOffset,
     ShiftBy,
     Target,
     ToCurrent,
@@ -21,6 +22,8 @@ from airflow_kafka_offsets.plan.position_moves import (
     ToOffsets,
     ToTime,
     move,
+    position_after,
+    position_within,
     reset_draft,
 )
 from tests.builders import NOW, plan

@@ -17,9 +17,8 @@ from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, RunKey, Topic
 from airflow_kafka_offsets.log import read_reports as reads
 from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.batch_key import new_key
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
-from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, new_key
 from airflow_kafka_offsets.spark import Batch, planned_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker

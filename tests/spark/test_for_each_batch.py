@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, ReadNotVerified, UnknownOutput
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.batch_key import new_key
+from airflow_kafka_offsets.plan.plan import new_key
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch, read_batch
 from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output

@@ -11,8 +11,7 @@ from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, read_batch
 from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
-from airflow_kafka_offsets.plan.batch_key import new_key
-from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, new_key
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, OffsetClaim, TimeClaim, batch_name_of
 from tests.builders import NOW, PIPELINE, plan, planned
