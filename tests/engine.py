@@ -5,7 +5,7 @@ A suite imports from here and nowhere else, so that the engine's rooms can move 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_kafka_offsets.batch import engine
@@ -26,7 +26,7 @@ from airflow_kafka_offsets.batch.orders import OfGroup as OfGroup
 from airflow_kafka_offsets.batch.orders import PlanReference as PlanReference
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
 from airflow_kafka_offsets.batch.preview import plan_offsets as plan_offsets
-from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_out, preview_plan, preview_reset
+from airflow_kafka_offsets.batch.preview import preview_plan, rehearsed, rehearsed_log
 from airflow_kafka_offsets.broker.protocol import Cluster as Cluster
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.clean_up import KEPT_COMMITS as KEPT_COMMITS
@@ -78,7 +78,8 @@ def commit_batch(
     dry_run: bool = False,
 ) -> CommitOutcome:
     order = Commit(handed, me, now_ms, require_report)
-    return (preview_commit if dry_run else engine.commit_batch)(order, World(pipeline, cluster, NoAirflow()))
+    world = World(pipeline, cluster, NoAirflow())
+    return engine.commit_batch(order, rehearsed(world) if dry_run else world)
 
 
 def committed_sentence(outcome: CommitOutcome, left: LagAndMargin | None) -> str:
@@ -104,7 +105,10 @@ def reset_position(
     pipeline: PipelineLog, cluster: Any, me: Actor, asked: Reset, *, now_ms: int, dry_run: bool
 ) -> ResetOutcome:
     order = ResetOrder(asked.target, asked.reason, me, now_ms, asked.topics, asked.partitions, asked.allow_duplicates)
-    return (preview_reset if dry_run else engine.set_position)(order, World(pipeline, cluster, NoAirflow()))
+    world = World(pipeline, cluster, NoAirflow())
+    if dry_run:  # as the command does it
+        return engine.set_position(replace(order, allow_duplicates=True), rehearsed(world))
+    return engine.set_position(order, world)
 
 
 def skip_batch(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool = False) -> tuple[Plan, Plan]:
@@ -116,7 +120,7 @@ def skip_window(pipeline: PipelineLog, skip: Skip, *, now_ms: int, dry_run: bool
 
 
 def _leave_out(pipeline: PipelineLog, order: LeaveOut, dry_run: bool) -> tuple[Plan, Plan]:
-    return (preview_leave_out if dry_run else engine.leave_out)(order, pipeline)
+    return engine.leave_out(order, rehearsed_log(pipeline) if dry_run else pipeline)
 
 
 def redo(batch: StoredBatch, cluster: Any, me: Actor, *, now_ms: int) -> StoredBatch:

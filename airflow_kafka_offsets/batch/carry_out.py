@@ -316,12 +316,7 @@ def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: Wor
     """
     if not order.allow_duplicates:
         refuse_duplicates(decision.moves)
-    batch = world.pipeline.begin(decision.number, position_planned(decision, draft, order))
-    return batch if batch is not None and world.pipeline.is_newest(batch) else None
-
-
-def position_planned(decision: SetPosition, draft: Draft, order: Reset) -> Planned:
-    """The plan that puts a person's position on record."""
     name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
     plan = named(draft, name, decision.by, f"reset {decision.target}: {order.reason}")
-    return Planned(plan, decision.position, decision.definitions)
+    batch = world.pipeline.begin(decision.number, Planned(plan, decision.position, decision.definitions))
+    return batch if batch is not None and world.pipeline.is_newest(batch) else None

@@ -7,7 +7,7 @@
                 │     Ask ▼ │ answer   │ somebody was faster
                 └─────────────────────-┘
 
-A dry run is the same way, stopped before anything is carried out (``preview``).
+A dry run is the same way, over a log and a cluster that stay as they are (``preview``).
 """
 
 from __future__ import annotations

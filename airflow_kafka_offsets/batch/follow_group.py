@@ -72,21 +72,6 @@ def follow(world: World, me: Actor, known: StoredBatch | None = None) -> Followe
     return Followed(left_alone=f"{_TRIES} commits to it in a row were faster; the last of them writes the position")
 
 
-def would_follow(cluster: Cluster, me: Actor, newest: StoredBatch | None) -> Followed:
-    """What :func:`follow` would write now; nothing is.
-
-    :param newest: the newest batch as it would be committed.
-    """
-    if newest is None:
-        return Followed(left_alone="the pipeline has no position yet")
-    group_id = _group_of(newest.log.plan)
-    if group_id is None:
-        return _left_alone(newest.log.plan)
-    partitions = partitions_now(cluster, newest.log.plan)
-    held = cluster.committed(group_id, partitions)
-    return _followed(held, _offsets(newest, partitions, held, me))
-
-
 def _group_of(plan: Plan) -> str | None:
     """The group that follows; ``None`` where none does."""
     return plan.asked.group_id if plan.asked.group_follows else None

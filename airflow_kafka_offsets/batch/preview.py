@@ -1,43 +1,27 @@
-"""What an order would do: the same way, stopped before anything is carried out. Nothing is written anywhere."""
+"""What an order would do: the same way, over a log and a cluster that stay as they are. Nothing is written anywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from airflow_kafka_offsets.batch.carry_out import CommitOutcome, position_planned
 from airflow_kafka_offsets.batch.complete_request import request_for
-from airflow_kafka_offsets.batch.engine import ResetOutcome, ask_until_decided, decided, topics_and_group
-from airflow_kafka_offsets.batch.follow_group import Followed, would_follow
-from airflow_kafka_offsets.batch.look_ups import NoAirflow, World, log_alone
+from airflow_kafka_offsets.batch.engine import ask_until_decided, decided, topics_and_group
+from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
 from airflow_kafka_offsets.batch.make_draft import Start, draft
-from airflow_kafka_offsets.batch.orders import (
-    Append,
-    Commit,
-    Create,
-    Do,
-    Follow,
-    LeaveOut,
-    NextBatch,
-    Nothing,
-    Replace,
-    Reset,
-    SetPosition,
-)
+from airflow_kafka_offsets.batch.orders import Create, Do, NextBatch, Nothing, Replace
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.kafka_values import Actor
-from airflow_kafka_offsets.log.entries import Committed
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.request.parameters import RequestParameters, names_of
 from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
 from airflow_kafka_offsets.stores.open import open_store
+from airflow_kafka_offsets.stores.store import Store
 
 NOBODY = Actor(None, None)  # whoever looks from a terminal: not the Airflow whose pipeline it is
 
@@ -98,52 +82,49 @@ class _NoLog(PipelineLog):
     def __init__(self) -> None: ...
 
 
-def preview_commit(order: Commit, world: World) -> CommitOutcome:
-    """
-    :raises KafkaOffsetsError: as the commit would be refused.
-    """
-    decision, _ = decided(order, world)
-    match decision:
-        case Append(batch, entry, proof):
-            done = replace(batch, log=batch.log.with_entry(entry))
-            return CommitOutcome(done, False, would_follow(world.cluster, order.me, done), proof, decision.fates)
-        case Follow(None):
-            return CommitOutcome(None, False, would_follow(world.cluster, order.me, world.pipeline.newest_commit()))
-        case Follow(StoredBatch() as batch, proof):
-            newest = batch if batch.log.plan.asked.window else world.pipeline.newest_commit(batch)
-            return CommitOutcome(batch, False, would_follow(world.cluster, order.me, newest), proof, decision.fates)
-    raise TypeError(f"{decision} is no decision for a commit")
+# ── a rehearsal: the engine itself, over a log and a cluster that stay as they are ────────────────────────────────────
 
 
-def preview_leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
-    """Before and after.
-
-    :raises KafkaOffsetsError: as the order would be refused.
-    """
-    decision, _ = decided(order, log_alone(pipeline))
-    match decision:
-        case Replace(batch, plan):
-            return batch.log.plan, plan
-    raise TypeError(f"{decision} is no decision for a batch that is left out")
+def rehearsed(world: World) -> World:
+    """The same world, for a dry run: whoever writes there reads it back, and nobody else does."""
+    return World(rehearsed_log(world.pipeline), cast(Cluster, _KeptOffsets(world.cluster)), world.around)
 
 
-def preview_reset(order: Reset, world: World) -> ResetOutcome:
-    """
-    :raises KafkaOffsetsError: as the reset would be refused; that records are read again is only said.
-    """
-    decision, _ = decided(order, world)
-    if not isinstance(decision, SetPosition):
-        raise StoreUnavailable(
-            "Cannot tell what the reset would do",
-            "the log went on while it was looked at",
-            "Try again.",
-            retriable=True,
-        )
-    newest, batch = world.pipeline.newest_commit(), None
-    if decision.draft is not None:
-        planned = position_planned(decision, decision.draft, order)
-        batch = world.pipeline.as_if_begun(decision.number, planned)
-        entry = Committed(order.me, order.now_ms, planned.plan.plan_id, position_after(planned.plan, decision.position))
-        newest = replace(batch, log=batch.log.with_entry(entry))
-    group: Followed = would_follow(world.cluster, order.me, newest)
-    return ResetOutcome(batch, decision.target, decision.moves, decision.stays, group)
+def rehearsed_log(pipeline: PipelineLog) -> PipelineLog:
+    return PipelineLog(_KeptObjects(pipeline.store), pipeline.pipeline_id)
+
+
+class _KeptObjects:
+    """A work store over another one: what is created is kept here."""
+
+    def __init__(self, store: Store) -> None:
+        self.uri, self.driver_uri, self.is_remote = store.uri, store.driver_uri, store.is_remote
+        self._store = store
+        self._new: dict[str, bytes] = {}
+
+    def create(self, name: str, data: bytes) -> bool:
+        there = self._store.get(name)
+        return (self._new.setdefault(name, data) if there is None else there) == data
+
+    def get(self, name: str) -> bytes | None:
+        return self._new.get(name) or self._store.get(name)
+
+    def list(self, folder: str) -> list[str]:
+        below = [name.removeprefix(f"{folder}/").partition("/") for name in self._new if name.startswith(f"{folder}/")]
+        return sorted({*self._store.list(folder), *(f"{name}{slash}" for name, slash, _ in below)})
+
+    def delete(self, name: str) -> None:
+        raise NotImplementedError("no order removes an object")
+
+
+class _KeptOffsets:
+    """A cluster that is asked, and not written to."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Not even the refusal of a group with live members: a person may look while they are there."""

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch
 from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo
-from airflow_kafka_offsets.batch.preview import preview_commit, preview_leave_out
+from airflow_kafka_offsets.batch.preview import rehearsed, rehearsed_log
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, splits_of
 from airflow_kafka_offsets.cli.commands import Options
@@ -144,7 +144,8 @@ def commit(options: Options) -> Answer:
     with KafkaCluster(config) as cluster:
         handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
         order = Commit(handed, me(options), now_ms(), require_report=not options.get("no_require_report"))
-        outcome = (preview_commit if dry_run else commit_batch)(order, World(pipeline, cluster, NoAirflow()))
+        world = World(pipeline, cluster, NoAirflow())
+        outcome = commit_batch(order, rehearsed(world) if dry_run else world)
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
         for tp, (before, after) in sorted(outcome.written.items())
@@ -186,7 +187,7 @@ def skip(options: Options) -> Answer:
     pipeline = pipeline_asked_for(options)
     dry_run = not options.get("execute")
     order = LeaveOut(asked, now_ms(), window=options.get("window") is not None)
-    before, after = (preview_leave_out if dry_run else leave_out)(order, pipeline)
+    before, after = leave_out(order, rehearsed_log(pipeline) if dry_run else pipeline)
     left = {p.topic_partition: p for p in after.partitions}
     rows = [
         {

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
 from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
 from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
-from airflow_kafka_offsets.batch.preview import preview_reset
+from airflow_kafka_offsets.batch.preview import rehearsed
 from airflow_kafka_offsets.batch.situation import Cuts
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
@@ -53,7 +54,8 @@ def reset(options: Options) -> Answer:
     asked = _asked(options, pipeline, clock_ms)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
-        done = (preview_reset if dry_run else set_position)(asked, World(pipeline, cluster, NoAirflow()))
+        world = World(pipeline, cluster, NoAirflow())
+        done = _shown(asked, world) if dry_run else set_position(asked, world)
     rows = [
         {
             "topic": one.topic_partition.topic,
@@ -100,6 +102,11 @@ def reset(options: Options) -> Answer:
         messages=[f"warning: {warning}" for warning in _warnings(done, asked, totals, dry_run)],
         dry_run="sets the position" if dry_run and done.batch else "",
     )
+
+
+def _shown(order: Reset, world: World) -> ResetOutcome:
+    """What the reset would do; that records are read again is only said."""
+    return set_position(replace(order, allow_duplicates=True), rehearsed(world))
 
 
 def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
@@ -220,7 +227,7 @@ def offsets_of_query(order: Reset, world: World) -> dict[TopicPartition, int]:
 
     :raises DataLoss: the log of a partition is not the one any more that its position is of.
     """
-    moves = preview_reset(order, world).moves
+    moves = _shown(order, world).moves
     cuts = world.answer(Cuts({one.topic_partition: one.after for one in moves}))
     gone = [f"{one.topic_partition}: {one.goes_on_at} is not in its log any more" for one in moves if one.changes]
     if gone:

@@ -152,10 +152,6 @@ class PipelineLog:
         """The new batch ``number``; ``None`` where somebody was faster."""
         return self._begin(self._folder(number), planned)
 
-    def as_if_begun(self, number: int, planned: Planned) -> StoredBatch:
-        """What :meth:`begin` would make; for a dry run."""
-        return StoredBatch(self.store, self._folder(number), BatchLog(planned))
-
     def is_newest(self, batch: StoredBatch) -> bool:
         """Whether no batch has a higher number: who slept while the log was cleaned takes one that was passed."""
         above, hundreds, own = batch.folder.rsplit("/", 2)
