@@ -157,6 +157,12 @@ class InvalidRequest(RequestError, code="AKO-001"):
         return f"{len(self.problems)} problems with the request:\n" + "\n".join(f"- {p}" for p in self.problems)
 
 
+def refuse(problems: Sequence[str]) -> None:
+    """:raises InvalidRequest: with all of them, where there are any."""
+    if problems:
+        raise InvalidRequest(tuple(problems))
+
+
 class RefusedError(KafkaOffsetsError):
     """Going on would lose records, or commit unread ones; nothing was written."""
 

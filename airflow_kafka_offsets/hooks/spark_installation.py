@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 
 CONNECTOR = "spark-sql-kafka-0-10"
 _JAR = re.compile(r"spark-core_(\d+\.\d+)-(\d+\.\d+\.\d+\S*)\.jar")
@@ -88,8 +88,7 @@ def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
             "overwritten files of the other. pip install --force-reinstall --no-deps "
             f"'pyspark=={client.version}' 'pyspark-client=={client.version}'"
         )
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     return spark
 
 

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.broker.java_client import (
     java_client,
     system_properties,
 )
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.spark.client_properties import CREDENTIAL, HANDED_OVER, SETTING, SOURCE_PREFIX
 
@@ -119,8 +119,7 @@ def _with_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
             found["ssl.key.pem"] = _plain_key(found["ssl.key.pem"], found.pop("ssl.key.password", None))
         except (TypeError, ValueError):
             problems.append("ssl.key.pem (or .location) is no private key that ssl.key.password opens.")
-    if problems:
-        raise InvalidRequest(tuple(problems))
+    refuse(problems)
     return found
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.hooks.work_store import store_of_airflow
 from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place
 from airflow_kafka_offsets.request.parameters import RequestParameters
@@ -25,8 +25,7 @@ def with_places_read(asked: RequestParameters) -> RequestParameters:
     for name in IN_PLACES:
         if is_place(getattr(asked, name)):
             problems.take_all(partial(_read, name, getattr(asked, name)[1:], problems, read), name)
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     return replace(asked, **read)
 
 

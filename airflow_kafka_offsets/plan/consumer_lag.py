@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.kafka_values import OffsetRange, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.times import parse_span_ms
@@ -58,8 +58,7 @@ def parse_limits(
             problems.add(f"min_records is {min_records!r}; it must be a number of records, at least 1.")
     age_ms = problems.take("max_age", lambda: parse_span_ms(max_age), None)
     margin_ms = problems.take("min_retention_margin", lambda: parse_span_ms(min_retention_margin), None)
-    if problems:
-        raise InvalidRequest(tuple(problems))
+    refuse(problems)
     if records is None and age_ms is None and margin_ms is None:
         records = 1
     return LagLimits(records, age_ms, margin_ms)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 
@@ -71,8 +71,7 @@ def job_arguments(
         for name, value in values.items()
         if "{{" in value or "}}" in value
     ]
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     return [word for pair in values.items() for word in pair]
 
 
@@ -97,8 +96,7 @@ def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
     rows = values.get(ROWS)
     if rows and not re.fullmatch("[0-9a-f]{32}", rows):
         problems.append(f"{ROWS} is {rows!r}; it is the digest that the resolve task gives.")
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     optional = (values.get(name) or None for name in _OPTIONAL)
     return JobArguments(values[PLAN], values[PLAN_ID], int(split), values[WORK_STORE], *optional)
 
@@ -154,8 +152,7 @@ def batch_arguments(of_split: Sequence[str], own: Sequence[str] = ()) -> list[st
         parse_job_arguments([str(word) for word in words])
     except InvalidRequest as refused:
         problems += refused.problems
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     return words
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition
 from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition, Splits, VerifiedSplit, placed
 from airflow_kafka_offsets.plan.splits import split_ranges
@@ -73,8 +73,7 @@ def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan | N
         for tp, offset in past.items()
         if (p := ranges.get(tp)) is None or not p.start_offset + p.gap - p.lost - p.skipped <= offset < p.end_offset
     ]
-    if problems:
-        raise InvalidRequest(tuple(problems))
+    refuse(problems)
     if past and all(offset < ranges[tp].start_offset for tp, offset in past.items()):
         return None
 

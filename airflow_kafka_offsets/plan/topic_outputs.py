@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 
 TOPIC = "{topic}"
 
@@ -45,6 +45,5 @@ def outputs_of(output: str | None, topics: Iterable[str], set_aside: str | None 
             f"The topic {found[set_aside][0]} has the output {set_aside}, which bad_records names: one would replace "
             "the other's rows. Let bad_records name another one."
         )
-    if problems:
-        raise InvalidRequest(tuple(problems))
+    refuse(problems)
     return [*found, *([set_aside] if set_aside is not None else [])]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
-from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named, refuse
 from airflow_kafka_offsets.request.bounds import BoundsReader, Partition, refuse_end_before_start
 from airflow_kafka_offsets.request.given_plan import LogOfPlan, take_plan
 from airflow_kafka_offsets.request.modes import (
@@ -201,8 +201,7 @@ def parse_request(
         )
     if scope and startup and bounded:
         _refuse_together(problems, request, has_group=asked.group_id is not None, with_others=bounds.with_others)
-    if problems:
-        raise InvalidRequest(tuple(problems))
+    refuse(problems)
     return request
 
 

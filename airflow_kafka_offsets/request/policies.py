@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
 from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, parse_flag, plain_text
@@ -241,8 +241,7 @@ def parse_policies(asked: Any) -> Policies:
     """:raises InvalidRequest: with every problem."""
     problems = Problems()
     found = take_policies(problems, asked)
-    if problems:
-        raise InvalidRequest(tuple(problems))
+    refuse(problems)
     return found
 
 

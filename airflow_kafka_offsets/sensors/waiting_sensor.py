@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import (
     AirflowFailException,
     AirflowSensorTimeout,
@@ -88,8 +88,7 @@ class WaitingSensor(BaseSensorOperator):
         :raises InvalidRequest: with every problem.
         """
         found = (*self._wrong, *problems)
-        if found:
-            raise InvalidRequest(found)
+        refuse(found)
 
     def execute(self, context: Any) -> Any:
         if self.deferrable:

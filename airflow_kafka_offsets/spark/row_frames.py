@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, StructType
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
 from airflow_kafka_offsets.spark.driver_jvm import query_execution
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -149,8 +149,7 @@ def check_definition(spark: SparkSession, definition: RowDefinition) -> None:
     named += [("delete_when", definition.delete_when, True)] if definition.delete_when else []
     for what, text, is_condition in named:
         problems += [f"{what} {problem}" for problem in _problems_of(plain, text, is_condition)]
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     frames = _frames_of(records, fields, definition)
     columns = frames.rows.columns
     if definition.keys and (clash := ", ".join(name for name, alias in frames.source_names.items() if name != alias)):

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
     DELETED,
@@ -144,8 +144,7 @@ class Comparison:
                 remedy = f"CAST it to {sql_type(change.old)}"
             remedy = f'Set evolve="add" in the sink, or {remedy} in select.' if why is None else f"{why} Else {remedy}."
             problems.append(f"{self.output} {found}. Nothing was written. {remedy}")
-        if problems:
-            raise InvalidRequest(problems)
+        refuse(problems)
 
     def fitted(self, rows: DataFrame, fill: bool) -> DataFrame:
         """The rows under the names and in the types of :attr:`schema`.

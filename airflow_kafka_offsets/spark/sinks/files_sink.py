@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.spark.driver_jvm import Folders
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
@@ -329,8 +329,7 @@ def files(
             f"partition_by has {odd}; a column whose values become folders has a plain name, which begins with no '_' "
             "or '.': readers leave out such folders."
         )
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     check_evolve(evolve)
     path_output(path)
     return FilesSink(path.rstrip("/") or "/", format.lower(), columns, options_of(options, OWN_OPTIONS), evolve)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.spark.client_properties import settings_of
 from airflow_kafka_offsets.spark.sinks import postgresql
 from airflow_kafka_offsets.spark.sinks.evolution import TRIES, Change, Evolve, TableSink, check_evolve, evolved
@@ -136,8 +136,7 @@ def jdbc(
             "The URL has a user or a password in it, and URLs are logged. Set them as Spark settings: "
             f"{CONF_PREFIX}user and {CONF_PREFIX}password."
         )
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     check_evolve(evolve)
     asked = _settings(properties) if isinstance(properties, str) else properties
     return JdbcSink(Database(url, asked), Name.parse(table), wait_s, options_of(options, OWN_OPTIONS), evolve)

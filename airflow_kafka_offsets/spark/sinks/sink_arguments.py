@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
 from airflow_kafka_offsets.spark.sinks.delta_sink import delta
 from airflow_kafka_offsets.spark.sinks.evolution import Evolve
@@ -136,8 +136,7 @@ def sink_of(words: Mapping[str, Any], topic: str | None = None) -> Sink:
     :raises InvalidRequest: what is wrong with them.
     """
     problems = problems_of(words)
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     make, _, allowed = _OF_FORMAT[words["format"]]
     given = {word: value for word, value in words.items() if word != "format" or "format" in allowed}
     entities: UpsertWords | None = given.pop(UPSERT, None)

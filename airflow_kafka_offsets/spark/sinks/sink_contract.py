@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt
+from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, refuse
 from airflow_kafka_offsets.values.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ def path_output(path: str) -> str:
         problems.append(f"{path!r} has a wildcard, '.' or '..' in it; an output is one folder.")
     if scheme and ":" in rest.split("/", 1)[0].rpartition("@")[0]:
         problems = ["The path has a password in it. Configure the file system instead: paths are logged."]
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     folder = re.sub(r"/+", "/", rest).rstrip("/") or "/"
     if not scheme:
         return folder
@@ -209,8 +208,7 @@ def options_of(given: Mapping[str, object] | None, taken: Iterable[str] = ()) ->
     problems = [
         f"Option {name} is this sink's own to set. Leave it out." for name in given or () if name.lower() in refused
     ]
-    if problems:
-        raise InvalidRequest(problems)
+    refuse(problems)
     return tuple(sorted((name, as_option(value)) for name, value in (given or {}).items()))
 
 
