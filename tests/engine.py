@@ -78,7 +78,7 @@ def commit_batch(
     dry_run: bool = False,
 ) -> CommitOutcome:
     order = Commit(handed, me, now_ms, require_report)
-    world = World(pipeline, cluster, NoAirflow())
+    world = World(pipeline, cluster)
     return engine.commit_batch(order, rehearsed(world) if dry_run else world)
 
 
@@ -87,7 +87,7 @@ def committed_sentence(outcome: CommitOutcome, left: LagAndMargin | None) -> str
 
 
 def mirror(pipeline: PipelineLog, cluster: Any, me: Actor) -> Followed:
-    return follow(World(pipeline, cluster, NoAirflow()), me)
+    return follow(World(pipeline, cluster), me)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def reset_position(
     pipeline: PipelineLog, cluster: Any, me: Actor, asked: Reset, *, now_ms: int, dry_run: bool
 ) -> ResetOutcome:
     order = ResetOrder(asked.target, asked.reason, me, now_ms, asked.topics, asked.partitions, asked.allow_duplicates)
-    world = World(pipeline, cluster, NoAirflow())
+    world = World(pipeline, cluster)
     if dry_run:  # as the command does it
         return engine.set_position(replace(order, allow_duplicates=True), rehearsed(world))
     return engine.set_position(order, world)
@@ -126,7 +126,7 @@ def _leave_out(pipeline: PipelineLog, order: LeaveOut, dry_run: bool) -> tuple[P
 def redo(batch: StoredBatch, cluster: Any, me: Actor, *, now_ms: int) -> StoredBatch:
     """A person does a committed batch again."""
     pipeline = PipelineLog(batch.store, batch.log.plan.pipeline or "")
-    return engine.redo_batch(Redo(batch, me, now_ms), World(pipeline, cluster, NoAirflow()))
+    return engine.redo_batch(Redo(batch, me, now_ms), World(pipeline, cluster))
 
 
 def preview(request: PlanRequest, cluster: Any, pipeline: PipelineLog | None) -> Draft:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from airflow_kafka_offsets.batch.situation import (
     At,
@@ -77,35 +77,24 @@ log = logging.getLogger(__name__)
 NO_AIRFLOW = "no-airflow"
 
 
-class Around(Protocol):
-    """:ivar instance: what names this Airflow in plans, commits and groups."""
+class NoAirflow:
+    """What the engine may ask of the Airflow around. A script has none: no other run runs, nothing succeeded before."""
 
     @property
-    def instance(self) -> str: ...
+    def instance(self) -> str:
+        """What names this Airflow in plans, commits and groups."""
+        return NO_AIRFLOW
 
     def is_running(self, run: RunKey) -> bool:
         """Whether the DAG run is running; one that is queued, over or unknown is not."""
+        return False
 
     def has_succeeded_before(self, run: RunKey) -> bool:
         """Whether the run's task has succeeded in an earlier run."""
+        return False
 
     def failed_tasks(self, run: RunKey) -> list[str]:
         """The tasks of the DAG run that have failed, as far as that is known; for a log line, never for a decision."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoAirflow:
-    """Nobody to ask: no other run is running, and nothing has succeeded before."""
-
-    instance: str = NO_AIRFLOW
-
-    def is_running(self, run: RunKey) -> bool:
-        return False
-
-    def has_succeeded_before(self, run: RunKey) -> bool:
-        return False
-
-    def failed_tasks(self, run: RunKey) -> list[str]:
         return []
 
 
@@ -115,7 +104,7 @@ class World:
 
     pipeline: PipelineLog
     cluster: Cluster
-    around: Around
+    around: NoAirflow = NoAirflow()  # noqa: RUF009  (it has no state)
 
     def answer(self, question: Question[Any]) -> Any:
         """:raises KafkaOffsetsError: it cannot be answered now."""
@@ -177,7 +166,7 @@ class World:
 
 def log_alone(pipeline: PipelineLog) -> World:
     """For an order that asks the log and nothing else."""
-    return World(pipeline, cast(Cluster, None), NoAirflow())
+    return World(pipeline, cast(Cluster, None))
 
 
 # ── the log ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.engine import ask_until_decided, decided, topics_and_group
-from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
+from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import Create, Do, NextBatch, Nothing, Replace
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
@@ -54,8 +54,8 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
     :raises RefusedError: as the run would be refused.
     """
     if pipeline is None or request.window:
-        return _draft_alone(request, World(_NoLog(), cluster, NoAirflow()))
-    decision, _ = decided(NextBatch(request, NOBODY), World(pipeline, cluster, NoAirflow()))
+        return _draft_alone(request, World(_NoLog(), cluster))
+    decision, _ = decided(NextBatch(request, NOBODY), World(pipeline, cluster))
     match decision:
         case Create(draft=found) | Nothing(draft=Draft() as found) | Replace(plan=found):
             return found

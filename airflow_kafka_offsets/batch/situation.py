@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from airflow_kafka_offsets.broker.protocol import GroupDescription
+from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     IsolationLevel,
@@ -25,6 +25,8 @@ from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.commit_metadata import Held
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
+from airflow_kafka_offsets.plan.position import SavedOffset
+from airflow_kafka_offsets.plan.ranges import Known
 from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.subscription import Subscription
@@ -77,13 +79,8 @@ class Logs:
 # ── whether the records of a frozen plan are still in Kafka, and how many have come since ─────────────────────────────
 
 
-class At(Protocol):
-    """An offset, and the newest leader epoch of when it was taken from the log."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def leader_epoch(self) -> int | None: ...
+At = EndOffset | Known | SavedOffset
+"""An offset, and the newest leader epoch of when it was taken from the log."""
 
 
 @dataclass(frozen=True, slots=True)

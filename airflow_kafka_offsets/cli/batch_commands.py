@@ -8,7 +8,7 @@ from functools import partial
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch
-from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
+from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo
 from airflow_kafka_offsets.batch.preview import rehearsed, rehearsed_log
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
@@ -144,7 +144,7 @@ def commit(options: Options) -> Answer:
     with KafkaCluster(config) as cluster:
         handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
         order = Commit(handed, me(options), now_ms(), require_report=not options.get("no_require_report"))
-        world = World(pipeline, cluster, NoAirflow())
+        world = World(pipeline, cluster)
         outcome = commit_batch(order, rehearsed(world) if dry_run else world)
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
@@ -255,7 +255,7 @@ def redo(options: Options) -> Answer:
     dry_run = not options.get("execute")
     order, splits, refusal = Redo(batch, me(options), now_ms()), sorted(batch.log.plan.splits_with_rows()), None
     with KafkaCluster(config) as cluster:
-        world = World(pipeline, cluster, NoAirflow())
+        world = World(pipeline, cluster)
         try:
             if dry_run or not splits:
                 decided(order, world)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.batch.engine import ResetOutcome, set_position
-from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
+from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
 from airflow_kafka_offsets.batch.preview import rehearsed
 from airflow_kafka_offsets.batch.situation import Cuts
@@ -54,7 +54,7 @@ def reset(options: Options) -> Answer:
     asked = _asked(options, pipeline, clock_ms)
     dry_run = not options.get("execute")
     with KafkaCluster(config) as cluster:
-        world = World(pipeline, cluster, NoAirflow())
+        world = World(pipeline, cluster)
         done = _shown(asked, world) if dry_run else set_position(asked, world)
     rows = [
         {
@@ -256,7 +256,7 @@ def write_checkpoint(options: Options) -> Answer:
     chosen = subscription.topics if isinstance(subscription, TopicList) else ()
     with KafkaCluster(client_config(options)) as cluster:
         order = Reset(ToCurrent(), NO_REASON, me(options), now_ms(), chosen)
-        offsets = offsets_of_query(order, World(pipeline, cluster, NoAirflow()))
+        offsets = offsets_of_query(order, World(pipeline, cluster))
     with names(lambda name: "--checkpoint" if name == "work_store" else name):
         store = store_at(place)
         dry_run, data = not options.get("execute"), to_initial_offsets(offsets).encode()

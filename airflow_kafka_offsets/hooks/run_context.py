@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
+from airflow_kafka_offsets.batch.look_ups import NoAirflow
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.kafka_values import RunKey
@@ -23,8 +24,8 @@ SUMMARY_XCOM = "summary"
 
 
 @dataclass(frozen=True, slots=True)
-class AirflowSurroundings:
-    """:class:`~airflow_kafka_offsets.batch.look_ups.Around` of a task.
+class AirflowSurroundings(NoAirflow):
+    """The Airflow around a task.
 
     :ivar pipeline: the pipeline_id that the task plans for.
     """

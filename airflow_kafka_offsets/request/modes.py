@@ -68,12 +68,15 @@ class FromLogEnd:
         return f"{self.which}{'-' if self.which == 'latest' else '+'}{self.offsets}"
 
 
+@dataclass(frozen=True, slots=True)
 class _Specific:
-    """What the two modes with offsets have in common."""
+    """What the two modes with offsets have in common.
 
-    __slots__ = ()
+    :ivar by_topic: of the partitions of a topic that ``offsets`` does not name.
+    """
+
     offsets: Mapping[TopicPartition, int | FromLogEnd]
-    by_topic: Mapping[str, FromLogEnd]
+    by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
 
     def of(self, tp: TopicPartition) -> int | FromLogEnd | None:
         """``None`` where neither the partition nor its topic is named."""
@@ -88,14 +91,9 @@ class _Specific:
 
 @dataclass(frozen=True, slots=True)
 class SpecificOffsets(_Specific):
-    """``offsets``: the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2).
-
-    :ivar by_topic: of the partitions of a topic that ``offsets`` does not name.
-    """
+    """``offsets``: the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2)."""
 
     name: ClassVar[str] = "specific-offsets"
-    offsets: Mapping[TopicPartition, int | FromLogEnd]
-    by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
 
 
 StartupMode = EarliestOffset | LatestOffset | FromTimestamp | GroupOffsets | SpecificOffsets
@@ -140,14 +138,9 @@ class UntilGroupOffsets:
 
 @dataclass(frozen=True, slots=True)
 class UntilSpecificOffsets(_Specific):
-    """``offsets``: of every partition, the first offset that is not read (K5).
-
-    :ivar by_topic: of the partitions of a topic that ``offsets`` does not name.
-    """
+    """``offsets``: of every partition, the first offset that is not read (K5)."""
 
     name: ClassVar[str] = "specific-offsets"
-    offsets: Mapping[TopicPartition, int | FromLogEnd]
-    by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
 
 
 BoundedMode = UntilLatest | UntilTimestamp | UntilGroupOffsets | UntilSpecificOffsets
