@@ -53,7 +53,7 @@ def get_provider_info() -> dict[str, Any]:
         "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
         "config": {
             "kafka_offsets": {
-                "description": "Where airflow-kafka-offsets keeps its log of batches.",
+                "description": "Where airflow-kafka-offsets keeps its log of batches, and how it starts drivers.",
                 "options": {
                     "work_store": {
                         "description": "A folder, or an s3://, gs://, abfs:// or hdfs:// URI, for workers and drivers. "
@@ -71,6 +71,14 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "string",
                         "example": "production",
                         "default": "",
+                    },
+                    "fast_start": {
+                        "description": "Whether a Spark driver that runs on the worker, in client mode, maps Spark's "
+                        "classes from an archive in the user's cache folder; the second run on a worker makes it.",
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": "False",
+                        "default": "True",
                     },
                     "retention_days": {
                         "description": "How many days of batches `kafka-offsets clean` keeps, without --keep. "

@@ -32,7 +32,7 @@ from testbed.checks import (
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
 from testbed.java import Java, JavaMissing, find_java
 from testbed.s3_server import S3Server
-from testbed.spark import s3a_conf, spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, s3a_conf, spark_conf, spark_env
 from testbed.spark_killer import SparkKiller, end_children
 from testbed.topics import Topics
 from testbed.typed_demo import TypedOrders
@@ -125,6 +125,7 @@ class Demo:
                 ),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
                 **spark_env(java),
+                **SHORT_JOBS,
                 **airflow_home.spark_defaults(self.folder / "spark", spark),
                 **self.storage,
             }

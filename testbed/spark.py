@@ -11,6 +11,11 @@ from pathlib import Path
 from testbed.java import Java
 from testbed.s3_server import KEY, SECRET
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of JVMs that live for seconds
+
+# Of processes that submit jobs of seconds: half of the processor time. What is measured goes without.
+SHORT_JOBS = {"SPARK_SUBMIT_OPTS": QUICK, "SPARK_LAUNCHER_OPTS": QUICK}
+
 # For queries over a few rows: to compile them, and to adapt them to the size of what is there, takes longer than to run
 # them. What is compiled and adapted is the same plan.
 SMALL_QUERIES = {

@@ -23,11 +23,10 @@ from testbed.java import Java
 from testbed.leash import Leashed
 from testbed.other_user import as_user, give_to
 from testbed.ports import free_ports
-from testbed.spark import spark_conf, spark_env
+from testbed.spark import QUICK, spark_conf, spark_env
 from testbed.topics import wait_for
 
 ATTEMPTS = 3
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of JVMs that live for seconds
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
 

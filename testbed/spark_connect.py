@@ -10,7 +10,7 @@ from typing import Self
 from testbed.java import Java
 from testbed.leash import Leashed
 from testbed.ports import free_ports
-from testbed.spark import spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 from testbed.topics import wait_for
 
 ATTEMPTS = 3
@@ -23,7 +23,7 @@ class SparkConnectServer:
     """
 
     def __init__(self, java: Java, jars: Iterable[Path], settings: Mapping[str, str] | None = None) -> None:
-        self._env = {**os.environ, **spark_env(java)}
+        self._env = {**os.environ, **spark_env(java), **SHORT_JOBS}
         self._settings = {**spark_conf(jars), **(settings or {})}
         self._log = Path(tempfile.mkstemp(prefix="spark-connect-", suffix=".log")[1])
         self._process: Leashed | None = None

@@ -25,7 +25,7 @@ from testbed.kafka_proxy import KafkaProxy
 from testbed.ports import free_ports
 from testbed.postgres import Postgres
 from testbed.registry_server import RegistryServer
-from testbed.spark import spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 
 pytest_plugins = ["tests.airflow.fixtures", "tests.spread"]
 
@@ -104,7 +104,7 @@ def s3a_jars(java: Java, say: Say) -> list[Path]:
 @pytest.fixture(scope="session")
 def spark_environment(java: Java) -> dict[str, str]:
     """Variables to add to the environment of a process that runs `spark-submit`."""
-    return spark_env(java)
+    return spark_env(java) | SHORT_JOBS
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException, AirflowNotFoundException, BaseHook
+from airflow_kafka_offsets.hooks.airflow_versions import conf as airflow_conf
+from airflow_kafka_offsets.hooks.driver_archive import driver_archive
 from airflow_kafka_offsets.hooks.spark_installation import (
+    SparkInstallation,
     find_spark,
     packages_for,
     settings_for,
@@ -64,6 +67,9 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         principal of Spark's own. ``{"file": "/mnt/kafka/client.properties"}`` or ``{"credential": "alias"}``: a file in
         the format of Kafka's own tools, which the driver finds where it runs, in a cluster mode too; see
         :mod:`airflow_kafka_offsets.spark.client_properties`. ``{}``: nothing.
+    :param fast_start: in client mode, let the driver's JVM map Spark's classes from an archive in the user's cache
+        folder, which takes about half of the start's processor time. Default: ``[kafka_offsets] fast_start``, which is
+        true. The second run on a worker makes the archive beside itself.
     :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the Kafka connection cannot be
         handed over; nothing was submitted.
     """
@@ -80,9 +86,10 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
         packages: str | None = None,
         spark_binary: str | None = None,
         kafka: str | Mapping[str, str] | None = None,
+        fast_start: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        self.kafka = kafka
+        self.kafka, self.fast_start = kafka, fast_start
         self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
         super().__init__(
             application=application or str(PACKAGED_JOB),
@@ -156,7 +163,25 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
                     " and no ".join(coordinate.split(":")[1] for coordinate in missing),
                     self.packages,
                 )
-        return {**configured, **{name: str(value) for name, value in self.conf.items()}}
+        configured = {**configured, **{name: str(value) for name, value in self.conf.items()}}
+        self._start_fast(spark, configured)
+        return configured
+
+    def _start_fast(self, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
+        """Use the archive for this worker's Java and Spark, or have it made beside this run."""
+        wanted = self.fast_start
+        if wanted is None:
+            wanted = airflow_conf.getboolean("kafka_offsets", "fast_start", fallback=True)
+        if not wanted or self._in_cluster_mode(configured):
+            return
+        archive = driver_archive(spark, os.environ, configured, self.driver_class_path)
+        if archive is None:
+            return
+        if options := archive.options():
+            os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {options}"
+            self.driver_class_path = archive.class_path
+        elif archive.make_beside_this_run():
+            self.log.info("%s is made beside this run. With it, drivers on this worker start faster.", archive.file)
 
     def _binary(self) -> str:
         """:raises InvalidRequest: there is no such connection: the provider would submit to YARN."""

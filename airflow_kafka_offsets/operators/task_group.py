@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, Unpack, cast
 
-from airflow.sdk import Asset, TaskGroup, XComArg
+from airflow.sdk import Asset, TaskGroup, XComArg, chain
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
 from airflow_kafka_offsets.batch.orders import RequireReport
@@ -36,7 +36,7 @@ def kafka_spark_batch(
     application: str | None = None,
     submit: Callable[[XComArg], DependencyMixin] | None = None,
     spark: Mapping[str, Any] | None = None,
-    sensor: DiscoveryParameters | None = None,
+    sensor: DiscoveryParameters | Literal[False] | None = None,
     wait_for_window: bool | WindowParameters | None = None,
     before_commit: Sequence[DependencyMixin] = (),
     require_report: RequireReport = True,
@@ -62,7 +62,8 @@ def kafka_spark_batch(
         ``sink``, what it starts is the job that is in this package.
     :param spark: further arguments of ``SparkSubmitPlanOperator`` (``conn_id``, ``conf``, ``packages``, …). Spark reads
         with the resolve task's Kafka connection; ``{"kafka": "kafka_spark"}`` names another one for it.
-    :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …).
+    :param sensor: further arguments of ``PartitionDiscoverySensor`` (``min_partitions``, ``timeout``, …). ``False``: no
+        sensor. The topics are there, so a run is a task shorter; where one is missing, the resolve task fails.
     :param wait_for_window: whether records before the end are waited for (``WindowCompleteSensor``), or further
         arguments of that sensor (``timeout``, ``deferrable``, …). Default: where ``bounded_mode`` is ``timestamp``.
     :param output: what the job writes, a path or a table: no other pipeline is given it. A ``sink`` says that itself.
@@ -92,18 +93,17 @@ def kafka_spark_batch(
     resolve |= {name: value for name, value in (("sink", sink), ("output_name", output)) if value is not None}
     with _group(name, parameters) as group:
         plan = ResolveStartupOffsetsOperator(task_id="resolve", **resolve)
-        wait = PartitionDiscoverySensor(
-            task_id="wait_for_partitions",
-            resolve_task_id=plan.task_id,
-            **{**_of(plan, _OF_THE_SENSOR), **(sensor or {})},
-        )
-        wait >> plan
+        waits: list[Any] = []
+        if sensor is not False:
+            given = {"resolve_task_id": plan.task_id, **_of(plan, _OF_THE_SENSOR), **(sensor or {})}
+            waits.append(PartitionDiscoverySensor(task_id="wait_for_partitions", **given))
         if wait_for_window is None:
             wait_for_window = plan.bounded_mode == UntilTimestamp.name
         if wait_for_window is not False:
             more = wait_for_window if isinstance(wait_for_window, Mapping) else {}
             given = {"task_id": "wait_for_window", "end": plan.bounded_timestamp, **_of(plan, _OF_THE_WINDOW)}
-            wait >> WindowCompleteSensor(**{**given, **more}) >> plan
+            waits.append(WindowCompleteSensor(**{**given, **more}))
+        chain(*waits, plan)
         read = submit(plan.output) if submit is not None else _spark_task(plan, application, spark)
         commit = CommitOffsetsOperator(
             task_id="commit",

@@ -133,6 +133,15 @@ def test_a_dags_default_args_reach_the_parameters_of_all_tasks(airflow: Path) ->
     assert {task.retries for task in tasks.values()} == {7}
 
 
+def test_a_batch_whose_topics_are_there_needs_no_sensor(airflow: Path) -> None:
+    tasks = dag_of({"group_id": "g"}, sensor=False)
+    assert sorted(tasks) == ["commit", "resolve", "spark"]
+    assert tasks["resolve"].upstream_task_ids == set()
+    window = dag_of({"group_id": "g", "bounded_mode": "timestamp"}, sensor=False)
+    assert window["resolve"].upstream_task_ids == {"b.wait_for_window"}
+    assert window["wait_for_window"].upstream_task_ids == set()
+
+
 def test_what_the_task_group_is_given_wins_over_default_args_and_reaches_every_task_that_has_it(airflow: Path) -> None:
     more: dict[str, Any] = {
         "kafka_config_id": "mine",

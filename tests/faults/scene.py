@@ -34,7 +34,7 @@ from testbed.ports import free_ports
 from testbed.postgres import PASSWORD, Postgres
 from testbed.raw_offsets import RawOffsets
 from testbed.s3_server import KEY, SECRET, S3Server
-from testbed.spark import s3a_conf, spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, s3a_conf, spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow, TaskState
 from testbed.topics import wait_for
 from tests.faults.moments import COMMIT, RESOLVE
@@ -106,7 +106,6 @@ def ground(folder: Path, java: Java, postgres: Postgres, say: Say = silent) -> I
             **spark_conf([jar for some in JARS for jar in some(java, say)]),
             **s3a_conf(s3.url),
             "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.shuffle.partitions": "1",
             "spark.kafka_offsets.source.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
             "spark.kafka_offsets.jdbc.user": "postgres",
@@ -116,6 +115,7 @@ def ground(folder: Path, java: Java, postgres: Postgres, say: Say = silent) -> I
             **_connections(proxy),
             **airflow_home.s3_connection("lake", s3.url),
             **spark_env(java),
+            **SHORT_JOBS,
             **airflow_home.spark_defaults(folder / "spark", conf),
             "FAULTS_DAG_PATHS": str(folder / "dag-paths"),
             "FAULTS_TODAY": datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat(),

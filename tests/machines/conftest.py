@@ -17,7 +17,7 @@ from testbed.java import Java
 from testbed.postgres import Postgres
 from testbed.redis_server import RedisServer
 from testbed.s3_server import S3Server
-from testbed.spark import s3a_conf, spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, s3a_conf, spark_conf, spark_env
 from testbed.spark_cluster import QUICK, SparkCluster, Worker
 from tests.machines import page
 from tests.machines.site import HOUR, LAST, START, Site
@@ -77,6 +77,7 @@ def machines(
         environment = {
             **settings,
             **spark_env(java),
+            **SHORT_JOBS,
             **airflow_home.spark_defaults(folder / "spark", conf),
             "AIRFLOW__CORE__EXECUTOR": f"{settings['AIRFLOW__CORE__EXECUTOR']},LocalExecutor",  # for one test's task
             "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "30",

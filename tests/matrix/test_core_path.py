@@ -30,7 +30,7 @@ from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_bat
 from testbed.jars import delta_jars, iceberg_jars, spark_jars
 from testbed.java import Java
 from testbed.postgres import Postgres
-from testbed.spark import spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 from tests.conftest import unique_name
@@ -153,6 +153,7 @@ def ground(
             **airflow_home.connections(broker.client_config),
             **airflow_home.variables({"matrix_watched": watched}),
             **spark_env(java, spark),
+            **SHORT_JOBS,
             **airflow_home.spark_defaults(folder / "spark", settings),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "PYTHONPATH": "",  # the wheel's package, and not this checkout's

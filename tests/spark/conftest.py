@@ -25,7 +25,6 @@ from testbed.broker import KafkaBroker
 from testbed.jars import avro_jars
 from testbed.java import Java
 from testbed.spark import SMALL_QUERIES
-from testbed.spark_cluster import QUICK
 from testbed.topics import wait_for
 from tests import reads as reads_of_tests
 from tests.builders import plan as plan_of
@@ -46,7 +45,7 @@ def spark(
             patch.setenv(name, value)
         settings = {**spark_settings, "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
         settings["spark.jars"] = ",".join([spark_settings["spark.jars"], *map(str, [*s3a_jars, *avro_jars(java)])])
-        settings |= SMALL_QUERIES | {"spark.driver.extraJavaOptions": QUICK}
+        settings |= SMALL_QUERIES
         session = SparkSession.builder.appName("tests").config(map=settings).getOrCreate()
         yield session
         session.stop()
