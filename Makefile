@@ -73,25 +73,25 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 	@$(BIN)/python -m tests.statements
 
 # What took longest in `make test`, which is the reason why it is no part of it any more. CI still runs it (.ci/run).
-# The share of the seconds of all tests, before: sinks for tables on S3 9 %, the table kinds of the sinks' contract 7 %,
+# The share of the seconds of all tests, before: the table kinds of the sinks' contract 7 %,
 # `airflow kafka-offsets` as a process 7 %, runs that wait for another run 7 %, words in a run's conf 6 %, JDBC 2 % and
 # its kind of the sinks' contract 2 %, brokers that are started again while somebody waits 3 %, the tests' own brokers,
 # jars and processes 5 %, a second Spark that reads while a sink stages files 2 %, typed rows in tables 5 %, a Spark of a
 # terminal's own 3 %, attempts at a split with typed rows, each a row of Spark jobs, 7 %.
-SLOW := tests/test_testbed.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_jdbc.py \
+SLOW := tests/test_testbed.py tests/spark/sinks/test_jdbc.py \
   tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
   tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py tests/spark/rows/test_attempts.py \
   tests/spark/test_audit_output.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
 MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_evolution.py tests/spark/sinks/test_files.py \
-  tests/airflow/test_window_complete.py tests/airflow/test_lag.py
+  tests/airflow/test_window_complete.py tests/airflow/test_lag.py tests/airflow/test_driver_archive.py
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
 SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3.py tests/faults tests/failing \
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
-  tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/stores/test_hdfs.py \
+  tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/stores/test_hdfs.py \
   tests/airflow/test_on_hdfs.py tests/extras \
   tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
   tests/contract/test_group_of_new_broker.py tests/contract/test_tiered_storage.py tests/size $(SLOW)

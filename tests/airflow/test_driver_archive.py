@@ -119,6 +119,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
     assert driver_archive(installation, environ, {}, None) is None
 
 
+@pytest.mark.slow
 def test_a_jvm_takes_the_archive_and_does_without_one_that_does_not_fit(
     java: Java, spark_settings: Mapping[str, str], tmp_path: Path
 ) -> None:
