@@ -241,7 +241,7 @@ def test_a_dry_run_shows_what_would_be_written_and_writes_nothing(cluster: AnyCl
         run.commit(dry_run=True)
     run.spark()
     outcome = run.commit(dry_run=True)
-    assert not outcome.by_this
+    assert outcome.by_this, "it would be"
     assert entries(run.batch) == ["plan"]
     assert pipeline.held() == {0: 4, 1: 4, 2: 4}
     assert run.commit().written == outcome.written
