@@ -22,7 +22,13 @@ from airflow_kafka_offsets.cli.options import OF_FIELD, SUBSCRIPTION, request_of
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, in_time
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
-from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset, IsolationLevel, TopicPartition
+from airflow_kafka_offsets.kafka_values import (
+    ClusterDescription,
+    CommittedOffset,
+    IsolationLevel,
+    TopicPartition,
+    topics_made_anew,
+)
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, writer_of
 from airflow_kafka_offsets.plan.lag_and_margin import (
     LagAndMargin,
@@ -204,11 +210,7 @@ def _created_again(position: Position, found: ClusterDescription, pipeline: str)
     """
     if position.cluster_id != found.cluster_id:
         raise ClusterChanged(pipeline, position.cluster_id, found.cluster_id)
-    ids = position.topic_ids
-    topics = sorted(found.topics.items())
-    return [
-        name for name, topic in topics if topic.topic_id is not None and ids.get(name) not in (None, topic.topic_id)
-    ]
+    return sorted(topics_made_anew(position.topic_ids, found.topic_ids))
 
 
 def _row(state: PartitionState) -> dict[str, object]:

@@ -34,22 +34,36 @@ class LatestOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class FromTimestamp:
-    """From a time on: one for all topics, or one for each, or for some of their partitions.
+class _AtTimes:
+    """What the two modes with times have in common: one for all topics, or one for each, or for some partitions.
 
-    :ivar timestamp_ms: of whatever ``by_topic`` does not name; where nothing is left to name, the earliest of them.
+    :ivar timestamp_ms: of whatever ``by_topic`` does not name.
     :ivar by_topic: of a topic, or of a partition by its name, ``orders[3]``, which wins.
-    :ivar written: how the user says a time that is another one in each run: ``of the data interval``, ``now-2h``.
     """
 
-    name: ClassVar[str] = "timestamp"
     timestamp_ms: int
     by_topic: Mapping[str, int] = field(default_factory=dict)
-    written: str | None = field(default=None, compare=False)
 
     def of(self, where: TopicPartition | str) -> int:
         """The time of a partition, or of a topic. One that nobody subscribes to any more has the one of all."""
         return time_of(where, self.by_topic, self.timestamp_ms)
+
+
+def time_of(where: TopicPartition | str, by_topic: Mapping[str, int], of_all: int) -> int:
+    """The partition's own time, else its topic's, else the one of all."""
+    topic = where.topic if isinstance(where, TopicPartition) else where
+    return by_topic.get(str(where), by_topic.get(topic, of_all))
+
+
+@dataclass(frozen=True, slots=True)
+class FromTimestamp(_AtTimes):
+    """From a time on. ``timestamp_ms``: where nothing is left to name, the earliest of those that are named.
+
+    :ivar written: how the user says a time that is another one in each run: ``of the data interval``, ``now-2h``.
+    """
+
+    name: ClassVar[str] = "timestamp"
+    written: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +123,10 @@ class UntilLatest:
 
 
 @dataclass(frozen=True, slots=True)
-class UntilTimestamp:
-    """Until a time: one for all topics, or one for each, or for some of their partitions.
-
-    :ivar timestamp_ms: of whatever ``by_topic`` does not name; where nothing is left to name, the latest of them.
-    :ivar by_topic: of a topic, or of a partition by its name, ``orders[3]``, which wins.
-    """
+class UntilTimestamp(_AtTimes):
+    """Until a time. ``timestamp_ms``: where nothing is left to name, the latest of those that are named."""
 
     name: ClassVar[str] = "timestamp"
-    timestamp_ms: int
-    by_topic: Mapping[str, int] = field(default_factory=dict)
-
-    def of(self, where: TopicPartition | str) -> int:
-        """The time of a partition, or of a topic. One that nobody subscribes to any more has the one of all."""
-        return time_of(where, self.by_topic, self.timestamp_ms)
-
-
-def time_of(where: TopicPartition | str, by_topic: Mapping[str, int], of_all: int) -> int:
-    """The partition's own time, else its topic's, else the one of all."""
-    topic = where.topic if isinstance(where, TopicPartition) else where
-    return by_topic.get(str(where), by_topic.get(topic, of_all))
 
 
 @dataclass(frozen=True, slots=True)
