@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.position import Position, SavedOffset
-from airflow_kafka_offsets.strict_json import read_json
 
 BY = "airflow-kafka-offsets"
 METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which counts towards the broker's 4,096

@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.errors import named
+from airflow_kafka_offsets.json_columns import NamedTwice, read_json
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.modes import FromLogEnd
 from airflow_kafka_offsets.request.problems import WrongTogether
-from airflow_kafka_offsets.strict_json import NamedTwice, read_json
 
 EXAMPLE = '{"orders": {"0": 42}}'
 

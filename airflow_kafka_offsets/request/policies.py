@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import refuse
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
 from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.times import parse_duration_ms
-from airflow_kafka_offsets.strict_json import read_json
 
 ResetStrategy = Literal["earliest", "latest", "none"]
 

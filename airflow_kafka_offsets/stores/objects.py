@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.stores.store import DRAFT, Store, refuse_too_large, within_size
-from airflow_kafka_offsets.strict_json import read_json
 
 T = TypeVar("T")
 _DIGEST = re.compile(rb',"sha256":"([0-9a-f]{64})"}\Z')

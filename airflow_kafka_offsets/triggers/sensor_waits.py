@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.batch.committed_so_far import look_at_commits
 from airflow_kafka_offsets.batch.complete_request import with_connection
-from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
+from airflow_kafka_offsets.batch.measured_lag import look_at_commits, look_for_arrivals
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, listed, named
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook

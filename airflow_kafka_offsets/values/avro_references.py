@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.json_columns import text as text_of
-from airflow_kafka_offsets.strict_json import read_json
 
 _PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 _NAMED = {"record", "error", "enum", "fixed"}

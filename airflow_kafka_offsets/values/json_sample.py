@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_offsets.strict_json import read_json
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.values.row_definition import REGISTRY_HEADER
 from airflow_kafka_offsets.values.sql_text import quoted
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.strict_json import read_json
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.values.sql_text import quoted
 
 _PLAIN = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}

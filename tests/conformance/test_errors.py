@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker import connection, group_client, lookups
+from airflow_kafka_offsets.broker import connection, group_offsets, lookups
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
@@ -100,7 +100,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``scripted(answers…)`` is a cluster that gives them one after the other."""
     monkeypatch.setattr(connection, "AdminClient", Scripted)
     monkeypatch.setattr(lookups, "LookUpClient", ScriptedLookUps)
-    monkeypatch.setattr(group_client, "GroupClient", ScriptedGroup)
+    monkeypatch.setattr(group_offsets, "GroupClient", ScriptedGroup)
     monkeypatch.setattr(Scripted, "asked", 0)
 
     def cluster(*answers: Any) -> KafkaCluster:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.committed_so_far import look_at_commits
+from airflow_kafka_offsets.batch.measured_lag import look_at_commits
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch, target_from_dict, target_to_dict
