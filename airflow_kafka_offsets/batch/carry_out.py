@@ -19,7 +19,6 @@ from airflow_kafka_offsets.batch.decide_by_hand import refuse_duplicates
 from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import (
-    Append,
     Commit,
     Create,
     Decision,
@@ -289,24 +288,16 @@ def commit(decision: Decision, order: Commit, world: World) -> CommitOutcome | N
     """Append the commit: that creation *is* the commit. Then the group follows; who dies in between leaves that to the
     retry, or to the next run.
     """
-    match decision:
-        case Append(batch, entry):
-            done = batch.append(entry)
-            return None if done is None else _followed(done, True, order, world, decision)
-        case Follow(None):
-            return CommitOutcome(None, False, follow(world, order.me))
-        case Follow(StoredBatch() as batch):
-            return _followed(batch, False, order, world, decision)
-    raise TypeError(f"{decision} is no decision for a commit")
-
-
-def _followed(
-    batch: StoredBatch, by_this: bool, order: Commit, world: World, verified: Append | Follow
-) -> CommitOutcome:
-    group = Followed(left_alone="a window moves no group")
-    if not batch.log.plan.asked.window:
+    if not isinstance(decision, Follow):
+        raise TypeError(f"{decision} is no decision for a commit")
+    batch, group = decision.batch, Followed(left_alone="a window moves no group")
+    if batch is not None and decision.entry is not None:
+        batch = batch.append(decision.entry)
+        if batch is None:
+            return None
+    if batch is None or not batch.log.plan.asked.window:
         group = follow(world, order.me, batch)
-    return CommitOutcome(batch, by_this, group, verified.proof, verified.fates)
+    return CommitOutcome(batch, decision.entry is not None, group, decision.proof, decision.fates)
 
 
 def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: World) -> StoredBatch | None:

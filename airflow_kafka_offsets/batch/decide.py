@@ -13,7 +13,6 @@ from airflow_kafka_offsets.batch.decide_batch import BatchAtHand, do, do_again, 
 from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import (
-    Append,
     Commit,
     Create,
     Decision,
@@ -249,7 +248,7 @@ def _create_window(order: Window, s: Situation, claim: Claim, number: int) -> Cr
 # To create the next entry of the batch's log *is* the commit. Everything before can be given up without a trace.
 
 
-def decide_commit(order: Commit, s: Situation) -> Append | Follow:
+def decide_commit(order: Commit, s: Situation) -> Follow:
     """
     :raises ReadNotVerified: the reports do not show that the batch was read.
     :raises BadRecords: more of its records were set aside than the limit allows.
@@ -277,7 +276,7 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
         proof, fates = require_verified(plan, reports, newer_than, read_back=read_back), fates_of(reports)
         _refuse_too_many(batch, fates.set_aside, order.limit)
     if batch.log.committed:
-        return Follow(batch, proof, fates)
+        return Follow(batch, None, proof, fates)
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
@@ -285,7 +284,7 @@ def decide_commit(order: Commit, s: Situation) -> Append | Follow:
     after = None if plan.asked.window else position_after(plan, position)
     definitions = tuple(sorted(filter(None, fates.definitions)))
     entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out, definitions)
-    return Append(batch, entry, proof, fates)
+    return Follow(batch, entry, proof, fates)
 
 
 def _refuse_too_many(batch: StoredBatch, set_aside: int, limit: Limit | None) -> None:

@@ -209,26 +209,16 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Append the commit, and let the group follow.
+class Follow:
+    """Let the group follow the position, after a batch's commit.
 
+    :ivar batch: ``None``: the run had none.
+    :ivar entry: the commit, which is appended first; ``None``: it is on record.
     :ivar proof: of the reads; ``None`` where no report was asked for, or nothing was to be read.
     """
 
-    batch: StoredBatch
-    entry: Committed
-    proof: Proof | None
-    fates: Fates = ALL_ROWS
-
-
-@dataclass(frozen=True, slots=True)
-class Follow:
-    """Let the group follow the position.
-
-    :ivar batch: that is committed already; ``None``: the run had none.
-    """
-
     batch: StoredBatch | None = None
+    entry: Committed | None = None
     proof: Proof | None = None
     fates: Fates = ALL_ROWS
 
@@ -259,4 +249,4 @@ class LookAgain:
     """The log went on while the group was looked at."""
 
 
-Decision = Create | Replace | Do | Leave | Wait | Nothing | Append | Follow | SetPosition | LookAgain
+Decision = Create | Replace | Do | Leave | Wait | Nothing | Follow | SetPosition | LookAgain

@@ -18,7 +18,6 @@ from airflow_kafka_offsets.batch.decide import decide
 from airflow_kafka_offsets.batch.engine import observe
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import (
-    Append,
     Commit,
     Create,
     Decision,
@@ -186,10 +185,10 @@ def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
             return "wait", holder
         case Nothing():
             return ("nothing",)
-        case Append(_, entry, proof):
+        case Follow(_, Committed() as entry, proof):
             ends = None if entry.position is None else [kept.offset for kept in entry.position.offsets.values()]
             return "append", entry.by, ends, proof
-        case Follow(batch, proof):
+        case Follow(batch, None, proof):
             return "follow", batch and batch.name, proof
         case SetPosition(_, moves, stays, draft, number):
             return "set", number if draft else None, [one.after.offset for one in moves], [str(one) for one in stays]

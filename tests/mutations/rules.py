@@ -172,7 +172,7 @@ RULES = (
     Mutation("I2", "_NOT_FOR_ADMIN", Less("'enable.auto.commit'")),
     Mutation("I3", "position_after", Instead("p.end_offset", "p.end_offset - 1")),
     Mutation("I4", "_offsets", Instead("tp in position.offsets", "tp in position.offsets and position.offsets[tp].offset")),
-    Mutation("I5", "decide_commit", Instead("Follow(batch, proof, fates)", "Append(batch, Committed(me, order.now_ms, plan.plan_id, position_after(plan, position)), proof)")),
+    Mutation("I5", "decide_commit", Instead("Follow(batch, None, proof, fates)", "Follow(batch, Committed(me, order.now_ms, plan.plan_id, position_after(plan, position)), proof)")),
     Mutation("I6", "decide_commit", Never("order.require_report")),
     Mutation("I7", "PlanRequest.group_follows", Always("group_id")),
     Mutation("I8", "follow", Without("commit_offsets")),
