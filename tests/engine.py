@@ -21,7 +21,7 @@ from airflow_kafka_offsets.batch.measured_lag import position_of as position_of
 from airflow_kafka_offsets.batch.messages import committed_sentence as sentence_of_commit
 from airflow_kafka_offsets.batch.messages import first_sentence as first_sentence
 from airflow_kafka_offsets.batch.messages import last_sentence as last_sentence
-from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, NextBatch, Redo, RequireReport, Window
+from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, Redo, RequireReport, RunsBatch
 from airflow_kafka_offsets.batch.orders import OfGroup as OfGroup
 from airflow_kafka_offsets.batch.orders import PlanReference as PlanReference
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
@@ -60,11 +60,8 @@ class Asker:
 
 
 def plan_batch(asker: Asker) -> Assignment:
-    return engine.assign_batch(NextBatch(asker.request, asker.me), asker.world)
-
-
-def plan_window(asker: Asker) -> Assignment:
-    return engine.assign_batch(Window(asker.request, asker.me), asker.world)
+    """The next batch of the log, or the window that the request names."""
+    return engine.assign_batch(RunsBatch(asker.request, asker.me), asker.world)
 
 
 def commit_batch(

@@ -25,13 +25,12 @@ from airflow_kafka_offsets.batch.orders import (
     Do,
     Follow,
     Leave,
-    NextBatch,
     Nothing,
     Replace,
     Reset,
+    RunsBatch,
     SetPosition,
     Wait,
-    Window,
 )
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.situation import HasBegun, Reports, Situation
@@ -115,7 +114,7 @@ def named(draft: Draft, batch: BatchName, by: Actor, reason: str | None = None) 
 # ── a run's batch or window ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def assign(decision: Decision, order: NextBatch | Window, s: Situation, world: World) -> Assignment | None:
+def assign(decision: Decision, order: RunsBatch, s: Situation, world: World) -> Assignment | None:
     """:raises OverlappingRun: another run that is running has the batch; waiting helps.
 
     :raises WindowOverlaps: another window of the pipeline has records of this one.
@@ -167,7 +166,7 @@ def _overlapping(holder: Actor, batch: StoredBatch) -> OverlappingRun:
 class _Steps:
     """The steps that follow once a plan is on record, for one order."""
 
-    order: NextBatch | Window
+    order: RunsBatch
     s: Situation
     world: World
 
@@ -198,8 +197,8 @@ class _Steps:
         warnings: tuple[str, ...] = (),
     ) -> Assignment:
         """Sign the group or claim the window; then write down which batch this run does, and claim its output."""
-        if isinstance(self.order, NextBatch):
-            self._sign(self.order, batch.log.plan)
+        if not self.order.request.window:
+            self._sign(batch.log.plan)
             self._put_on_record(batch, "log")
         else:
             claim = claim_of(batch.log.plan)
@@ -209,25 +208,26 @@ class _Steps:
             self._put_on_record(batch, "windows" if isinstance(claim, TimeClaim) else "windows by offsets")
         return Assignment(batch, tuple(splits), sentence, waiting, warnings)
 
-    def _sign(self, order: NextBatch, plan: Plan) -> None:
+    def _sign(self, plan: Plan) -> None:
         """Not on another cluster than the plan's: what is in a group there is not this pipeline's to sign."""
+        order = self.order
         held, group_id = group_now(order, self.s), order.request.scope.group_id
         here = plan.found.cluster_id == topics_now(order, self.s).cluster_id
         if not order.request.group_follows or held is None or group_id is None or not here:
             return
         signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
         on = goes_on(order, self.s)
-        sign(self.world.cluster, group_id, signature, held, self._saved_now(order), on.after)
+        sign(self.world.cluster, group_id, signature, held, self._saved_now(), on.after)
 
-    def _saved_now(self, order: NextBatch) -> dict[TopicPartition, SavedOffset]:
+    def _saved_now(self) -> dict[TopicPartition, SavedOffset]:
         """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
-        on, description = goes_on(order, self.s), topics_now(order, self.s)
+        on, description = goes_on(self.order, self.s), topics_now(self.order, self.s)
         position = on.position
         saved: dict[TopicPartition, SavedOffset] = {}
         if position is not None and position.cluster_id == description.cluster_id:
             same = description.topics.keys() - topics_made_anew(position.topic_ids, description.topic_ids)
             saved = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
-        return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(order, on).items()}
+        return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(self.order, on).items()}
 
     def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:
         pipeline = self.world.pipeline

@@ -18,13 +18,12 @@ from airflow_kafka_offsets.batch.orders import (
     Decision,
     Follow,
     LeaveOut,
-    NextBatch,
     Nothing,
     Order,
     Redo,
     Reset,
+    RunsBatch,
     Wait,
-    Window,
 )
 from airflow_kafka_offsets.batch.ownership import (
     output_after,
@@ -75,10 +74,8 @@ def decide(order: Order, situation: Situation) -> Decision | Ask:
 
 def _decide(order: Order, s: Situation) -> Decision:
     match order:
-        case NextBatch():
-            return _next_batch(order, s)
-        case Window():
-            return _window(order, s)
+        case RunsBatch(request):
+            return _window(order, s) if request.window else _next_batch(order, s)
         case Commit():
             return decide_commit(order, s)
         case Reset():
@@ -91,7 +88,7 @@ def _decide(order: Order, s: Situation) -> Decision:
             assert_never(never)
 
 
-def _next_batch(order: NextBatch, s: Situation) -> Decision:
+def _next_batch(order: RunsBatch, s: Situation) -> Decision:
     request, me, on, own = order.request, order.me, goes_on(order, s), log_now(order, s).own
     if own is not None and own.folder is None:
         return Nothing(messages.NOTHING_AT_FIRST)
@@ -139,7 +136,7 @@ def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: St
         raise BatchClosed("skip", run_orders.skip.batch, f"the unfinished batch is {name.key}")
 
 
-def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
+def _create(order: RunsBatch, s: Situation, on: GoesOn) -> Decision:
     """A new batch from the position on; nothing if there are no new records, and nothing to record."""
     request, me = order.request, order.me
     if request.run_context.run_type == "backfill":
@@ -169,7 +166,7 @@ def _create(order: NextBatch, s: Situation, on: GoesOn) -> Decision:
     return Create(fresh, on.next_number, sentence, on.after, position=on.position, definitions=definitions)
 
 
-def _orders_something(order: NextBatch, on: GoesOn) -> bool:
+def _orders_something(order: RunsBatch, on: GoesOn) -> bool:
     """Whether a person's order has to be on record, also where nothing is new: else it holds for this run alone."""
     wrote, me = on.newest.log.last_instance if on.newest else None, order.me.instance
     takes_over = me is not None and wrote not in (None, me)
@@ -208,7 +205,7 @@ def _set_back_warning(fresh: Draft, on: GoesOn) -> list[str]:
 # ── a window ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _window(order: Window, s: Situation) -> Decision:
+def _window(order: RunsBatch, s: Situation) -> Decision:
     request, me = order.request, order.me
     claim = claim_of_request(request, topics_now(order, s)) or claim_of(window_draft(order, s))
     batch, number = s.need(WindowNamed(claim.name))
@@ -233,7 +230,7 @@ def _window(order: Window, s: Situation) -> Decision:
     return do_again(at_hand) if reason is None else plan_anew(at_hand, reason)
 
 
-def _create_window(order: Window, s: Situation, claim: Claim, number: int) -> Create:
+def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) -> Create:
     fresh = window_draft(order, s)
     before = s.need(WindowBefore(claim)) if isinstance(claim, TimeClaim) else None
     plan = before.log.plan if before else None

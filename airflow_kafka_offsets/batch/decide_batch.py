@@ -14,9 +14,8 @@ from airflow_kafka_offsets.batch.orders import (
     Decision,
     Do,
     Leave,
-    NextBatch,
     Replace,
-    Window,
+    RunsBatch,
 )
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
@@ -58,7 +57,7 @@ class BatchAtHand:
     :ivar on: where the pipeline goes on; ``None`` for a window, which goes on from nowhere.
     """
 
-    order: NextBatch | Window
+    order: RunsBatch
     s: Situation
     batch: StoredBatch
     on: GoesOn | None
@@ -316,7 +315,7 @@ def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -
     return Leave(batch, at_hand.taken() if says_otherwise else None, sentence, warnings)
 
 
-def window_draft(order: NextBatch | Window, s: Situation) -> Draft:
+def window_draft(order: RunsBatch, s: Situation) -> Draft:
     """The window as it would be planned now, with what came too late for the one before."""
     fresh = draft(order.request, order.me, s, Start())
     claim = claim_of(fresh)

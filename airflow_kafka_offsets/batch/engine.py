@@ -28,14 +28,13 @@ from airflow_kafka_offsets.batch.orders import (
     Decision,
     Do,
     LeaveOut,
-    NextBatch,
     Order,
     PlanReference,
     Redo,
     Replace,
     Reset,
+    RunsBatch,
     SetPosition,
-    Window,
 )
 from airflow_kafka_offsets.batch.situation import (
     Ask,
@@ -81,7 +80,7 @@ def decided(order: Order, world: World) -> tuple[Decision, Situation]:
     return ask_until_decided(partial(decide, order), observe(order, world), world)
 
 
-def assign_batch(order: NextBatch | Window, world: World) -> Assignment:
+def assign_batch(order: RunsBatch, world: World) -> Assignment:
     """Decide what a run does, and put it on record before anything is read.
 
     :raises OverlappingRun: another run that is running has the batch; waiting helps.
@@ -182,10 +181,10 @@ def observe(order: Order, world: World) -> Situation:
     """:raises KafkaOffsetsError: the store or the cluster does not answer."""
     s = Situation(world.pipeline.pipeline_id, world.pipeline.store.uri)
     match order:
-        case NextBatch(request, me):
-            s = answered(topics_and_group(request, s, world), NewestBatch(me.run), world)
-        case Window(request):
+        case RunsBatch(request) if request.window:
             s = answered(s, TopicsOf(request.scope.subscription), world)
+        case RunsBatch(request, me):
+            s = answered(topics_and_group(request, s, world), NewestBatch(me.run), world)
         case Commit(reference) if reference.folder is not None:
             s = answered(s, BatchIn(reference.folder), world)
         case Reset():

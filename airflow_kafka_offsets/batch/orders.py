@@ -20,16 +20,8 @@ RequireReport = bool | Literal["read-back"]
 
 
 @dataclass(frozen=True, slots=True)
-class NextBatch:
-    """A run's batch of the log: the unfinished one, its own once more, or a new one."""
-
-    request: PlanRequest
-    me: Actor
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The window that the request names."""
+class RunsBatch:
+    """A run's batch: the window that its request names; else, of the log, the unfinished one, its own, or a new one."""
 
     request: PlanRequest
     me: Actor
@@ -119,7 +111,7 @@ class Redo:
     now_ms: int
 
 
-Order = NextBatch | Window | Commit | Reset | LeaveOut | Redo
+Order = RunsBatch | Commit | Reset | LeaveOut | Redo
 
 
 # ── what can be decided: a closed union; carry_out executes each, messages has the sentences ──────────────────────────

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_kafka_offsets.batch.orders import NextBatch, Window
+from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
     refuse_another_airflows_group,
@@ -63,7 +63,7 @@ class GoesOn:
         return max(newest, number_of(self.group_key)) + 1
 
 
-def goes_on(order: NextBatch, s: Situation) -> GoesOn:
+def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     """Topics, group and log agree, or it raises (docs/log.md, "When log and group disagree").
 
     :raises RefusedError: one of its kinds.
@@ -108,20 +108,20 @@ def goes_on(order: NextBatch, s: Situation) -> GoesOn:
     return replace(found, foreign=foreign)
 
 
-def topics_now(order: NextBatch | Window, s: Situation) -> ClusterDescription:
+def topics_now(order: RunsBatch, s: Situation) -> ClusterDescription:
     return s.need(TopicsOf(order.request.scope.subscription))
 
 
-def group_now(order: NextBatch | Window, s: Situation) -> Held | None:
+def group_now(order: RunsBatch, s: Situation) -> Held | None:
     """What the group holds; ``None`` where this plan does not need it."""
     return s.need(OffsetsOfGroup(order.request, tuple(topics_now(order, s).partitions()))).held
 
 
-def log_now(order: NextBatch, s: Situation) -> LogNow:
+def log_now(order: RunsBatch, s: Situation) -> LogNow:
     return s.need(NewestBatch(order.me.run))
 
 
-def adopted(order: NextBatch | Window, on: GoesOn) -> Held:
+def adopted(order: RunsBatch, on: GoesOn) -> Held:
     """What somebody else wrote to the group, where a person says that the pipeline goes on from there."""
     return on.foreign if order.request.policies.group_moved == "adopt-group" else {}
 

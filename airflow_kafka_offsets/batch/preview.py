@@ -9,7 +9,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.engine import ask_until_decided, decided, topics_and_group
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.make_draft import Start, draft
-from airflow_kafka_offsets.batch.orders import Create, Do, NextBatch, Nothing, Replace
+from airflow_kafka_offsets.batch.orders import Create, Do, Nothing, Replace, RunsBatch
 from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Cluster
@@ -55,7 +55,7 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
     """
     if pipeline is None or request.window:
         return _draft_alone(request, World(_NoLog(), cluster))
-    decision, _ = decided(NextBatch(request, NOBODY), World(pipeline, cluster))
+    decision, _ = decided(RunsBatch(request, NOBODY), World(pipeline, cluster))
     match decision:
         case Create(draft=found) | Nothing(draft=Draft() as found) | Replace(plan=found):
             return found

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.engine import assign_batch
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
-from airflow_kafka_offsets.batch.orders import NextBatch, Window
+from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.batch.ownership import output_of_another_run
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
@@ -481,8 +481,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         try:
             with hook.open_cluster() as cluster:
                 me = Actor(run_key(context), around.instance)
-                order = Window(request, me) if request.window else NextBatch(request, me)
-                return assign_batch(order, World(pipeline, cluster, around)), about
+                return assign_batch(RunsBatch(request, me), World(pipeline, cluster, around)), about
         except KafkaOffsetsError:  # it does nothing, so there is no line to come first
             self._tell(about)
             raise

@@ -26,7 +26,6 @@ from airflow_kafka_offsets.batch.orders import (
     Leave,
     LeaveOut,
     LookAgain,
-    NextBatch,
     Nothing,
     OfGroup,
     Order,
@@ -35,9 +34,9 @@ from airflow_kafka_offsets.batch.orders import (
     Replace,
     RequireReport,
     Reset,
+    RunsBatch,
     SetPosition,
     Wait,
-    Window,
 )
 from airflow_kafka_offsets.batch.situation import Ask, GroupNow, LogNow, Logs, RecordsNow, Situation
 from airflow_kafka_offsets.broker.protocol import GroupDescription
@@ -205,8 +204,8 @@ def asked(**fields: Any) -> Any:
     return replace(request(**fields), output_origin=origin)
 
 
-def run(**fields: Any) -> NextBatch:
-    return NextBatch(asked(**fields), ME)
+def run(**fields: Any) -> RunsBatch:
+    return RunsBatch(asked(**fields), ME)
 
 
 LATER_KEY = "0000000009-20261120T120000-aaaa"
@@ -518,8 +517,8 @@ def hour(*later: StoredEntry, of: Plan = HOUR_PLAN) -> StoredBatch:
     return StoredBatch(STORE, f"pipelines/g/windows/{CLAIM.name}", log_of([Planned(of), *later], 1))
 
 
-def window(**fields: Any) -> Window:
-    return Window(asked(startup=FromTimestamp(NOW - HOUR), bounded=UntilTimestamp(NOW), **fields), ME)
+def window(**fields: Any) -> RunsBatch:
+    return RunsBatch(asked(startup=FromTimestamp(NOW - HOUR), bounded=UntilTimestamp(NOW), **fields), ME)
 
 
 def seen(found: StoredBatch | None, **more: Any) -> Facts:

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.asked import request_parameters
-from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch, plan_window
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Pipeline:
         }
         request = request_for({}, request_parameters(**given), RunContext(self._now_ms(), run_type="scheduled"))
         asker = Asker(request, RunKey(self.name, run, "resolve"), self.log, self.cluster, NoAirflow())
-        return plan_window(asker) if request.window else plan_batch(asker)
+        return plan_batch(asker)
 
     def read(self, assignment: Assignment) -> None:
         """What Spark drivers do that read all of it, and write it to the batch's output."""

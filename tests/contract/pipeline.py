@@ -33,7 +33,6 @@ from tests.engine import (
     ResetOutcome,
     commit_batch,
     plan_batch,
-    plan_window,
     position_of,
     preview,
     redo,
@@ -247,7 +246,7 @@ class Pipeline:
         pipeline_id = request.scope.pipeline_id or ""
         asker = Asker(request, key, PipelineLog(self.store, pipeline_id), self.cluster, self.airflow)
         pipeline = self if pipeline_id == self.pipeline_id else replace(self, pipeline_id=pipeline_id)
-        return Run(pipeline, key, (plan_window if request.window else plan_batch)(asker))
+        return Run(pipeline, key, plan_batch(asker))
 
     def run(self, name: str | RunKey, **parameters: Any) -> Run:
         """A run that ends well."""

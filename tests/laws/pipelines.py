@@ -15,7 +15,7 @@ from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
-from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch, plan_window
+from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, plan_batch
 from tests.model.store import MemoryStore
 
 NOW = 1_795_168_800_000
@@ -75,7 +75,7 @@ class Pipeline:
 
     def plan(self, run: RunKey, **more: Any) -> Assignment:
         asker = self.asker(run, **more)
-        return plan_window(asker) if asker.request.window else plan_batch(asker)
+        return plan_batch(asker)
 
     def read(self, batch: StoredBatch, splits: tuple[int, ...], *, dies: str | None = None) -> None:
         """Spark's jobs, into a sink that keeps its contract: one that dies has written all of its split, or nothing.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.window_claims import TimeClaim
-from tests.engine import Assignment, plan_window
+from tests.engine import Assignment, plan_batch
 from tests.laws.examples import of_examples
 from tests.laws.pipelines import Pipeline, cluster, run_key
 from tests.stores.watched import Process
@@ -52,7 +52,7 @@ class Try(Process):
     def __init__(self, pipeline: Pipeline, number: int, claim: TimeClaim) -> None:
         self.pipeline, self.number, self.claim = pipeline, number, claim
         super().__init__(
-            pipeline.store, lambda store: plan_window(pipeline.asker(run_key(number), store=store, **self._ask()))
+            pipeline.store, lambda store: plan_batch(pipeline.asker(run_key(number), store=store, **self._ask()))
         )
 
     def _ask(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ BROKEN = (
     _broken("GroupMoved at resolve", ("goes_on", Never("planned_here"))),
     _broken("GroupMoved before the commit", ("decide_commit", Without("refuse_foreign_offsets")), possible="reset_by_a_person"),
     _broken("GroupMoved before the group is written", ("_offsets", Without("refuse_foreign_offsets")), ("decide_commit", Without("refuse_foreign_offsets"))),
-    _broken("the first plan signs", ("_Steps._sign", Without("sign(self.world.cluster, group_id, signature, held, self._saved_now(order), on.after)"))),
+    _broken("the first plan signs", ("_Steps._sign", Without("sign(self.world.cluster, group_id, signature, held, self._saved_now(), on.after)"))),
     _broken("the mirror looks at the log after the group", ("follow", Rather("newest = pipeline.newest_commit(newest) or newest", "pass"))),
     _broken("the mirror looks at the log again", ("follow", Rather("after = pipeline.newest_commit(newest)", "after = newest"))),
     _broken("the next number is above the mark", ("GoesOn.next_number", Instead("max(newest, number_of(self.group_key))", "newest"))),

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
 from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster
-from tests.engine import Asker, Assignment, find_old, plan_batch, plan_window, remove, skip_batch, skip_window
+from tests.engine import Asker, Assignment, find_old, plan_batch, remove, skip_batch, skip_window
 from tests.model.books import Books
 from tests.model.driver import drive, records_gone
 from tests.model.lake import NO_LOG, Lake, Log
@@ -141,7 +141,7 @@ class World:
                 given |= {"output_name": self.windows_output_of(run.pipeline)}
             request = request_for({}, request_parameters(**given), RunContext(NOW, run_type="scheduled"))
             asker = Asker(request, run.key, self._log(run.pipeline), self.stepped, self)
-            return plan_window(asker) if request.window else plan_batch(asker)
+            return plan_batch(asker)
 
         def pushed(assignment: Assignment) -> None:
             batch, root = assignment.batch, f"{self._log(run.pipeline).root}/"
