@@ -12,7 +12,7 @@ from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.read_reports import begin_attempt, require_read, store_report
+from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Draft
@@ -22,6 +22,7 @@ from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.subscription import TopicPattern
 from airflow_kafka_offsets.stores.open import open_store
 from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, mirror, plan_batch, plan_offsets
+from tests.reads import require_read
 
 ALL_TOPICS = "t[0-9]+"
 
