@@ -1,7 +1,7 @@
 """What a run does, and whether it may commit: one state machine for batches of the log and for windows (docs/log.md).
 
-It is pure: an order and a situation give a decision, or an ``Ask`` for what it lacks. A window is a batch that has its
-name from its bounds, moves no position, and may be planned anew after its commit.
+It is pure: an order and a situation give a decision, or what the situation lacks for it (``Lacking``). A window is a
+batch that has its name from its bounds, moves no position, and may be planned anew after its commit.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ from airflow_kafka_offsets.batch.ownership import (
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, goes_on, log_now, topics_now
 from airflow_kafka_offsets.batch.situation import (
-    Ask,
     BatchIn,
     BatchTakenBy,
     HeldBy,
     IsRunning,
-    Lacking,
     Reports,
     Situation,
     WindowBefore,
@@ -61,18 +59,12 @@ from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.values.row_definition import Limit
 
 
-def decide(order: Order, situation: Situation) -> Decision | Ask:
+def decide(order: Order, s: Situation) -> Decision:
     """
+    :raises Lacking: an answer is not known yet.
     :raises RefusedError: to go on would lose records or read them twice.
     :raises RequestError: the order cannot be carried out.
     """
-    try:
-        return _decide(order, situation)
-    except Lacking as lacking:
-        return Ask(lacking.question)
-
-
-def _decide(order: Order, s: Situation) -> Decision:
     match order:
         case RunsBatch(request):
             return _window(order, s) if request.window else _next_batch(order, s)

@@ -37,8 +37,8 @@ from airflow_kafka_offsets.batch.orders import (
     SetPosition,
 )
 from airflow_kafka_offsets.batch.situation import (
-    Ask,
     BatchIn,
+    Lacking,
     NewestBatch,
     OffsetsOfGroup,
     Question,
@@ -171,7 +171,7 @@ def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation
 
 # ── the looks that an order always needs, in the order that the rules need ────────────────────────────────────────────
 # The group is looked at before the log: the key of a batch that the log does not know then means that the log is old.
-# What only some decisions need is asked later, one ``Ask`` after the other.
+# What only some decisions need is asked later, one question after the other.
 
 
 _MOST_QUESTIONS = 50  # no decision needs half as many
@@ -192,14 +192,15 @@ def observe(order: Order, world: World) -> Situation:
     return s
 
 
-def ask_until_decided(decide: Callable[[Situation], T | Ask], s: Situation, world: World) -> tuple[T, Situation]:
+def ask_until_decided(decide: Callable[[Situation], T], s: Situation, world: World) -> tuple[T, Situation]:
     """The decision, and the situation that it was made in: what it lacks is asked, one question after the other."""
     for _ in range(_MOST_QUESTIONS):
-        decision = decide(s)
-        if not isinstance(decision, Ask):
-            return decision, s
-        s = answered(s, decision.question, world)
-    raise RuntimeError(f"a decision asked {_MOST_QUESTIONS} questions, the last of them {decision}")
+        try:
+            return decide(s), s
+        except Lacking as lacking:
+            question = lacking.question
+        s = answered(s, question, world)
+    raise RuntimeError(f"a decision asked {_MOST_QUESTIONS} questions, the last of them {question}")
 
 
 def topics_and_group(request: PlanRequest, s: Situation, world: World) -> Situation:

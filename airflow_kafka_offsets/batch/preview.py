@@ -10,7 +10,7 @@ from airflow_kafka_offsets.batch.engine import ask_until_decided, decided, topic
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import Create, Do, Nothing, Replace, RunsBatch
-from airflow_kafka_offsets.batch.situation import Ask, Lacking, Situation
+from airflow_kafka_offsets.batch.situation import Situation
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
@@ -66,14 +66,8 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
 
 
 def _draft_alone(request: PlanRequest, world: World) -> Draft:
-
-    def drafted(s: Situation) -> Draft | Ask:
-        try:
-            return draft(request, NOBODY, s, Start())
-        except Lacking as lacking:
-            return Ask(lacking.question)
-
-    return ask_until_decided(drafted, topics_and_group(request, Situation("", ""), world), world)[0]
+    s = topics_and_group(request, Situation("", ""), world)
+    return ask_until_decided(lambda s: draft(request, NOBODY, s, Start()), s, world)[0]
 
 
 class _NoLog(PipelineLog):

@@ -306,15 +306,8 @@ class BacklogOf(Question[Backlog]):
     pace_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a decision lacks."""
-
-    question: Question[Any]
-
-
 class Lacking(Exception):
-    """Ends a decision that lacks an answer."""
+    """Ends a decision that lacks an answer: the engine asks, and it is decided again."""
 
     def __init__(self, question: Question[Any]) -> None:
         super().__init__(question)

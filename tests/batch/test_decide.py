@@ -1,7 +1,7 @@
 """``decide`` as a table: an order, what is known, and what is to be done.
 
 A row's facts are answers by the kind of their question. ``decide`` is asked until it decides, or until it asks for what
-the row does not have: then the ``Ask`` is its decision. Every batch here is in a store that fails at any look.
+the row does not have: then that question is its decision. Every batch here is in a store that fails at any look.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from airflow_kafka_offsets.batch.orders import (
     SetPosition,
     Wait,
 )
-from airflow_kafka_offsets.batch.situation import Ask, GroupNow, LogNow, Logs, RecordsNow, Situation
+from airflow_kafka_offsets.batch.situation import GroupNow, Lacking, LogNow, Logs, RecordsNow, Situation
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.kafka_values import (
     Actor,
@@ -151,13 +151,16 @@ def named(**answers: Any) -> Facts:
 OWN = BatchOfRun(NAME, KEY, None)
 
 
-def decide_by(order: Order, facts: Facts) -> Decision | Ask:
+def decide_by(order: Order, facts: Facts) -> Decision | asks.Question[Any]:
     s = Situation(PIPELINE, STORE.uri)
-    while isinstance(decision := decide(order, s), Ask):
-        if type(decision.question) not in facts:
-            break
-        s = s.with_answer(decision.question, facts[type(decision.question)])
-    return decision
+    while True:
+        try:
+            return decide(order, s)
+        except Lacking as lacking:
+            question = lacking.question
+        if type(question) not in facts:
+            return question
+        s = s.with_answer(question, facts[type(question)])
 
 
 # ── what is decided, in short ─────────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +170,7 @@ def ranges(made: Any) -> list[tuple[int, int]]:
     return [(p.start_offset, p.end_offset) for p in made.partitions]
 
 
-def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
+def in_short(decision: Decision | asks.Question[Any]) -> tuple[Any, ...]:
     """What a row of the table says of a decision."""
     match decision:
         case Create(draft, number, _, after, claim):
@@ -193,8 +196,8 @@ def in_short(decision: Decision | Ask) -> tuple[Any, ...]:
             return "set", number if draft else None, [one.after.offset for one in moves], [str(one) for one in stays]
         case LookAgain():
             return ("look again",)
-        case Ask(question):
-            return "ask", type(question).__name__
+        case asks.Question():
+            return "ask", type(decision).__name__
     raise AssertionError(decision)
 
 
