@@ -1,31 +1,24 @@
 """A Redis on loopback: the broker of Celery's queues.
 
-It is this machine's `redis-server` where there is one. Else it is Debian's package, pinned in `debian.lock`, fetched by
-apt and unpacked in the user's cache: nothing is installed, and nobody has to be root. With `appendonly` it writes each
-command to its file, so that a queue outlives its server.
+It is this machine's `redis-server` where there is one, else Debian's. With `appendonly` it writes each command to its
+file, so that a queue outlives its server.
 """
 
-import hashlib
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from testbed.cache import Say, silent, whole_folder
+from testbed.cache import Say, silent
+from testbed.debian_packages import unpacked
 from testbed.leash import Leashed
 from testbed.ports import free_ports
 from testbed.topics import wait_for
 
-LOCK = Path(__file__).with_name("debian.lock")
 ATTEMPTS = 5
-
-
-class RedisMissing(RuntimeError):
-    """There is none, and Debian's could not be had."""
 
 
 class RedisServer:
@@ -94,34 +87,6 @@ def _find(say: Say) -> tuple[str, str]:
     installed = shutil.which("redis-server")
     if installed is not None:
         return installed, ""
-    pins = [line.split() for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
-    name = "redis-" + hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
-
-    def fill(folder: Path) -> None:
-        say("Fetching Redis from Debian (1.4 MB, once) …")
-        _unpack(pins, folder)
-
-    root = whole_folder(name, fill, is_whole=lambda folder: (folder / "usr/bin/redis-server").exists(), say=say)
+    root = unpacked("redis-server", "redis-tools", "liblzf1", "libjemalloc2", say=say)
     (library,) = root.glob("usr/lib/*/liblzf.so.1")
     return str(root / "usr/bin/redis-server"), str(library.parent)
-
-
-def _unpack(pins: list[list[str]], folder: Path) -> None:
-    """:raises RedisMissing: not Debian, another version of it, no network, or not what is pinned."""
-    remedy = (
-        "Install it (`apt install redis-server`, `brew install redis`), or pin what apt has in testbed/debian.lock."
-    )
-    with tempfile.TemporaryDirectory(prefix="debian-") as downloads:
-        command = ["apt-get", "download", *(f"{name}:amd64={version}" for name, version, _ in pins)]
-        try:
-            done = subprocess.run(command, cwd=downloads, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise RedisMissing(f"There is no `redis-server` here, and no apt to fetch it.\n{remedy}") from None
-        if done.returncode:
-            raise RedisMissing(f"There is no `redis-server` here, and `{' '.join(command)}` failed:\n"
-                               f"{done.stderr[-1000:]}{remedy}")  # fmt: skip
-        files = sorted(Path(downloads).glob("*.deb"))
-        if sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files) != sorted(pin[2] for pin in pins):
-            raise RedisMissing(f"What came is not what testbed/debian.lock pins (SHA-256 differs).\n{remedy}")
-        for file in files:
-            subprocess.run(["dpkg", "-x", str(file), str(folder)], check=True)
