@@ -63,6 +63,7 @@ class Assignment:
     :ivar sentence: what the run does and why; goes on after "This run".
     :ivar waiting: how many offsets have come since the batch was planned: the next run's.
     :ivar is_new: whether this run has begun the batch just now, so that no Spark job knows it.
+    :ivar draft: where there is nothing to do: what the look for it has found; ``None`` where nobody had to look.
     """
 
     batch: StoredBatch | None
@@ -71,6 +72,7 @@ class Assignment:
     waiting: int = 0
     warnings: tuple[str, ...] = ()
     is_new: bool = False
+    draft: Draft | None = None
 
     @property
     def plan(self) -> Plan | None:
@@ -125,7 +127,7 @@ def assign(decision: Decision, order: RunsBatch, s: Situation, world: World) -> 
     match decision:
         case Nothing(sentence, draft):
             world.pipeline.bind(order.me.run, None)
-            return Assignment(None, (), sentence, warnings=draft.warnings if draft else ())
+            return Assignment(None, (), sentence, warnings=draft.warnings if draft else (), draft=draft)
         case Create():
             return steps.create(decision)
         case Replace(batch, plan):

@@ -157,7 +157,10 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
 
 def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation], T | None]) -> T:
     for _ in range(_MOST_TRIES):
-        outcome = carry(*decided(order, world))
+        with world.around.timed("decide"):
+            found = decided(order, world)
+        with world.around.timed("carry out"):
+            outcome = carry(*found)
         if outcome is not None:
             return outcome
         log.info("Somebody was faster in pipeline %s: looking again", world.pipeline.pipeline_id)

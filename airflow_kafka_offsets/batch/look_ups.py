@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from airflow_kafka_offsets.batch.situation import (
     At,
@@ -75,6 +76,7 @@ log = logging.getLogger(__name__)
 
 
 NO_AIRFLOW = "no-airflow"
+Step = Literal["decide", "carry out"]
 
 
 class NoAirflow:
@@ -96,6 +98,10 @@ class NoAirflow:
     def failed_tasks(self, run: RunKey) -> list[str]:
         """The tasks of the DAG run that have failed, as far as that is known; for a log line, never for a decision."""
         return []
+
+    def timed(self, step: Step) -> AbstractContextManager[None]:
+        """Around a step of the engine: how long it takes is told whoever wants to know."""
+        return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

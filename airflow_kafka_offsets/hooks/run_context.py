@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_kafka_offsets.batch.look_ups import NoAirflow
+from airflow_kafka_offsets.batch.look_ups import NoAirflow, Step
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
+from airflow_kafka_offsets.hooks.metrics import Gauge, timed
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request.bounds import Partition
 from airflow_kafka_offsets.request.parse_request import RunContext
@@ -28,10 +31,12 @@ class AirflowSurroundings(NoAirflow):
     """The Airflow around a task.
 
     :ivar pipeline: the pipeline_id that the task plans for.
+    :ivar steps: the metrics that say how long the engine's steps take in this task.
     """
 
     context: Any
     pipeline: str
+    steps: Mapping[Step, Gauge]
 
     @property
     def instance(self) -> str:
@@ -40,6 +45,9 @@ class AirflowSurroundings(NoAirflow):
     def is_running(self, run: RunKey) -> bool:
         ti = self.context["ti"]
         return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]))
+
+    def timed(self, step: Step) -> AbstractContextManager[None]:
+        return timed(self.steps[step], self.pipeline)
 
     def failed_tasks(self, run: RunKey) -> list[str]:
         try:

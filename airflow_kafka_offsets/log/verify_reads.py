@@ -168,12 +168,14 @@ class Fates:
     :ivar definitions: of each row definition that a split was written with, the splits; ``None`` where the records were
         written as they are.
     :ivar topics: of each topic, how many records are rows, were set aside, and were left out.
+    :ivar attempts: how many there were up to the one of each split that counts, of all splits together.
     """
 
     set_aside: int = 0
     left_out: int = 0
     definitions: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
     topics: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    attempts: int = 0
 
     def __str__(self) -> str:
         """Without a full stop; empty where all records are rows of the output."""
@@ -196,7 +198,9 @@ def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
     definitions: dict[str | None, tuple[int, ...]] = {}
     for split, report in reports.items():
         definitions[report.rows] = (*definitions.get(report.rows, ()), split)
-    return Fates(sum(read.set_aside for _, read in reads), sum(read.left_out for _, read in reads), definitions, topics)
+    tried = sum(report.attempt for report in reports.values())
+    set_aside, left_out = (sum(getattr(read, name) for _, read in reads) for name in ("set_aside", "left_out"))
+    return Fates(set_aside, left_out, definitions, topics, tried)
 
 
 def require_verified(

@@ -11,7 +11,7 @@ from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.engine import commit_batch
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import Step, World
 from airflow_kafka_offsets.batch.measured_lag import left_by
 from airflow_kafka_offsets.batch.messages import committed_sentence
 from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
@@ -24,7 +24,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     XComNotFound,
 )
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.metrics import measured, send_commit
+from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_commit
 from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
@@ -116,13 +116,14 @@ class CommitOffsetsOperator(BaseOperator):
             plan = _reference(self.plan)
             pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
             me = Actor(_resolve_run(plan, context), this_airflow())
-            with measured("commit", pipeline.pipeline_id):
-                outcome, left = self._commit(plan, pipeline, me, context)
+            began_ms = now_ms()
+            with outcome_counted("commits", pipeline.pipeline_id):
+                outcome, left = self._commit(plan, pipeline, me, context, began_ms)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
         self._publish(context, outcome.plan)
         by_topic, rest = _by_topic(outcome), together((left or {}).values())
-        send_commit(pipeline.pipeline_id, outcome, rest)
+        send_commit(pipeline.pipeline_id, outcome, rest, began_ms)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=shortened(self._say(outcome, rest, by_topic)))
         done = outcome.plan
         backlog = done.found.backlog if done else None
@@ -144,7 +145,7 @@ class CommitOffsetsOperator(BaseOperator):
         }
 
     def _commit(
-        self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor, context: Any
+        self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor, context: Any, at_ms: int
     ) -> tuple[CommitOutcome, dict[TopicPartition, LagAndMargin] | None]:
         """What was committed, and what is left in each partition, as far as that is known."""
         self.log.info(
@@ -157,11 +158,12 @@ class CommitOffsetsOperator(BaseOperator):
         order = Commit(
             PlanReference(plan["stored_as"], plan["plan_id"]),
             me,
-            now_ms(),
+            at_ms,
             self.require_report,
             None if limit is None else parse_limit(limit),
         )
-        around = AirflowSurroundings(context, pipeline.pipeline_id)
+        steps: dict[Step, Gauge] = {"decide": "verify_seconds", "carry out": "commit_seconds"}
+        around = AirflowSurroundings(context, pipeline.pipeline_id, steps)
         with kafka_hook(self.kafka_config_id).open_cluster() as cluster:
             done = commit_batch(order, World(pipeline, cluster, around))
             plan_done = done.plan

@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 from airflow_kafka_offsets.batch.carry_out import Assignment
 from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.engine import assign_batch
-from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.look_ups import Step, World
 from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
 from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.batch.ownership import output_of_another_run
@@ -21,7 +21,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
-from airflow_kafka_offsets.hooks.metrics import measured
+from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_nothing_to_read
 from airflow_kafka_offsets.hooks.run_context import (
     PIPELINE_XCOM,
     SUMMARY_XCOM,
@@ -385,8 +385,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             )
             self._own_words()  # before anything is planned
             pipeline = self.pipeline_log(context, hook)
-            with measured("resolve", pipeline.pipeline_id):
+            with outcome_counted("resolves", pipeline.pipeline_id):
                 assignment, about = self._assignment(context, hook, pipeline)
+            if assignment.draft is not None:
+                send_nothing_to_read(pipeline.pipeline_id, assignment.draft)
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(assignment.plan) if arguments else []
@@ -477,7 +479,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             f"Pipeline {pipeline.pipeline_id}: {scope.subscription_words}, group {scope.group_id}, work store "
             f"{pipeline.store.uri}"
         )
-        around = AirflowSurroundings(context, pipeline.pipeline_id)
+        steps: dict[Step, Gauge] = {"decide": "look_up_seconds", "carry out": "plan_seconds"}
+        around = AirflowSurroundings(context, pipeline.pipeline_id, steps)
         try:
             with hook.open_cluster() as cluster:
                 me = Actor(run_key(context), around.instance)

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
 
 _SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions")
 _OF_THE_SENSOR = (*_SUBSCRIPTION, "policies", "hold", "group_id", "pipeline_id", "work_store")
-_OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width")
+_OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width", "group_id", "pipeline_id")
 
 
 def kafka_spark_batch(
@@ -101,8 +101,8 @@ def kafka_spark_batch(
             wait_for_window = plan.bounded_mode == UntilTimestamp.name
         if wait_for_window is not False:
             more = wait_for_window if isinstance(wait_for_window, Mapping) else {}
-            given = {"task_id": "wait_for_window", "end": plan.bounded_timestamp, **_of(plan, _OF_THE_WINDOW)}
-            waits.append(WindowCompleteSensor(**{**given, **more}))
+            given = {"task_id": "wait_for_window", "end": plan.bounded_timestamp, "resolve_task_id": plan.task_id}
+            waits.append(WindowCompleteSensor(**{**given, **_of(plan, _OF_THE_WINDOW), **more}))
         chain(*waits, plan)
         read = submit(plan.output) if submit is not None else _spark_task(plan, application, spark)
         commit = CommitOffsetsOperator(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import run_context_of
 from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.parse_request import parse_window_end
 from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms, parse_width
-from airflow_kafka_offsets.sensors.waiting_sensor import TIMEOUT_S, Known, WaitingSensor
+from airflow_kafka_offsets.sensors.waiting_sensor import TIMEOUT_S, Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import WINDOW_DOC
 from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger, wait_until
 
@@ -39,6 +41,10 @@ class WindowCompleteSensor(WaitingSensor):
         Kafka's producers try to deliver a record. A reschedule between pokes forgets what was watched.
     :param clock_skew: how far the brokers' clocks may be behind the workers', for LogAppendTime. Default: ten seconds.
     :param partition_width: as of the resolve task.
+    :param resolve_task_id: the resolve task whose window it is; ``kafka_spark_batch`` names its own. The metrics of a
+        look have its pipeline as a tag; without one there are none.
+    :param group_id: of that task; default: the connection's ``group.id``.
+    :param pipeline_id: of that task, if it has one of its own.
     :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
         has set ``[operators] default_deferrable`` to no.
     :param timeout: how long to wait: seconds or a ``timedelta``. Default: ten minutes more than
@@ -59,6 +65,8 @@ class WindowCompleteSensor(WaitingSensor):
         "idle_timeout",
         "clock_skew",
         "partition_width",
+        "group_id",
+        "pipeline_id",
     )
 
     def __init__(
@@ -73,6 +81,9 @@ class WindowCompleteSensor(WaitingSensor):
         idle_timeout: timedelta | float | str | None = None,
         clock_skew: timedelta | float | str | None = None,
         partition_width: str | timedelta | None = None,
+        resolve_task_id: str | None = None,
+        group_id: str | None = None,
+        pipeline_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -85,6 +96,9 @@ class WindowCompleteSensor(WaitingSensor):
         self.idle_timeout = idle_timeout
         self.clock_skew = clock_skew
         self.partition_width = partition_width
+        self.resolve_task_id = resolve_task_id
+        self.group_id = group_id
+        self.pipeline_id = pipeline_id
         known = Known(self)
         known.check(lambda: _parse(known))
         if known.value("partition_width") is not None:
@@ -106,10 +120,12 @@ class WindowCompleteSensor(WaitingSensor):
 
     def _trigger(self, context: Any) -> WindowCompleteTrigger:
         if self._watching is None:
+            hook = kafka_hook(self.kafka_config_id)
+            whose = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
             self._watching = wait_until(
                 self.end,
                 kafka_config_id=self.kafka_config_id,
-                scope=parameters_of(ScopeParameters, self),
+                scope=replace(parameters_of(ScopeParameters, self), pipeline_id=whose),
                 run_context=run_context_of(context),
                 clock_skew=self.clock_skew,
                 poke_interval=self.poke_interval,

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.batch.measured_lag import look_at_commits, look_for_a
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, listed, named
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.hooks.metrics import send_window
 from airflow_kafka_offsets.hooks.value_sizes import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic
@@ -164,6 +165,7 @@ class WindowCompleteTrigger(WaitingTrigger):
             moved_ms=self._moved_ms,
             by_topic=self.ends_by_topic,
         )
+        send_window(judged, self.scope.get("pipeline_id"), now)
         if not judged.complete:
             return NotYet(str(judged))
         self.log.info("The window is %s", judged)

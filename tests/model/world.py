@@ -8,6 +8,7 @@ on as a zombie.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +122,9 @@ class World:
 
     def failed_tasks(self, run: RunKey) -> list[str]:
         return []
+
+    def timed(self, step: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     # ── runs and their tasks ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -27,7 +27,10 @@ OUTSIDE = (
     # metrics
     Mutation("metrics: counted once", "send_commit", Always("by_this"), "tests/airflow/test_metrics.py"),
     Mutation("metrics: not known is not sent", "_gauges", Always("value is not None"), "tests/airflow/test_metrics.py"),
-    Mutation("metrics: a refusal by its error", "measured", Instead("type(error).__name__", "outcome"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: what nobody has reported", "send_commit", Instead("outcome.proof is not None or plan.empty", "True"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: not all is read", "read_until_ms", Never("is_anew or draft.asked.window"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: characters of a tag", "_allowed", Rather("re.sub", "return dict(tags)"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: a refusal by its error", "outcome_counted", Instead("type(error).__name__", "outcome"), "tests/airflow/test_metrics.py"),
     # audits
     Mutation("audit: a gap is none that was read again", "_measured", Instead("uncounted > 0", "uncounted < 0"), "tests/log/test_audit.py"),
     Mutation("audit: nobody was asked", "_decision", Instead("p.position == p.start_offset", "False"), "tests/log/test_audit.py"),
