@@ -31,6 +31,7 @@ from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.verify_reads import PROVED
+from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_batch, callback_problems
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.plan.plan import Plan
@@ -64,6 +65,11 @@ class CommitOffsetsOperator(BaseOperator):
         have more than 48 KiB, instead of ``topics``, ``stored_as`` and ``work_store``. There is one only where
         records were read. Not the asset that schedules this very DAG: it would run for ever. A mapped commit task needs
         it as an outlet too: ``partial(…, asset=asset, outlets=[asset])``.
+    :param on_loss: whom to call where the batch has lost records: a function of the context, a notifier, or a list of
+        them, as ``on_failure_callback`` has it. ``context["kafka_offsets"]`` has the figures: docs/monitor.md. The run
+        that did the batch calls once its commit is on record, and again where this task is cleared. If the call fails,
+        the task says so and is a success.
+    :param on_bad_records: whom to call where records of the batch were set aside as bad; as ``on_loss``.
     :param trigger_rule: ``none_failed``, as said above.
     :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.
     """
@@ -78,10 +84,12 @@ class CommitOffsetsOperator(BaseOperator):
         kafka_config_id: str = "kafka_default",
         require_report: RequireReport = True,
         asset: Asset | None = None,
+        on_loss: Callbacks = None,
+        on_bad_records: Callbacks = None,
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
     ) -> None:
-        _refuse_wrong_kinds(require_report, asset)
+        _refuse_wrong_kinds(require_report, asset, callback_problems(on_loss=on_loss, on_bad_records=on_bad_records))
         if asset is not None:
             given = kwargs.pop("outlets", None) or []
             given = list(given) if isinstance(given, Sequence) else [given]
@@ -92,6 +100,8 @@ class CommitOffsetsOperator(BaseOperator):
         self.kafka_config_id = kafka_config_id
         self.require_report = require_report
         self.asset = asset
+        self.on_loss = on_loss
+        self.on_bad_records = on_bad_records
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """A skipped resolve task has pushed no plan: that is an answer. Where the XCom was purged, the log has it."""
@@ -129,6 +139,8 @@ class CommitOffsetsOperator(BaseOperator):
         backlog = done.found.backlog if done else None
         context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=backlog.more_runs if backlog else 0)
         lag = _lag_by_topic(left or {})
+        whom = {"on_loss": self.on_loss, "on_bad_records": self.on_bad_records}
+        call_for_batch(outcome, me.run, context, plan, **whom)
         return {
             "batch": done.batch.key if done else None,
             "plan_id": done.plan_id if done else None,
@@ -229,9 +241,8 @@ def _by_topic(outcome: CommitOutcome) -> dict[str, dict[str, Any]]:
     }
 
 
-def _refuse_wrong_kinds(require_report: Any, asset: Any) -> None:
-    """:raises InvalidRequest: with every problem."""
-    wrong = []
+def _refuse_wrong_kinds(require_report: Any, asset: Any, wrong: list[str]) -> None:
+    """:raises InvalidRequest: with every problem, and those that are known already."""
     if str(require_report) not in ("True", "False", "read-back"):  # 1 is none of them
         wrong.append(f"require_report is {require_report!r}; give True, False or 'read-back'.")
     if not isinstance(asset, Asset | None):
@@ -326,7 +337,7 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
         "stored_as": taken.folder,
         "plan_id": batch.log.plan.plan_id if batch else None,
         "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
-        "bad_records_limit": resolve.bad_record_limit(),
+        **resolve.about_bad_records(),
     }
 
 

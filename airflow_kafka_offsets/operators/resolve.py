@@ -454,10 +454,13 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             raise output_of_another_run(plan, output_of(sink))
         return into
 
-    def bad_record_limit(self) -> str | None:
-        """How many of the batch's records may be bad; ``None`` where nothing decides which are."""
+    def about_bad_records(self) -> dict[str, str | None]:
+        """For the commit: how many of the batch's records may be bad, ``None`` where nothing decides which are; and
+        where they lie.
+        """
         limit = limit_of(self._asked())
-        return None if limit is None else str(limit)
+        where = set_aside_output(self.bad_records)
+        return {"bad_records_limit": None if limit is None else str(limit), "bad_records_output": where}
 
     def _asked(self) -> ResolveParameters:
         return parameters_of(ResolveParameters, self)
@@ -532,7 +535,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
             "pipeline": pipeline.pipeline_id,
             "work_store": pipeline.store.uri,
             "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
-            "bad_records_limit": self.bad_record_limit(),
+            **self.about_bad_records(),
         }
         if plan is None or batch is None:
             ti.xcom_push(key="plan", value={**reference, "stored_as": None, "batch": None, "plan_id": None})

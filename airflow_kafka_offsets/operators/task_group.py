@@ -12,6 +12,7 @@ from airflow.sdk.definitions._internal.mixins import DependencyMixin
 from airflow_kafka_offsets.batch.orders import RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import IsolationLevel
+from airflow_kafka_offsets.operators.batch_callbacks import Callbacks
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
@@ -41,6 +42,8 @@ def kafka_spark_batch(
     before_commit: Sequence[DependencyMixin] = (),
     require_report: RequireReport = True,
     asset: Asset | None = None,
+    on_loss: Callbacks = None,
+    on_bad_records: Callbacks = None,
     output: str | None = None,
     **parameters: Unpack[Parameters],
 ) -> TaskGroup:
@@ -71,6 +74,8 @@ def kafka_spark_batch(
         merge. They run side by side unless you order them yourself.
     :param require_report: see ``CommitOffsetsOperator``.
     :param asset: see ``CommitOffsetsOperator``.
+    :param on_loss: whom to call where a batch has lost records: see ``CommitOffsetsOperator``.
+    :param on_bad_records: whom to call where records were set aside as bad: see ``CommitOffsetsOperator``.
     :param parameters: those of ``ResolveStartupOffsetsOperator``, by their names (``topics``, ``group_id``,
         ``startup_mode``, ``max_records``, …): the sensors and the commit task get what they share. Those of every task
         (``retries``, ``pool``, ``queue``, …), and those of ``TaskGroup`` (``default_args``, ``prefix_group_id``,
@@ -111,6 +116,8 @@ def kafka_spark_batch(
             kafka_config_id=plan.kafka_config_id,
             require_report=require_report,
             asset=asset,
+            on_loss=on_loss,
+            on_bad_records=on_bad_records,
         )
     read >> commit
     for task in before_commit:

@@ -1,7 +1,8 @@
 """Spark's part of a batch without Spark, for tests whose subject is what Airflow does around it.
 
 It reads just the ranges of its split with a consumer, writes the values to ``<output>/kafka_batch=<key>/<split>.json``,
-and puts attempts and reports on record as a Spark driver does.
+and puts attempts and reports on record as a Spark driver does. Where rows are decoded, a value that is no number counts
+as set aside.
 """
 
 import json
@@ -37,13 +38,15 @@ def read_split(arguments: list[str]) -> None:
             tp = p.topic_partition
             consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, p.start_offset)])
             offsets: list[int] = []
+            bad = 0
             while not offsets or offsets[-1] < p.end_offset - 1:
                 message = consumer.poll(30)
                 assert message is not None, f"{tp} ends before {p.end_offset}"
                 assert message.error() is None, message.error()
                 offsets.append(message.offset())
                 values.append(message.value().decode())
-            reads[tp] = PartitionRead(len(offsets), len(set(offsets)), offsets[0], offsets[-1])
+                bad += job.rows is not None and not values[-1].isdecimal()
+            reads[tp] = PartitionRead(len(offsets), len(set(offsets)), offsets[0], offsets[-1], set_aside=bad)
     finally:
         consumer.close()
     attempt.look()

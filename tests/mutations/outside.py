@@ -25,12 +25,14 @@ OUTSIDE = (
     Mutation("error: code", "KafkaOffsetsError.__str__", Always("code"), "tests/errors/test_pages.py"),
     Mutation("error: code of its own", "TopicVanished", Instead("'AKO-102'", "'AKO-101'"), "tests/errors/test_pages.py"),
     # metrics
-    Mutation("metrics: counted once", "send_commit", Always("by_this"), "tests/airflow/test_metrics.py"),
+    Mutation("metrics: counted once", "send_commit", Instead("plan is None or not outcome.by_this", "plan is None"), "tests/airflow/test_metrics.py"),
     Mutation("metrics: not known is not sent", "_gauges", Always("value is not None"), "tests/airflow/test_metrics.py"),
     Mutation("metrics: what nobody has reported", "send_commit", Instead("outcome.proof is not None or plan.empty", "True"), "tests/airflow/test_metrics.py"),
     Mutation("metrics: not all is read", "read_until_ms", Never("is_anew or draft.asked.window"), "tests/airflow/test_metrics.py"),
     Mutation("metrics: characters of a tag", "_allowed", Rather("re.sub", "return dict(tags)"), "tests/airflow/test_metrics.py"),
     Mutation("metrics: a refusal by its error", "outcome_counted", Instead("type(error).__name__", "outcome"), "tests/airflow/test_metrics.py"),
+    Mutation("callbacks: of who did the batch", "call_for_batch", Never("done.by.run != me"), "tests/airflow/test_batch_callbacks.py"),
+    Mutation("callbacks: a failure is none of the task", "_call", Instead("Exception", "KeyError"), "tests/airflow/test_batch_callbacks.py"),
     # audits
     Mutation("audit: a gap is none that was read again", "_measured", Instead("uncounted > 0", "uncounted < 0"), "tests/log/test_audit.py"),
     Mutation("audit: nobody was asked", "_decision", Instead("p.position == p.start_offset", "False"), "tests/log/test_audit.py"),

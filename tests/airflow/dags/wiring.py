@@ -5,6 +5,7 @@ What stands for Spark is mostly `tests/airflow/reader.py`, which reads, writes a
 What differs between tests comes in through the run's conf (``params``).
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from airflow.sdk import (
     DAG,
     Asset,
+    BaseNotifier,
     CronDataIntervalTimetable,
     CronPartitionTimetable,
     CronTriggerTimetable,
@@ -120,6 +122,34 @@ JSON = {"format": "json", "schema": "{{ dag_run.conf.schema }}"}
 VERSION = {"format": "avro", "registry": "registry", "version": "{{ dag_run.conf.version }}"}
 batch("batch_typed", value=JSON)
 batch("batch_of_registry", value=VERSION)
+
+
+def fail(context: Any) -> None:
+    """Somebody who cannot be called."""
+    raise AirflowFailException("no signal")
+
+
+class Note(BaseNotifier):
+    """Stands for a mail: it writes what it is told below the output."""
+
+    template_fields = ("text",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name, self.text = name, "batch {{ kafka_offsets.batch }} of {{ dag.dag_id }}"
+
+    def notify(self, context: Any) -> None:
+        with Path(f"{context['params']['output']}.{self.name}").open("a") as file:
+            file.write(json.dumps({"text": self.text, **context["kafka_offsets"]}) + "\n")
+
+
+batch(
+    "batch_that_calls",
+    value={"format": "json", "schema": "id BIGINT"},
+    bad_records={"format": "parquet", "path": "{{ params.output }}_bad", "limit": 5},
+    on_loss=[fail, Note("lost")],
+    on_bad_records=Note("bad"),
+)
 batch("batch_by_its_own_name", pipeline_id="lake/{{ params.group }}")
 WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}
 batch("windows_by_hand", bounded_mode="timestamp", bounded_timestamp="{{ dag_run.conf.end }}", **WINDOW)
