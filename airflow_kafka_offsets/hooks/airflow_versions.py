@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import airflow.sdk
+
 try:
     from airflow.sdk import BaseHook, TriggerRule
     from airflow.sdk.io import has_fs
@@ -19,6 +21,9 @@ except ImportError:  # Airflow 3.0
     from airflow.hooks.base import BaseHook
     from airflow.io import has_fs
     from airflow.utils.trigger_rule import TriggerRule
+
+ASSET_EVENTS_HAVE_KEYS = "PartitionedAtRuntime" in airflow.sdk.__all__
+"""Whether a task can give an asset's event a partition key: from Airflow 3.3 on."""
 
 try:
     from airflow.sdk.observability.stats import Stats
@@ -53,6 +58,7 @@ except ImportError:  # Airflow 3.0 and 3.1
     from airflow.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
 
 __all__ = [
+    "ASSET_EVENTS_HAVE_KEYS",
     "AirflowException",
     "AirflowFailException",
     "AirflowNotFoundException",

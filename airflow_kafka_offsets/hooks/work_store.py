@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import Any
 
 from airflow.sdk import ObjectStoragePath
@@ -34,6 +35,15 @@ def configured_work_store(uri: str | None) -> Store:
 def store_of_airflow(uri: str) -> Store:
     """The store at ``uri``, with the connection that it names."""
     return open_store(uri, _airflows_file_system)
+
+
+def store_of_driver(driver_uri: str) -> Store:
+    """The store that a Spark driver is given by ``driver_uri``, which names no connection, as Airflow opens it."""
+    with suppress(InvalidRequest):
+        own = configured_work_store(None)
+        if own.driver_uri == driver_uri:
+            return own
+    return store_of_airflow(driver_uri)
 
 
 def _of_one_machine(chosen: str, elsewhere: str) -> str:

@@ -76,6 +76,7 @@ class ReadReport:
 
     :ivar wrote: ``False``: it stopped before it wrote anything.
     :ivar rows: the digest of the row definition; ``None`` where records were written as they are.
+    :ivar columns: of each output that a sink of this package wrote, its columns and Spark's name for their types.
     """
 
     plan_id: str
@@ -86,6 +87,7 @@ class ReadReport:
     output: str | None = None
     wrote: bool = True
     rows: str | None = None
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         rows = {tp: [getattr(read, name) for name in _COLUMNS] for tp, read in self.partitions.items()}
@@ -98,6 +100,7 @@ class ReadReport:
             "proof": self.proof,
             "output": self.output,
             "rows": self.rows,
+            "columns": {output: dict(columns) for output, columns in self.columns.items()},
             "topics": to_columns(_COLUMNS, rows),
         }
 
@@ -119,6 +122,10 @@ class ReadReport:
                 text_or_none(data["output"]),
                 flag(data["wrote"]),
                 text_or_none(data.get("rows")),
+                {
+                    text(output): {name: text(kind) for name, kind in columns.items()}
+                    for output, columns in data.get("columns", {}).items()
+                },
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a read report: {error!r}") from error
@@ -169,6 +176,7 @@ class Fates:
         written as they are.
     :ivar topics: of each topic, how many records are rows, were set aside, and were left out.
     :ivar attempts: how many there were up to the one of each split that counts, of all splits together.
+    :ivar columns: of each output, as far as the drivers have told, its columns and their types.
     """
 
     set_aside: int = 0
@@ -176,6 +184,7 @@ class Fates:
     definitions: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
     topics: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     attempts: int = 0
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Without a full stop; empty where all records are rows of the output."""
@@ -199,8 +208,9 @@ def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
     for split, report in reports.items():
         definitions[report.rows] = (*definitions.get(report.rows, ()), split)
     tried = sum(report.attempt for report in reports.values())
+    columns = {output: found for report in reports.values() for output, found in report.columns.items()}
     set_aside, left_out = (sum(getattr(read, name) for _, read in reads) for name in ("set_aside", "left_out"))
-    return Fates(set_aside, left_out, definitions, topics, tried)
+    return Fates(set_aside, left_out, definitions, topics, tried, columns)
 
 
 def require_verified(

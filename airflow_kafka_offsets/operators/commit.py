@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
@@ -18,6 +19,7 @@ from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireRep
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError
 from airflow_kafka_offsets.hooks.airflow_versions import (
+    ASSET_EVENTS_HAVE_KEYS,
     AirflowFailException,
     AirflowSkipException,
     TriggerRule,
@@ -26,10 +28,12 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_commit
 from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
+from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
 from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_batch, callback_problems
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
@@ -37,6 +41,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import counted, moves_table
 from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
+from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
 from airflow_kafka_offsets.values.row_definition import parse_limit
 
@@ -44,7 +49,7 @@ RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""
 
 
-class CommitOffsetsOperator(BaseOperator):
+class CommitOffsetsOperator(TellsLineage, BaseOperator):
     """Commit the batch that this run did, if exactly that batch was read; then let the consumer group follow.
 
     It fails, and writes nothing, if the read reports do not match the plan, if the batch was planned anew, or if
@@ -70,12 +75,16 @@ class CommitOffsetsOperator(BaseOperator):
         that did the batch calls once its commit is on record, and again where this task is cleared. If the call fails,
         the task says so and is a success.
     :param on_bad_records: whom to call where records of the batch were set aside as bad; as ``on_loss``.
+    :param partitioned_asset: whether the event of a window by time has a partition key, its start
+        (``2026-11-20T10:00:00``, UTC). Airflow then starts by it the DAGs alone that are scheduled on partitions
+        (``PartitionedAssetTimetable``). From Airflow 3.3 on. In a run for a partition the key is the run's in any case.
     :param trigger_rule: ``none_failed``, as said above.
     :raises InvalidRequest: when the DAG is parsed: a value of the wrong kind.
     """
 
     template_fields: Sequence[str] = ("plan", "kafka_config_id")
     ui_color = "#e6f2e6"
+    _done: CommitOutcome | None = None
 
     def __init__(
         self,
@@ -86,10 +95,12 @@ class CommitOffsetsOperator(BaseOperator):
         asset: Asset | None = None,
         on_loss: Callbacks = None,
         on_bad_records: Callbacks = None,
+        partitioned_asset: bool = False,
         trigger_rule: str = TriggerRule.NONE_FAILED,
         **kwargs: Any,
     ) -> None:
-        _refuse_wrong_kinds(require_report, asset, callback_problems(on_loss=on_loss, on_bad_records=on_bad_records))
+        wrong = callback_problems(on_loss=on_loss, on_bad_records=on_bad_records)
+        _refuse_wrong_kinds(require_report, asset, partitioned_asset, wrong)
         if asset is not None:
             given = kwargs.pop("outlets", None) or []
             given = list(given) if isinstance(given, Sequence) else [given]
@@ -102,6 +113,7 @@ class CommitOffsetsOperator(BaseOperator):
         self.asset = asset
         self.on_loss = on_loss
         self.on_bad_records = on_bad_records
+        self.partitioned_asset = partitioned_asset
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """A skipped resolve task has pushed no plan: that is an answer. Where the XCom was purged, the log has it."""
@@ -131,6 +143,7 @@ class CommitOffsetsOperator(BaseOperator):
                 outcome, left = self._commit(plan, pipeline, me, context, began_ms)
         except RequestError as error:
             raise AirflowFailException(str(error)) from None
+        self._done = outcome
         self._publish(context, outcome.plan)
         by_topic, rest = _by_topic(outcome), together((left or {}).values())
         send_commit(pipeline.pipeline_id, outcome, rest, began_ms)
@@ -182,6 +195,20 @@ class CommitOffsetsOperator(BaseOperator):
             left = None if plan_done is None or plan_done.asked.window else left_by(plan_done, cluster, order.now_ms)
         return done, left
 
+    def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        done, servers = self._done, servers_of(self.kafka_config_id)
+        if done is not None:
+            plan, proof = done.plan, done.proof
+            if plan is None:
+                return TaskLineage()
+            fates = done.fates if proof is not None or plan.empty else None
+            return of_plan(plan, servers, fates=fates, writes=True, committed=True, proof=proof)
+        if not self.plan or self.plan["stored_as"] is None:
+            return TaskLineage()
+        pipeline = PipelineLog(configured_work_store(self.plan["work_store"]), self.plan["pipeline"])
+        batch = pipeline.read(self.plan["stored_as"])
+        return of_plan(batch.log.plan, servers, writes=True) if batch is not None else TaskLineage()
+
     def _publish(self, context: Any, plan: Plan | None) -> None:
         """The asset's event: what was read; or none, where downstream DAGs have nothing new to look at."""
         if self.asset is None:
@@ -195,7 +222,10 @@ class CommitOffsetsOperator(BaseOperator):
             }
             whole = {**about, "topics": _ranges(plan)}
             where = {name: self.plan[name] for name in ("stored_as", "work_store")}
-            context["outlet_events"][self.asset].extra = whole if fits(whole) else {**about, **where}
+            event = context["outlet_events"][self.asset]
+            event.extra = whole if fits(whole) else {**about, **where}
+            if self.partitioned_asset and context.get("partition_key") is None and plan.asked.window_bounds is not None:
+                event.add_partitions(partition_key(plan.asked.window_bounds[0]))
         else:  # Airflow makes an event of each outlet that a task has when it succeeds
             self.outlets = [outlet for outlet in self.outlets if outlet != self.asset]
             self.log.info("Asset %s gets no event: nothing was read", self.asset.name)
@@ -241,12 +271,26 @@ def _by_topic(outcome: CommitOutcome) -> dict[str, dict[str, Any]]:
     }
 
 
-def _refuse_wrong_kinds(require_report: Any, asset: Any, wrong: list[str]) -> None:
+def partition_key(start_ms: int) -> str:
+    """Of the window that begins then, as ``CronPartitionTimetable`` and Airflow's mappers write it by default."""
+    try:
+        start = datetime.fromtimestamp(start_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # past the year 9999; the batch is committed by now
+        return iso(start_ms)
+    millis = f".{start_ms % 1000:03d}" if start_ms % 1000 else ""
+    return f"{start:%Y-%m-%dT%H:%M:%S}{millis}"
+
+
+def _refuse_wrong_kinds(require_report: Any, asset: Any, partitioned_asset: Any, wrong: list[str]) -> None:
     """:raises InvalidRequest: with every problem, and those that are known already."""
     if str(require_report) not in ("True", "False", "read-back"):  # 1 is none of them
         wrong.append(f"require_report is {require_report!r}; give True, False or 'read-back'.")
     if not isinstance(asset, Asset | None):
         wrong.append(f"asset is {asset!r}; give an airflow.sdk.Asset.")
+    if partitioned_asset is not False and (partitioned_asset is not True or asset is None):
+        wrong.append(f"partitioned_asset is {partitioned_asset!r}; give True together with an asset, or leave it out.")
+    elif partitioned_asset and not ASSET_EVENTS_HAVE_KEYS:
+        wrong.append("partitioned_asset needs Airflow 3.3: before, a task cannot give its event a key. Leave it out.")
     if wrong:
         raise InvalidRequest(tuple(wrong))
 

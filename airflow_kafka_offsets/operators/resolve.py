@@ -31,11 +31,13 @@ from airflow_kafka_offsets.hooks.run_context import (
     run_context_of,
     run_key,
 )
+from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settled, unsettled
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan, of_topics
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
     put_definition,
@@ -63,6 +65,7 @@ from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place
 from airflow_kafka_offsets.request.parameters import (
     RequestParameters,
     ResolveParameters,
+    ScopeParameters,
     SplitBy,
     parameters_of,
 )
@@ -70,6 +73,7 @@ from airflow_kafka_offsets.request.parse_request import OutputOrigin
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 from airflow_kafka_offsets.request.problems import Problems, parsed
 from airflow_kafka_offsets.request.run_conf import with_conf
+from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     BadRecordWords,
@@ -88,7 +92,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 
-class ResolveStartupOffsetsOperator(BaseOperator):
+class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     """Compute each partition's start and end offset, put them on record as a batch, and push them for Spark.
 
     If the pipeline's newest batch is not committed, this run does that batch, with its offsets as they are. Otherwise
@@ -234,6 +238,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         "application_args",
     )
     ui_color = "#e6f2e6"
+    _planned: Plan | None = None
 
     def __init__(
         self,
@@ -389,6 +394,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
                 assignment, about = self._assignment(context, hook, pipeline)
             if assignment.draft is not None:
                 send_nothing_to_read(pipeline.pipeline_id, assignment.draft)
+            self._planned = assignment.plan
             connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
             arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(assignment.plan) if arguments else []
@@ -420,6 +426,12 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         about += self._push(context, assignment, pipeline)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=self._say(assignment, about))
         return jobs
+
+    def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        servers = servers_of(self.kafka_config_id)
+        if self._planned is not None:
+            return of_plan(self._planned, servers)
+        return of_topics(servers, parse_scope(parameters_of(ScopeParameters, self)).topic_names)
 
     def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> RowDefinition | None:
         """This run's row definition; ``None`` where records stay as they are."""

@@ -36,6 +36,12 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     variables_for,
 )
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
+from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
+from airflow_kafka_offsets.hooks.work_store import store_of_driver
+from airflow_kafka_offsets.log.pipeline_log import read_plan
+from airflow_kafka_offsets.log.read_reports import attempts_of
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
+from airflow_kafka_offsets.log.verify_reads import Attempt, fates_of
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
@@ -48,7 +54,7 @@ _LAST = "spark_last_driver"
 _DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 
 
-class SparkSubmitPlanOperator(SparkSubmitOperator):
+class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
     """``SparkSubmitOperator`` that re-attaches to a driver of the same plan; after a clear it submits anew.
 
     ``application_args`` must be one of the lists that ``ResolveStartupOffsetsOperator`` returns. A mapped one names
@@ -141,6 +147,23 @@ class SparkSubmitPlanOperator(SparkSubmitOperator):
             return parse_job_arguments([str(argument) for argument in self.application_args or ()])
         except InvalidRequest:  # no batch's: a job that is given offsets takes them, and any other one refuses them
             return None
+
+    def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        job = self._job_arguments()
+        if job is None:
+            return TaskLineage()
+        store = store_of_driver(job.store_uri)
+        planned = read_plan(store, job.plan_object)
+        if planned is None:
+            return TaskLineage()
+        attempts: list[Attempt] = []
+        if is_over:
+            folder = job.plan_object.rpartition("/")[0]
+            attempts = attempts_of(store, folder, store.list(folder), job.split)
+        report = attempts[0].report if len(attempts) == 1 else None
+        fates = fates_of({job.split: attempts}) if report and report.plan_id == job.plan_id else None
+        servers = job.bootstrap_servers or servers_of(job.kafka_config_id or "kafka_default")
+        return of_plan(planned.plan, servers, split=job.split, fates=fates, writes=True)
 
     def _complete(self) -> dict[str, str]:
         """Fill in what this worker's Spark needs and nobody has configured. Returns all settings.

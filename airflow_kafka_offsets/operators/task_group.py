@@ -44,6 +44,7 @@ def kafka_spark_batch(
     asset: Asset | None = None,
     on_loss: Callbacks = None,
     on_bad_records: Callbacks = None,
+    partitioned_asset: bool = False,
     output: str | None = None,
     **parameters: Unpack[Parameters],
 ) -> TaskGroup:
@@ -76,6 +77,7 @@ def kafka_spark_batch(
     :param asset: see ``CommitOffsetsOperator``.
     :param on_loss: whom to call where a batch has lost records: see ``CommitOffsetsOperator``.
     :param on_bad_records: whom to call where records were set aside as bad: see ``CommitOffsetsOperator``.
+    :param partitioned_asset: see ``CommitOffsetsOperator``.
     :param parameters: those of ``ResolveStartupOffsetsOperator``, by their names (``topics``, ``group_id``,
         ``startup_mode``, ``max_records``, …): the sensors and the commit task get what they share. Those of every task
         (``retries``, ``pool``, ``queue``, …), and those of ``TaskGroup`` (``default_args``, ``prefix_group_id``,
@@ -118,6 +120,7 @@ def kafka_spark_batch(
             asset=asset,
             on_loss=on_loss,
             on_bad_records=on_bad_records,
+            partitioned_asset=partitioned_asset,
         )
     read >> commit
     for task in before_commit:

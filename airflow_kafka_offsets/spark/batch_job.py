@@ -66,8 +66,16 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
             batch._begun.note_failure(error, whole, wrote=batch.may_have_written)
             raise
     with progress_lines(spark, f"{name}: counts what was written"):
+        _note_columns(batch, write, written)
         report_batch(batch, *_frames(written))
     return batch
+
+
+def _note_columns(batch: Batch, write: Any, written: Any) -> None:
+    """What a sink reads back has all columns of its output; a function's frame may have three. A row sink has noted."""
+    frame = written.records if isinstance(written, Merged) else written
+    if hasattr(write, "output") and hasattr(frame, "schema"):
+        batch.note_columns(write.output, frame)
 
 
 def _agree_on_output(batch: Batch, write: Any) -> None:

@@ -26,6 +26,8 @@ from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.row_definition import RowDefinition, object_name
 
+_MOST_COLUMNS, _LONGEST_TYPE = 500, 2_000
+
 
 class Batch:
     """One split of one batch, and how far this job is with it.
@@ -36,6 +38,7 @@ class Batch:
     :ivar output: what the batch writes, as the resolve task has it; ``None`` where it has none.
     :ivar rows: the digest of the row definition; ``None`` where the records stay as they are.
     :ivar set_aside: the words of the sink for bad records; ``None`` where there is none.
+    :ivar columns: of each output that a sink has written, its columns and their types.
     """
 
     plan: Plan
@@ -46,6 +49,7 @@ class Batch:
     output: str | None
     rows: str | None
     set_aside: Mapping[str, Any] | None
+    columns: dict[str, dict[str, str]]
     _attempt: SplitAttempt | None
     _frames: list[DataFrame]
     _outputs: set[str | None]
@@ -175,6 +179,14 @@ class Batch:
         self._outputs.add(output)
         self._begun.look(wrote=self.may_have_written)
 
+    def note_columns(self, output: str, written: DataFrame) -> None:
+        """For the report. A wide table's first columns stand for it: it is there to be looked at, and proves nothing.
+
+        :param written: what reads the output back.
+        """
+        fields = written.schema.fields[:_MOST_COLUMNS]
+        self.columns[output] = {field.name: field.dataType.simpleString()[:_LONGEST_TYPE] for field in fields}
+
     @property
     def _begun(self) -> SplitAttempt:
         if self._attempt is None:
@@ -250,7 +262,7 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
     batch.plan, batch.split, batch.store = plan, arguments.split, store
     batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
     batch.output, batch.rows, batch.set_aside = plan.asked.output, arguments.rows, None
-    batch._attempt, batch._frames, batch._outputs = None, [], set()
+    batch._attempt, batch._frames, batch._outputs, batch.columns = None, [], set(), {}
     return batch
 
 

@@ -195,7 +195,8 @@ def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: 
 
 def _report_of(batch: Batch, counts: Counts, proof: Proof) -> ReadReport:
     reads = {tp: counted.read for tp, counted in counts.items()}
-    return ReadReport(batch.plan.plan_id, batch.split, batch.attempt, proof, reads, batch.output, rows=batch.rows)
+    plan_id, columns = batch.plan.plan_id, batch.columns
+    return ReadReport(plan_id, batch.split, batch.attempt, proof, reads, batch.output, rows=batch.rows, columns=columns)
 
 
 def _refuse_parts(batch: Batch, reports: list[ReadReport]) -> None:

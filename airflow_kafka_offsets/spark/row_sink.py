@@ -208,7 +208,9 @@ class _Write:
             sink = partial(sink, judge=partial(self._judge_staged, size, frames.source_names))
         written = sink(frames.rows, self.batch)
         self.has_written = True
-        return with_fate(written.records if isinstance(written, Merged) else written, ROW, frames.source_names)
+        rows = written.records if isinstance(written, Merged) else written
+        self.batch.note_columns(table.sink.output, rows)
+        return with_fate(rows, ROW, frames.source_names)
 
     def _emptied(self, table: RowTable) -> DataFrame:
         """Take back what an attempt before has written of a topic that is gone."""
@@ -255,7 +257,9 @@ class _Write:
             if own.output not in {sink_of(words).output for words in self.batch.earlier_set_aside}:
                 return []
             bad = bad.limit(0)
-        return [with_fate(set_aside(own, bad, self.batch), SET_ASIDE)]
+        written = set_aside(own, bad, self.batch)
+        self.batch.note_columns(own.output, written)
+        return [with_fate(written, SET_ASIDE)]
 
 
 def _frames_of(table: RowTable, records: DataFrame) -> RowFrames:

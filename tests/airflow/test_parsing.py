@@ -312,7 +312,7 @@ def test_every_wrong_value_is_named_at_once(airflow: Path) -> None:
 
 
 def test_wrong_values_of_the_commit_task_are_found_when_the_dag_is_parsed() -> None:
-    wrong: dict[str, Any] = {"require_report": "no", "asset": "orders"}
+    wrong: dict[str, Any] = {"require_report": "no", "asset": "orders", "partitioned_asset": "yes"}
     with pytest.raises(InvalidRequest) as refused:
         CommitOffsetsOperator(task_id="commit", plan={}, **wrong)
     assert [problem.split()[0] for problem in refused.value.problems] == list(wrong)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets import CommitOffsetsOperator
+from airflow_kafka_offsets.operators.commit import partition_key
 from testbed.broker import KafkaBroker
 from testbed.dag_runs import RunResult
 
@@ -35,6 +36,7 @@ def test_a_commit_says_which_offsets_were_read_and_nothing_where_nothing_was(
     assert events(first) == [{**about, "topics": {name: {"0": [0, 5], "1": [0, 5]}}}]
     assert events(second) == []
     assert [event["topics"] for event in events(third)] == [{name: {"0": [5, 6]}}]
+    assert partition_keys(first) == [None], "with a key it would start no DAG that is scheduled on the asset alone"
 
 
 def test_a_large_plan_is_published_by_its_reference(
@@ -70,6 +72,24 @@ def test_a_window_is_published_with_its_bounds_though_no_group_is_moved(
     result = run("window_published", {"topic": name, "group": group}, logical_date=begin + timedelta(hours=1))
     (event,) = events(result)
     assert (event["window"], event["topics"]) == ([start_ms, start_ms + 3_600_000], {name: {"0": [0, 2]}})
+    assert partition_keys(result) == ["2026-11-20T10:00:00"], "as DAGs take it that are scheduled on partitions"
+
+
+def test_a_partition_key_is_the_start_of_the_window_and_two_windows_have_two() -> None:
+    assert partition_key(0) == "1970-01-01T00:00:00"
+    assert partition_key(1) == "1970-01-01T00:00:00.001"
+    assert len(partition_key(10**17)) <= 250, "no time that Airflow's clock has"
+
+
+def partition_keys(result: RunResult) -> list[Any]:
+    """Of the asset events of a run."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == result.run_id))
+        return [event.partition_key for event in found]
 
 
 def test_without_an_asset_there_is_no_event(

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, ReadNotVerified, UnknownOutput
+from airflow_kafka_offsets.log import read_reports as reads
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.plan import new_key
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
@@ -324,6 +325,11 @@ def test_the_report_names_the_sinks_output(plans: Plans, filled: Filled, out: Pa
     batch = plans.batch({(filled(10), 0): (0, 10)}, output=str(out) if told else None)
     assert do(batch, files(str(out))).output == str(out)
     require_read(batch)
+    [attempt] = reads.attempt_numbers(batch.store.list(batch.folder), 0)
+    report = reads.report_of(batch.store, batch.folder, 0, *attempt)
+    assert report is not None
+    columns = report.columns[str(out)]
+    assert (columns["offset"], columns["value"], columns["kafka_split"]) == ("bigint", "binary", "int")
 
 
 def test_what_a_lost_log_wrote_is_refused_and_named(

@@ -150,6 +150,13 @@ batch(
     on_loss=[fail, Note("lost")],
     on_bad_records=Note("bad"),
 )
+batch(
+    "batch_by_spark",
+    submit=None,
+    sink={"format": "parquet", "path": "{{ params.output }}"},
+    value={"format": "json", "schema": "id BIGINT, at TIMESTAMP"},
+    bad_records={"format": "parquet", "path": "{{ params.output }}-bad", "limit": 10},
+)
 batch("batch_by_its_own_name", pipeline_id="lake/{{ params.group }}")
 WINDOW = {"startup_mode": "timestamp", "startup_timestamp": "{{ dag_run.conf.start }}", "wait_for_window": False}
 batch("windows_by_hand", bounded_mode="timestamp", bounded_timestamp="{{ dag_run.conf.end }}", **WINDOW)
@@ -296,9 +303,8 @@ with DAG("window_published", schedule=CronDataIntervalTimetable("0 * * * *", tim
     window = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
     )
-    CommitOffsetsOperator(
-        task_id="commit", plan=window.output["plan"], require_report=False, asset=Asset("committed-orders")
-    )
+    published = {"plan": window.output["plan"], "require_report": False, "asset": Asset("committed-orders")}
+    CommitOffsetsOperator(task_id="commit", partitioned_asset=True, **published)
 
 AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
 with DAG(

@@ -42,8 +42,13 @@ def test_each_record_is_a_row_or_set_aside_and_the_report_counts_both(rows: Rows
         (1, b"1", b"no json", "the value is not JSON of this schema", batch.log.plan.batch.key),
         (3, b"3", b'{"id": "x"}', "the value is not JSON of this schema", batch.log.plan.batch.key),
     ]
-    [read] = rows.report(batch).partitions.values()
+    report = rows.report(batch)
+    [read] = report.partitions.values()
     assert (read.row_count, read.offset_count, read.set_aside, read.left_out) == (6, 6, 2, 0)
+    own = {"topic": "string", "partition": "int", "offset": "bigint", "kafka_batch": "string", "kafka_split": "int"}
+    good, bad = (report.columns[words["path"]] for words in (rows.good, rows.bad))
+    assert good == {**own, "id": "bigint", "amount": "decimal(10,2)", "kind": "string"}
+    assert bad.items() >= {**own, "reason": "string", "value": "binary"}.items()
 
 
 def test_a_bad_record_has_its_headers_and_its_time(rows: Rows, plans: Plans, produced: Any) -> None:
