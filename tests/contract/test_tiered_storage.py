@@ -5,15 +5,19 @@ The tier is Kafka's own for tests, a folder. Where the local part of a log begin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.cli.main import main
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
@@ -21,10 +25,10 @@ from testbed.cache import Say
 from testbed.jars import tiered_storage_jars
 from testbed.java import Java
 from testbed.topics import wait_for
-from tests.contract.conftest import NOW_MS
 from tests.contract.pipeline import Pipeline
 
-BEGIN_MS, RECORDS = NOW_MS - 86_400_000, 3000
+DAY = 86_400_000
+BEGIN_MS, KEPT_MS, RECORDS = now_ms() - DAY, 30 * DAY, 3000
 BROKER = {
     "remote.log.storage.system.enable": "true",
     "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
@@ -40,7 +44,7 @@ TOPIC = {
     "remote.storage.enable": "true",
     "segment.bytes": "1048576",
     "local.retention.bytes": "1",
-    "retention.ms": "-1",
+    "retention.ms": str(KEPT_MS),
     "file.delete.delay.ms": "100",
 }
 
@@ -66,6 +70,20 @@ def pipeline(tiered: KafkaBroker, group: str, tmp_path: Path) -> Iterator[Pipeli
         yield Pipeline(cluster, LocalStore(tmp_path / "store"), "orders", group)
 
 
+@pytest.fixture
+def lag(tiered: KafkaBroker, group: str, capfd: pytest.CaptureFixture[str]) -> Callable[[], dict[str, Any]]:
+    """What `kafka-offsets lag` says of the partition."""
+
+    def asked() -> dict[str, Any]:
+        capfd.readouterr()
+        at = ("--bootstrap-servers", tiered.bootstrap_servers, "--group-id", group)
+        assert main(("lag", *at, "--output", "json")) == 0
+        [row] = json.loads(capfd.readouterr().out)["partitions"]
+        return dict(row)
+
+    return asked
+
+
 def test_a_plan_begins_with_the_oldest_record_of_the_tier(pipeline: Pipeline) -> None:
     assert pipeline.resolve("one").ranges == [(0, RECORDS)]
 
@@ -89,8 +107,26 @@ def test_where_the_tiers_meet_no_client_of_librdkafka_asks(asked: int, tiered: K
         ].result(10)
 
 
+def test_E14_lag_and_margin_of_an_offset_are_counted_from_the_tier(
+    pipeline: Pipeline, lag: Callable[[], dict[str, Any]]
+) -> None:
+    """Not from where the broker's own part of the log begins, and not by how long records stay in that part."""
+    pipeline.run("one", max_records=10)
+    before, found, after = now_ms(), lag(), now_ms()
+    assert (found["log_start"], found["lag"], found["margin"]) == (0, RECORDS - 10, 10)
+    written = BEGIN_MS + 10_000
+    assert before <= written + found["behind_ms"] <= after
+    assert before <= written + KEPT_MS - found["margin_ms"] <= after
+
+
+def test_E12_a_run_says_which_records_of_the_tier_retention_comes_near_to(pipeline: Pipeline) -> None:
+    until_ms = BEGIN_MS + 20_500 + KEPT_MS
+    [warning] = pipeline.preview(min_retention_margin=(until_ms - pipeline.now_ms) / 1000).warnings
+    assert warning.endswith("orders[0]: up to 21 of the records that it reads, 0 of those that it leaves.")
+
+
 def test_what_goes_from_the_tier_is_data_loss(tiered: KafkaBroker, pipeline: Pipeline) -> None:
-    """The last test: it deletes."""
+    """It deletes, as the next one does: they are the last."""
     pipeline.run("one", max_records=10)
     assert pipeline.at() == {0: 10}
     tiered.delete_records({("orders", 0): 25})
@@ -98,3 +134,22 @@ def test_what_goes_from_the_tier_is_data_loss(tiered: KafkaBroker, pipeline: Pip
         pipeline.resolve("two")
     [left] = pipeline.resolve("two", data_loss="advance").plan.partitions
     assert (left.start_offset, left.end_offset, left.lost) == (25, RECORDS, 15)
+
+
+def test_E14_retention_takes_from_the_tier_no_record_before_its_margin_is_over(
+    tiered: KafkaBroker, pipeline: Pipeline, lag: Callable[[], dict[str, Any]]
+) -> None:
+    """It deletes whole segments of the tier: the first, and not the one in which a record is younger."""
+    pipeline.run("one", max_records=10)
+    before, margin_over = lag(), 1500  # of the records up to this offset
+    kept_ms = now_ms() - BEGIN_MS - 1000 * margin_over
+    less = ConfigEntry("retention.ms", str(kept_ms), incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[less])
+    admin = tiered.admin()
+    admin.incremental_alter_configs([topic])[topic].result(30)
+    wait_for("retention", lambda: tiered.offset_bounds("orders")[0][0] > before["log_start"])
+
+    found = lag()
+    assert before["log_start"] < found["log_start"] <= (now_ms() - kept_ms - BEGIN_MS) // 1000 + 1
+    assert (found["margin"], found["margin_ms"]) == (found["committed"] - found["log_start"], 0)
+    assert found["margin"] < 0
