@@ -153,6 +153,14 @@ def tiered_storage_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "kafka-tiered-4.1.1", pinned("kafka-tiered"), "Kafka's tier in a folder (1 MB, once)", say=say)
 
 
+def msk_iam_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What logs a Java client in at Amazon MSK by IAM, with all that it needs beside Kafka's client.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "msk-iam-2.3.9", pinned("msk-iam"), "Amazon's login for MSK 2.3.9 (10 MB, once)", say=say)
+
+
 def livy_jars(java: Java, say: Say = silent) -> list[Path]:
     """The jars of a Livy 0.7.1 that runs batches; for :mod:`testbed.livy`.
 

@@ -26,6 +26,7 @@ from airflow_kafka_offsets.broker.java_client import ALLOWED_URLS, jaas
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.cache import Say, silent
 from testbed.certificates import Authority
+from testbed.jars import KAFKA
 from testbed.java import Java
 from testbed.kdc import REALM, Kdc
 from testbed.ports import free_ports
@@ -42,10 +43,17 @@ class SecuredBroker:
 
     :param passwords: of the users of `scram`, and the secrets of the clients of `oauth`, by name.
     :param kdc: which knows the users of `kerberos`.
+    :param version: Kafka's.
     """
 
     def __init__(
-        self, folder: Path, passwords: Mapping[str, str], java: Java, say: Say = silent, kdc: Kdc | None = None
+        self,
+        folder: Path,
+        passwords: Mapping[str, str],
+        java: Java,
+        say: Say = silent,
+        kdc: Kdc | None = None,
+        version: str = KAFKA,
     ) -> None:
         self.folder = folder
         self.passwords = dict(passwords)
@@ -55,7 +63,7 @@ class SecuredBroker:
         self._keys = folder / "jwks.json"
         self.kdc = kdc
         self._listeners = (*LISTENERS, *(["kerberos"] if kdc else []))
-        self._java, self._say = java, say
+        self._java, self._say, self._version = java, say, version
         self.plain: KafkaBroker
         self._ports: dict[str, int] = {}
 
@@ -107,6 +115,7 @@ class SecuredBroker:
                     f"-D{ALLOWED_URLS}={self._keys.as_uri()}",
                     *([f"-Djava.security.krb5.conf={self.kdc.config}"] if self.kdc else []),
                 ],
+                version=self._version,
                 java=self._java,
                 say=self._say,
             )
@@ -142,6 +151,7 @@ class SecuredBroker:
             ),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
+            "delegation.token.secret.key": "of-the-tests",  # with one, brokers make tokens
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._own.both),
             "ssl.truststore.type": "PEM",

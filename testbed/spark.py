@@ -24,6 +24,10 @@ SMALL_QUERIES = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+# On a busy machine the first answer of a broker takes longer than Spark's driver waits by default. What is refused is
+# said at once.
+PATIENT = {"spark.kafka_offsets.source.kafka.request.timeout.ms": "120000"}
+
 
 def spark_env(java: Java, python: Path | None = None) -> dict[str, str]:
     """Variables to add to a process that runs `spark-submit`; `spark-submit` and `java` are then found on the PATH.

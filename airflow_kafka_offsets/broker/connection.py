@@ -29,7 +29,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from airflow_kafka_offsets.broker.client_principal import principal_of
 from airflow_kafka_offsets.broker.config import address, admin_settings
-from airflow_kafka_offsets.broker.refused_settings import refusal_of_settings
+from airflow_kafka_offsets.broker.refused_settings import refusal_of_login, refusal_of_settings
 from airflow_kafka_offsets.broker.secrets import mask
 from airflow_kafka_offsets.broker.tokens import NoToken, token_source
 from airflow_kafka_offsets.errors import (
@@ -288,7 +288,7 @@ class Connection:
         found = misfit(self._config, certificate=bool(heard and _DISTRUST.search(heard)))
         if found is not None:
             return f"{found} ({heard})" if heard else found, True
-        return heard, vain is not None
+        return refusal_of_login(vain, self._config) if vain else heard, vain is not None
 
     def _hear(self, client: Any) -> None:
         """Errors are delivered by ``poll`` and by nothing else; it says how many (admin), or gives one (consumer)."""

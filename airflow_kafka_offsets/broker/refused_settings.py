@@ -1,4 +1,4 @@
-"""Why librdkafka does not take a client's settings, in words that say what to do."""
+"""Why librdkafka does not take a client's settings, or cannot log in by them, in words that say what to do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from airflow_kafka_offsets.refusal_reasons import mechanism_of
 
 # In OpenSSL's words: a key that its password does not open.
 _CLOSED_KEY = re.compile(r"(ssl\.key(?:store)?)\.(?:location|pem)(?=.*(?:PEM lib|PEM routines|PKCS12 routines))")
+# As Kafka makes them (KIP-48): a UUID in base 64 for URLs, and an HMAC of 64 bytes in base 64.
+_TOKEN_ID, _TOKEN_HMAC = re.compile(r"[\w-]{22}"), re.compile(r"[\w+/]{86}==")
 _NOT_BUILT_IN = "No provider for SASL mechanism"
 
 
@@ -27,6 +29,23 @@ def refusal_of_settings(text: str, config: Mapping[str, Any]) -> str:
         asked = _asked_for_kerberos(config)
         return f"{asked}, and the confluent-kafka that is installed here was built without Kerberos. {_WAYS_OUT}"
     return f"librdkafka does not take the Kafka configuration: {text}"
+
+
+def refusal_of_login(text: str, config: Mapping[str, Any]) -> str:
+    """Why the brokers do not take the credentials, as far as the credentials say it.
+
+    librdkafka has no ``tokenauth``, by which a broker knows a token from a user's password; the broker says no more
+    than that the credentials are invalid.
+
+    :param text: what librdkafka says, without secrets.
+    """
+    name, password = str(config.get("sasl.username")), str(config.get("sasl.password"))
+    if "credentials" not in text or not (_TOKEN_ID.fullmatch(name) and _TOKEN_HMAC.fullmatch(password)):
+        return text
+    return (
+        "sasl.username and sasl.password look like a delegation token, and librdkafka cannot log in by a delegation "
+        f"token: give this connection a user's password or another mechanism. Spark can use a token. ({text})"
+    )
 
 
 def _asked_for_kerberos(config: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.refusal_reasons import mechanism_of, uses_sasl
 Token = tuple[Any, ...]
 """What ``oauth_cb`` returns: the token, when it expires (seconds since the epoch), perhaps a principal, extensions."""
 
+_NO_AWS = "'NoneType' object has no attribute 'access_key'"  # all that Amazon's signer for MSK says
 _SHOWN = 500  # of what a callback says: some put a whole answer of their token server into it
 
 
@@ -66,7 +67,8 @@ class TokenSource:
             found = self._callback(self._config.get("sasl.oauthbearer.config"))
         except Exception as error:
             text = mask(f"{type(error).__name__}: {error}", self._config, *(map(str, (self.token or ())[:1])))
-            raise NoToken(f"{self._named()} raised {text[:_SHOWN]}") from None
+            why = ": boto3 finds no AWS credentials in this process" if _NO_AWS in text else ""
+            raise NoToken(f"{self._named()} raised {text[:_SHOWN]}{why}") from None
         if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], int | float):
             raise NoToken(
                 f"{self._named()} returned {type(found).__name__}, and not (token, seconds since the epoch until "

@@ -118,14 +118,13 @@ class _SparkKafka:
 
     @property
     def address(self) -> str:
-        protocol = self.options.get("kafka.security.protocol", "PLAINTEXT")
-        return f"at {self.options.get('kafka.bootstrap.servers')} by {protocol}"
+        settings = self.settings
+        return f"at {settings['bootstrap.servers']} by {settings.get('security.protocol', 'PLAINTEXT')}"
 
     @property
     def settings(self) -> dict[str, str]:
-        """The options that begin with ``kafka.``, which Spark's source gives to its own client."""
-        given = {name: str(value) for name, value in self.options.items()}
-        return {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+        """Of the client, with secrets. A token that Spark has fetched itself is in them, and in no option."""
+        return {name: str(value) for name, value in self.config().items()}
 
     def class_of(self, name: str) -> Any:
         """``None`` where it is not seen."""
@@ -138,7 +137,7 @@ class _SparkKafka:
 
     def config(self) -> Any:
         """What Spark's source gives to its own client: the settings, and Spark's delegation token."""
-        given = self.settings
+        given = {n.removeprefix("kafka."): str(v) for n, v in self.options.items() if n.startswith("kafka.")}
         request_ms = int(given.get("request.timeout.ms", _TIMEOUT_MS))
         as_map = self.jvm.java.util.HashMap()
         for name, value in {
@@ -293,7 +292,7 @@ def _look_at_topics(kafka: _SparkKafka, admin: Any, batch: Batch) -> tuple[list[
     if denied:
         raise NotAuthorized(
             f"Spark may not read {', '.join(denied)} {kafka.address}",
-            f"the topic's ACLs do not give Read to {principal_of_spark(kafka.jvm, kafka.options)}",
+            f"the topic's ACLs do not give Read to {principal_of_spark(kafka.jvm, kafka.settings)}",
             "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
         )
     return recreated, absent
@@ -350,27 +349,29 @@ def _causes(error: Any) -> list[Any]:
 # ── whom the brokers take Spark for ───────────────────────────────────────────────────────────────────────────────────
 
 
-def principal_of_spark(jvm: Any, options: Mapping[str, Any]) -> str:
+def principal_of_spark(jvm: Any, settings: Mapping[str, str]) -> str:
     """``Spark's principal, User:spark``; ``Spark's principal`` where the settings do not say.
 
     No secret of these settings is returned: a user name, a client id, or a certificate's subject. The brokers may map
     names (``ssl.principal.mapping.rules``, ``principal.builder.class``), which no client can see.
 
     :param jvm: Py4J's view of the driver's JVM, which reads a certificate: Python may have nothing there that can.
-    :param options: of Spark's Kafka source: ``kafka.sasl.jaas.config`` and the like.
+    :param settings: of Spark's Kafka client: ``sasl.jaas.config`` and the like.
     """
-    protocol = str(options.get("kafka.security.protocol", "PLAINTEXT")).upper()
+    protocol = str(settings.get("security.protocol", "PLAINTEXT")).upper()
     if protocol.startswith("SASL"):
-        line = str(options.get("kafka.sasl.jaas.config", ""))
-        if options.get("kafka.sasl.mechanism") == "OAUTHBEARER":  # brokers take the token's `sub`, which we do not see
+        line = str(settings.get("sasl.jaas.config", ""))
+        if settings.get("sasl.mechanism") == "OAUTHBEARER":  # brokers take the token's `sub`, which we do not see
             client = _of_jaas("clientId", line)
             return f"Spark's principal (OAUTHBEARER, client id {client})" if client else "Spark's principal"
-        if options.get("kafka.sasl.mechanism") == "GSSAPI":  # brokers shorten the name by their own rules
+        if settings.get("sasl.mechanism") == "GSSAPI":  # brokers shorten the name by their own rules
             name = _of_jaas("principal", line)
             return f"Spark's principal (Kerberos, {name})" if name else "Spark's principal"
         name = _of_jaas("username", line)
+        if name and _of_jaas("tokenauth", line) == "true":  # brokers take its owner, whom only they know
+            return f"Spark's principal, the owner of delegation token {name}"
     else:
-        name = _of_certificate(jvm, options) if protocol == "SSL" else "ANONYMOUS"
+        name = _of_certificate(jvm, settings) if protocol == "SSL" else "ANONYMOUS"
     return f"Spark's principal, User:{name}" if name else "Spark's principal"
 
 
@@ -380,16 +381,16 @@ def _of_jaas(option: str, line: str) -> str | None:
     return (found and re.sub(r"\\(.)", r"\1", next(filter(None, found.groups()), ""))) or None
 
 
-def _of_certificate(jvm: Any, options: Mapping[str, Any]) -> str | None:
+def _of_certificate(jvm: Any, settings: Mapping[str, str]) -> str | None:
     """The subject of the first certificate (RFC 2253). A PKCS12 or JKS file is not opened for it."""
     from py4j.protocol import Py4JJavaError
 
-    text = str(options.get("kafka.ssl.keystore.certificate.chain", ""))
-    location = options.get("kafka.ssl.keystore.location")
+    text = str(settings.get("ssl.keystore.certificate.chain", ""))
+    location = settings.get("ssl.keystore.location")
     if not text and not location:
         return "ANONYMOUS"
     try:
-        if not text and str(options.get("kafka.ssl.keystore.type", "")).upper() == "PEM":
+        if not text and str(settings.get("ssl.keystore.type", "")).upper() == "PEM":
             text = Path(str(location)).read_text()
         found = _CERTIFICATE.search(text)
         if found is None:

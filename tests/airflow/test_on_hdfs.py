@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
 from testbed.dag_runs import clear_tasks, continue_run, load_dag, run_dag
+from testbed.spark import PATIENT
 from tests.stores.kinds import hdfs_server
 
 HOURLY = Path(__file__).resolve().parents[2] / "dags" / "hourly_batch.py"
@@ -21,6 +23,7 @@ def test_two_splits_the_next_run_and_one_that_is_cleared(
     broker: KafkaBroker,
     topic: Callable[..., str],
     group: str,
+    spark_settings: Mapping[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -29,6 +32,7 @@ def test_two_splits_the_next_run_and_one_that_is_cleared(
     host, port = server.addresses[0].split(":")
     connection = {"conn_type": "webhdfs", "host": host, "port": int(port), "login": "airflow"}
     environment = {
+        **airflow_home.spark_defaults(tmp_path / "spark", {**spark_settings, **PATIENT}),
         "AIRFLOW_CONN_LAKE": json.dumps(connection),
         "AIRFLOW__KAFKA_OFFSETS__WORK_STORE": server.uri.replace("hdfs://", "hdfs://lake@") + folder,
         "HADOOP_USER_NAME": "spark",

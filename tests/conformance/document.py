@@ -20,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "rules.toml"
 DOCUMENT = ROOT / "docs" / "conformance.md"
 ROOMS = ("request", "plan", "log", "batch", "laws", "contract", "conformance", "stores")
-BY_SPARK = ("spark/test_query_checkpoint.py", "failing/test_nearest_replica.py")
-HOLDING = tuple(f"tests/{name}" for name in (*ROOMS, *BY_SPARK))
+BY_SPARK = ("spark/test_query_checkpoint.py", "spark/test_read_batch.py", "failing/test_nearest_replica.py")
+BY_RIGHTS = ("secured/test_kerberos.py", "secured/test_delegation_tokens.py", "secured/test_msk_iam.py")
+HOLDING = tuple(f"tests/{name}" for name in (*ROOMS, *BY_SPARK, *BY_RIGHTS))
 
 GROUPS = {
     "A": "The five startup modes",

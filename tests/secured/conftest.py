@@ -17,6 +17,7 @@ from testbed.checks import committed_offsets, duplicated_or_missing
 from testbed.dag_runs import RunResult, load_dag, run_dag
 from testbed.java import Java
 from testbed.secured_broker import SecuredBroker
+from testbed.spark import PATIENT
 from tests.airflow.fixtures import AIRFLOW_HOME
 from tests.conftest import unique_name
 from tests.secured.page import DAG_ID, connection, dag_text
@@ -33,9 +34,6 @@ os.environ["AIRFLOW__LOGGING__NAMESPACE_LEVELS"] = " ".join(
 
 # Each has what quoting can get wrong; they are looked for in what runs leave.
 PASSWORDS = {"airflow": 'hunter2-"airflow\\', "spark": "hunter2 'spark'=;#\\u0041ü", "etl": "hunter2-etl"}
-
-# On a busy machine a handshake takes longer than Spark's driver waits by default. What is refused is said at once.
-PATIENT = {"spark.kafka_offsets.source.kafka.request.timeout.ms": "120000"}
 
 
 @pytest.fixture(scope="session")

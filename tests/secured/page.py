@@ -46,16 +46,24 @@ def connection(kafka: SecuredBroker, listener: str, name: str) -> dict[str, Any]
 
 def dag_text(instead: Mapping[str, str]) -> str:
     """The page's DAG, with other words in the place of some."""
-    return _only_block("python", instead)
+    (text,) = blocks("python")
+    return _with(text, instead)
 
 
-def client_properties(instead: Mapping[str, str]) -> str:
-    """The page's client.properties, with other words in the place of some."""
-    return _only_block("properties", instead)
+def client_properties(instead: Mapping[str, str], token: tuple[str, str] | None = None) -> str:
+    """The page's client.properties, with other words in the place of some.
+
+    :param token: of a delegation token, id and HMAC: the page's login by one takes the place of that by a password.
+    """
+    text, login = blocks("properties")
+    if token is not None:
+        login = _with(login, dict(zip(("TOKEN_ID", "HMAC"), token, strict=True)))
+        text = re.sub("^sasl.jaas.config=.*\n", lambda _: login, text, flags=re.MULTILINE)
+        assert login in text
+    return _with(text, instead)
 
 
-def _only_block(language: str, instead: Mapping[str, str]) -> str:
-    (text,) = blocks(language)
+def _with(text: str, instead: Mapping[str, str]) -> str:
     for words, here in instead.items():
         assert words in text, words
         text = text.replace(words, here)

@@ -20,9 +20,9 @@ import pytest
 from testbed import airflow_home
 from testbed.checks import duplicated_or_missing
 from testbed.java import Java
-from testbed.spark import s3a_conf
+from testbed.spark import PATIENT, s3a_conf
 from testbed.spark_cluster import SparkCluster, Worker, cluster_conf, python_application
-from tests.secured.conftest import PASSWORDS, PATIENT, Pipeline
+from tests.secured.conftest import PASSWORDS, Pipeline
 from tests.secured.page import client_properties
 from tests.stores.kinds import BUCKET, s3_server
 

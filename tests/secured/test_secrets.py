@@ -20,11 +20,10 @@ from testbed.postgres import PASSWORD, Postgres, tables_of
 from testbed.process_watch import ProcessWatch
 from testbed.s3_server import SECRET
 from testbed.secured_broker import SecuredBroker
-from testbed.spark import s3a_conf, spark_conf
+from testbed.spark import PATIENT, s3a_conf, spark_conf
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 from tests.conftest import unique_name
-from tests.secured.conftest import PATIENT
 from tests.secured.page import connection
 from tests.stores.kinds import BUCKET, s3_server
 

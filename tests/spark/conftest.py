@@ -129,6 +129,24 @@ def offsets(frame: DataFrame) -> list[tuple[str, int, int]]:
     return sorted(tuple(row) for row in frame.select("topic", "partition", "offset").collect())
 
 
+def tasks_of(spark: SparkSession, frame: DataFrame) -> tuple[list[Any], int]:
+    """The rows of the frame, and how many tasks Spark's scheduler has run for them."""
+    context, group = spark.sparkContext, f"counted-{uuid.uuid4().hex}"
+    tracker: Any = context.statusTracker()
+    context.setJobGroup(group, "its tasks are counted")
+    try:
+        rows = frame.collect()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+    def jobs() -> list[Any]:
+        return [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+
+    wait_for("Spark's own books are closed", lambda: {job.status for job in jobs()} == {"SUCCEEDED"})
+    stages = [tracker.getStageInfo(stage) for job in jobs() for stage in job.stageIds]
+    return rows, sum(stage.numCompletedTasks for stage in stages)
+
+
 def offset_numbers(frame: DataFrame) -> list[int]:
     return [offset for _, _, offset in offsets(frame)]
 

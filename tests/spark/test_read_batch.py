@@ -10,6 +10,7 @@ from confluent_kafka.admin import NewPartitions
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.errors import (
     ClusterUnavailable,
@@ -36,6 +37,7 @@ from tests.spark.conftest import (
     offsets,
     planned_anew,
     require_read,
+    tasks_of,
     write_split,
 )
 
@@ -96,6 +98,35 @@ def test_a_range_that_is_cut_is_read_by_two_splits_each_record_once(
     written = offsets(spark.read.parquet(str(tmp_path / "output")))
     assert written == [(name, number, n) for (name, number), ends in sorted(whole.items()) for n in range(*ends)]
     assert attempts(batch) == [1, 2]
+
+
+def test_the_scheduler_runs_a_task_for_each_piece_of_a_range_that_is_cut_into_splits(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    plans: Plans,
+    topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One task a piece; two where a piece is more than one of two cores should read. Each reads a contiguous part."""
+    name, most = topic(2), 10_002  # of a split: a third of all
+    broker.produce_many(name, 60_000, partitions=2, value=lambda number: b"")
+    batch = plans.batch({(name, 0): (0, 30_000), (name, 1): (4, 9)}, splits=3)
+    for fewest, expected in ((source_module.FEWEST, [2, 1, 1]), (4000, [3, 2, 2])):
+        monkeypatch.setattr(source_module, "FEWEST", fewest)
+        counted, read = [], []
+        for split in range(3):
+            records = read_batch(spark, plans.job(batch, split))
+            parts, tasks = tasks_of(spark, records.select(f.spark_partition_id(), "partition", "offset"))
+            counted.append(tasks)
+            by_task: dict[tuple[int, int], list[int]] = {}
+            for task, partition, offset in parts:
+                by_task.setdefault((task, partition), []).append(offset)
+            assert len(by_task) == tasks, "no task without records, and none that reads of two partitions"
+            assert all(part == [*range(part[0], part[-1] + 1)] for part in by_task.values()), "contiguous, in order"
+            assert len(parts) <= most
+            read += [(partition, offset) for _, partition, offset in parts]
+        assert counted == expected
+        assert sorted(read) == [*((0, n) for n in range(30_000)), *((1, n) for n in range(4, 9))]
 
 
 @pytest.mark.parametrize(
