@@ -14,7 +14,14 @@ STEPS = ("batches", "backfill", "sensors", "two runs", "loss")
 SINKS = ("delta", "iceberg")  # the steps before write Parquet
 NOT_RUN = "not run"
 _BEGIN, _END = "<!-- the table: made by `make test-matrix` -->\n", "<!-- end of the table -->\n"
-_TITLES = {"airflow": "Airflow", "spark": "Spark", "kafka": "Kafka", "python": "Python", "all": "All of it"}
+_TITLES = {
+    "airflow": "Airflow",
+    "spark": "Spark",
+    "kafka": "Kafka",
+    "python": "Python",
+    "client": "Kerberos",
+    "all": "All of it",
+}
 
 
 @dataclass

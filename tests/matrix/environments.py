@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from testbed.cache import Say, silent
+from tests.matrix.kerberos_client import build_with_kerberos
 from tests.matrix.rows import LATEST, Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +56,7 @@ def build_wheel(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def airflow_python(row: Row, wheel: Path) -> Path:
+def airflow_python(row: Row, wheel: Path, say: Say = silent) -> Path:
     """The interpreter of the row's Airflow."""
     python = find_python(row.python)
     command = [*UV, "pip", "compile", "pyproject.toml", "--group", "postgres", "--python", python]
@@ -70,7 +72,10 @@ def airflow_python(row: Row, wheel: Path) -> Path:
     )
     if given.returncode:
         raise RuntimeError(f"The resolver has no answer for row {row.name}:\n{given.stderr[-3000:]}")
-    return _venv(f"airflow-{row.name}", python, given.stdout, wheel)
+    own = _venv(f"airflow-{row.name}", python, given.stdout, wheel)
+    if row.kerberos:
+        build_with_kerberos(own, say)
+    return own
 
 
 def spark_python(row: Row, wheel: Path) -> Path:

@@ -1,6 +1,7 @@
 """The rows of the compatibility table: which versions run together.
 
-Each axis is varied alone, against the newest of the others; and all at their lowest, and all at their highest. The
+Each axis is varied alone, against the newest of the others; and all at their lowest, and all at their highest. In one
+row Airflow's Kafka client is built from source, and uses Kerberos. The
 versions of what a row does not name are those that the package index had on the row's day (`as_of`).
 
 Airflow's constraints files are not on a package index. What stands for the one of an Airflow version is what the
@@ -20,6 +21,7 @@ class Row:
     """:ivar axis: what it varies; a section of the document.
     :ivar airflow: the version; with `resolution` `lowest-direct` and `highest` the resolver finds it.
     :ivar as_of: nothing that was published from this day on is looked at.
+    :ivar kerberos: Airflow and Spark are let in by Kerberos alone, and Airflow's client is built by the page's steps.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Row:
     kafka: str
     spark: str
     resolution: str = "highest"
+    kerberos: bool = False
 
     @property
     def minor(self) -> str:
@@ -57,6 +60,7 @@ def _rows() -> list[Row]:
             name = f"{axis}-{version}"
             of_row = {**_NEWEST, **({"python": _PYTHON_OF[name]} if name in _PYTHON_OF else {}), axis: version}
             rows.append(Row(name, axis, as_of=_AIRFLOWS[of_row["airflow"]], **of_row))
+    rows.append(Row("kerberos", "client", as_of=_AIRFLOWS[_NEWEST["airflow"]], kerberos=True, **_NEWEST))
     rows.append(Row("lowest", "all", "", _AIRFLOWS["3.0.6"], "3.11", KAFKAS[0], "3.5.0", "lowest-direct"))
     rows.append(Row("highest", "all", "", LATEST, **{k: v for k, v in _NEWEST.items() if k != "airflow"}))
     return rows

@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ from testbed.cache import Say
 from testbed.checks import committed_offsets, duplicated_or_missing, rows_by_batch
 from testbed.jars import delta_jars, iceberg_jars, spark_jars
 from testbed.java import Java
+from testbed.kdc import Kdc
 from testbed.postgres import Postgres
+from testbed.secured_broker import SecuredBroker
 from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
@@ -37,6 +40,7 @@ from tests.conftest import unique_name
 from tests.matrix.document import SINKS, Seen
 from tests.matrix.environments import airflow_python, build_wheel, installed, spark_python
 from tests.matrix.rows import Row
+from tests.secured.page import connection
 
 DAGS = Path(__file__).resolve().parent / "dags"
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -116,6 +120,35 @@ class Site:
         self.broker.produce_many(self.topic, count, partitions=partitions, value=value, **more)
 
 
+@dataclass
+class Kafka:
+    """A row's broker, and what Airflow's connection, its processes and Spark need for it."""
+
+    broker: KafkaBroker
+    connection: dict[str, Any]
+    environment: dict[str, str] = field(default_factory=dict)
+    spark_settings: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def kafka_of(row: Row, folder: Path, java: Java, say: Say) -> Iterator[Kafka]:
+    if not row.kerberos:
+        with KafkaBroker(folder / "kafka", version=row.kafka, java=java, say=say) as broker:
+            yield Kafka(broker, broker.client_config)
+        return
+    with (
+        Kdc(folder / "kdc") as kdc,
+        SecuredBroker(folder / "kafka", {"airflow": "of-no-use"}, java, say, kdc, row.kafka) as secured,
+    ):
+        secured.allow("airflow", ("topic", "*", "read"), ("group", "*", "read"))
+        yield Kafka(
+            secured.plain,
+            connection(secured, "kerberos", "airflow"),
+            {"KRB5_CONFIG": str(kdc.config), "KRB5CCNAME": f"FILE:{folder / 'tickets'}"},
+            {"spark.driver.extraJavaOptions": f"-Djava.security.krb5.conf={kdc.config}"},
+        )
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
@@ -133,24 +166,27 @@ def ground(
 ) -> Iterator[Site]:
     """The row's environments, and its Airflow and broker while they run."""
     say(f"{row.name}: environments …")
-    airflow, spark = airflow_python(row, wheel), spark_python(row, wheel)
+    airflow, spark = airflow_python(row, wheel, say), spark_python(row, wheel)
     seen.versions[row.name] = {**installed(airflow), "Python": row.python, "Kafka": row.kafka, "Spark": row.spark}
     say(f"{row.name}: {seen.versions[row.name]}")
     folder = tmp_path_factory.mktemp("matrix")
     watched = unique_name("watched")
-    with KafkaBroker(folder / "kafka", version=row.kafka, java=java, say=say) as broker:
+    with kafka_of(row, folder, java, say) as kafka:
+        broker = kafka.broker
         broker.create_topic(watched, 1)
         jars = [spark_jars(java, say, row.spark)]
         jars += [jars_of(java, say, row.minor) for name, jars_of in _JARS.items() if package_of(name, row.spark)]
         settings = {
             **spark_conf(jar for group in jars for jar in group),
+            **kafka.spark_settings,
             "spark.databricks.delta.snapshotPartitions": "1",  # of 50, for a table of a few files
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
             "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
         }
         environment = {
-            **airflow_home.connections(broker.client_config),
+            **airflow_home.connections(kafka.connection),
+            **kafka.environment,
             **airflow_home.variables({"matrix_watched": watched}),
             **spark_env(java, spark),
             **SHORT_JOBS,
