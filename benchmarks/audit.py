@@ -20,7 +20,7 @@ from tests.model.store import MemoryStore
 from tests.stores.builders import commit, plan_of, read
 
 DELAY_S = 0.05
-PER_BATCH = 10  # offsets of each partition
+PER_BATCH = 10  # offsets of each partition; some have more
 
 
 class SlowStore:
@@ -58,7 +58,8 @@ def log_of(batches: int, partitions: int) -> MemoryStore:
     log = PipelineLog(store, PIPELINE)
     position: Position | None = None
     for number in range(1, batches + 1):
-        rows = [planned(n, (number - 1) * PER_BATCH, number * PER_BATCH) for n in range(partitions)]
+        ends = [(n * 1_000_003, PER_BATCH + n % 7) for n in range(partitions)]
+        rows = [planned(n, at + (number - 1) * size, at + number * size) for n, (at, size) in enumerate(ends)]
         plan = plan_of(number, rows, resolved_at_ms=1_600_000_000_000 + number * 3_600_000)
         begun = log.begin(number, Planned(plan, position))
         assert begun is not None

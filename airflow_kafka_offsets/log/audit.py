@@ -9,10 +9,10 @@ policy it does not name: it follows from the plan, because without that policy t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another_log, topics_made_anew
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
@@ -116,22 +116,54 @@ class AuditedBatch:
         return not any(finding.kind in CHAIN for finding in self.findings)
 
 
-def audit_batches(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:
+@dataclass(frozen=True, slots=True)
+class OrdinaryBatch:
+    """A committed batch in which nothing is found; whether it goes on from the one before is still to be seen.
+
+    :ivar began: the position that it goes on from, as the log has it; ``ended``: the one after it.
+    :ivar whole: reads all that the log has of it.
+    """
+
+    audited: AuditedBatch
+    number: int
+    began: Mapping[str, Any]
+    ended: Mapping[str, Any]
+    whole: Callable[[], Any]  # a BatchRecord
+
+
+def audit_batches(records: Iterable[BatchRecord | OrdinaryBatch]) -> Iterator[AuditedBatch]:
     """The batches of a log, the oldest first."""
-    last: BatchLog | None = None
+    last: BatchLog | OrdinaryBatch | None = None
     passed: set[str] = set()
-    held: BatchRecord | None = None
+    held: BatchRecord | OrdinaryBatch | None = None
     for record in chain(records, [None]):
-        if held is not None:
+        if isinstance(held, OrdinaryBatch) and not passed and _goes_on(last, held):
+            last = held
+            yield held.audited
+        elif held is not None:
+            held = held.whole() if isinstance(held, OrdinaryBatch) else held
             log = held.log
             if record is not None and not log.committed:
                 passed.add(log.plan.batch.key)
                 yield _passed_by(log)
             else:
-                yield _audited(held, log, [*_since(last, log, passed), *_starts(held)])
+                before = last.whole().log if isinstance(last, OrdinaryBatch) else last
+                yield _audited(held, log, [*_since(before, log, passed), *_starts(held)])
                 passed.clear()
             last = log if log.committed else last
         held = record
+
+
+def _goes_on(last: BatchLog | OrdinaryBatch | None, now: OrdinaryBatch) -> bool:
+    """Whether nothing lies between the two."""
+    match last:
+        case None:
+            return True
+        case OrdinaryBatch(number=number, ended=ended):
+            return (number + 1, ended) == (now.number, now.began)
+        case _:
+            position, number = last.position, last.plan.batch.number or 0
+            return position is not None and (number + 1, position.to_dict()) == (now.number, now.began)
 
 
 def audit_windows(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:

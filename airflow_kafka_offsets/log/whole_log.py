@@ -7,18 +7,21 @@ other. So what counts is how many batches are read at the same time.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 from airflow_kafka_offsets.errors import StoreDamaged
-from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, audit_batches, audit_windows
+from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, OrdinaryBatch, audit_batches, audit_windows
+from airflow_kafka_offsets.log.ordinary_batch import ordinary_batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean, read_what_is_left
 from airflow_kafka_offsets.log.read_reports import attempts_of
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store, ahead
 
+T = TypeVar("T")
 AT_ONCE = 256
 
 
@@ -47,8 +50,8 @@ def audit_log(
 ) -> tuple[list[AuditedBatch], list[StoreDamaged]]:
     """The audit, and what could not be read. A batch that is damaged is as one that is not in the log."""
     damaged: list[StoreDamaged] = []
-    batches = list(audit_batches(_whole(_batches(pipeline, from_ms, to_ms), damaged)))
-    batches += audit_windows(_whole(_windows(pipeline), damaged))
+    batches = list(audit_batches(_undamaged(_batches(pipeline, from_ms, to_ms, _read), damaged)))
+    batches += audit_windows(_undamaged(_windows(pipeline), damaged))
     return [batch for batch in batches if is_within(batch.at_ms, from_ms, to_ms)], damaged
 
 
@@ -62,19 +65,19 @@ def whole_records(pipeline: PipelineLog, from_ms: int | None, to_ms: int | None)
     :raises StoreDamaged: one cannot be read.
     """
     damaged: list[StoreDamaged] = []
-    yield from _whole(chain(_batches(pipeline, from_ms, to_ms), _windows(pipeline)), damaged)
+    yield from _undamaged(chain(_batches(pipeline, from_ms, to_ms, _read_whole), _windows(pipeline)), damaged)
     if damaged:
         raise damaged[0]
 
 
 def _batches(
-    pipeline: PipelineLog, from_ms: int | None, to_ms: int | None
-) -> Iterator[BatchRecord | StoreDamaged | None]:
-    return _records(pipeline, _between(pipeline, pipeline.all_folders(), from_ms, to_ms))
+    pipeline: PipelineLog, from_ms: int | None, to_ms: int | None, read: Callable[[_Fetched], T]
+) -> Iterator[T | StoreDamaged]:
+    return _records(pipeline, _between(pipeline, pipeline.all_folders(), from_ms, to_ms), read)
 
 
 def _windows(pipeline: PipelineLog) -> Iterator[BatchRecord | StoreDamaged | None]:
-    return _records(pipeline, (f"{pipeline.root}/windows/{name}" for name in pipeline.windows()))
+    return _records(pipeline, (f"{pipeline.root}/windows/{name}" for name in pipeline.windows()), _read_whole)
 
 
 def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_ms: int | None) -> list[str]:
@@ -96,7 +99,7 @@ def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_
     return folders[first:end]
 
 
-def _whole(found: Iterable[BatchRecord | StoreDamaged | None], damaged: list[StoreDamaged]) -> Iterator[BatchRecord]:
+def _undamaged(found: Iterable[T | StoreDamaged | None], damaged: list[StoreDamaged]) -> Iterator[T]:
     for record in found:
         if isinstance(record, StoreDamaged):
             damaged.append(record)
@@ -131,22 +134,29 @@ class _Fetched:
         raise NotImplementedError("an audit removes nothing")
 
 
-def _records(pipeline: PipelineLog, folders: Iterable[str]) -> Iterator[BatchRecord | StoreDamaged | None]:
-    """What is in each folder; ``None`` where it was cleaned away."""
+def _records(
+    pipeline: PipelineLog, folders: Iterable[str], read: Callable[[_Fetched], T]
+) -> Iterator[T | StoreDamaged]:
+    """What is in each folder, as ``read`` understands it."""
     progress = Progress("read the log", unit="batches")
     questions = (partial(_Fetched, pipeline.store, folder) for folder in folders)
     for fetched in ahead(questions, AT_ONCE) if pipeline.store.is_remote else (ask() for ask in questions):
         progress.add()
-        yield _record(fetched)
+        try:
+            found: T | StoreDamaged = read(fetched)
+        except StoreDamaged as error:
+            found = error
+        yield found
 
 
-def _record(found: _Fetched) -> BatchRecord | StoreDamaged | None:
-    try:
-        entries = tuple(entry for _, entry in entries_since_clean(found, found.folder, found.names))
-        if not entries:
-            return None
-        splits = sorted(BatchRecord(entries, {}).log.plan.splits_with_rows())
-        attempts = {split: attempts_of(found, found.folder, found.names, split) for split in splits}
-        return BatchRecord(entries, attempts)
-    except StoreDamaged as error:
-        return error
+def _read(found: _Fetched) -> OrdinaryBatch | BatchRecord | None:
+    return ordinary_batch(found, found.folder, found.names, partial(_read_whole, found)) or _read_whole(found)
+
+
+def _read_whole(found: _Fetched) -> BatchRecord | None:
+    """``None``: the batch was cleaned away."""
+    entries = tuple(entry for _, entry in entries_since_clean(found, found.folder, found.names))
+    if not entries:
+        return None
+    splits = sorted(BatchRecord(entries, {}).log.plan.splits_with_rows())
+    return BatchRecord(entries, {split: attempts_of(found, found.folder, found.names, split) for split in splits})
