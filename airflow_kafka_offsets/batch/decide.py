@@ -169,13 +169,15 @@ def _records_something(request: PlanRequest, fresh: Draft, position: Position | 
     """Whether an empty plan moves the position: a first start, a re-created topic, records that were lost.
 
     A new partition that was never written would start at 0 in any later run; by another policy it would skip records.
+    One that is held is on record all the same: records may come before the run that reads it, and another policy.
     """
     if position is None:
         return True
     after = position_after(fresh, position)
     unknown = 0 if request.policies.new_partition == "earliest" else None
     before = {tp: saved.offset for tp, saved in position.offsets.items()}
-    moved = any(before.get(tp, unknown) != saved.offset for tp, saved in after.offsets.items())
+    held = {p.topic_partition for p in fresh.partitions if p.held}
+    moved = any(before.get(tp, None if tp in held else unknown) != at.offset for tp, at in after.offsets.items())
     same_logs = all(after.topic_ids.get(topic) == topic_id for topic, topic_id in position.topic_ids.items())
     return moved or not same_logs or after.cluster_id != position.cluster_id
 

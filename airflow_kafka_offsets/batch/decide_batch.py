@@ -45,7 +45,7 @@ from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.completeness import count_late, missed_by_window, offsets_beside
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
-from airflow_kafka_offsets.plan.planned_anew import planned_anew, shortened, skipped
+from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
 
@@ -100,6 +100,11 @@ class BatchAtHand:
         """
         return Taken(self.order.me, self.order.request.run_context.now_ms, attempts or {}, unread)
 
+    def as_if(self, plan: Plan) -> BatchAtHand:
+        """The same, were ``plan`` the batch's plan."""
+        log = replace(self.batch.log, planned=replace(self.batch.log.planned, plan=plan))
+        return replace(self, batch=replace(self.batch, log=log))
+
     def replaced(self, plan: Plan) -> Replace:
         plan = replace(plan, resolved_at_ms=self.order.request.run_context.now_ms)
         return Replace(self.batch, plan, f"plans {self.what} anew: {plan.reason}")
@@ -130,7 +135,7 @@ class BatchAtHand:
             drafted = draft(request, me, self.s, start).with_warnings(self.on.warnings)
             if self.on.restart is None:  # what the startup mode has decided once stays decided
                 asked = replace(drafted.asked, startup=old.asked.startup)
-                drafted = replace(drafted, restarted=old.restarted, asked=asked)
+                drafted = as_first_started(old, replace(drafted, restarted=old.restarted, asked=asked))
         output, left = self.output(drafted.asked)
         drafted = drafted.with_warnings([left] if left else [])
         return replace(drafted, asked=replace(drafted.asked, output=output))
@@ -143,7 +148,9 @@ def do(at_hand: BatchAtHand) -> Decision:
     if skip is not None and plan.reason != skip.words:
         without = skipped(plan, me, skip, at_hand.verified() if skip.past else {})
         if without is not None:
-            return at_hand.replaced(without)
+            left = at_hand.as_if(without)
+            held = held_in_words(left)
+            return at_hand.replaced(without if held is None else plan_anew(left, f"{skip.words}; {held}").plan)
     reason = why_anew(at_hand)
     if reason is not None:
         return plan_anew(at_hand, reason)
@@ -164,10 +171,9 @@ def why_anew(at_hand: BatchAtHand) -> str | None:
     order, on, run_orders = at_hand.order, at_hand.on, at_hand.order.request.run_orders
     if run_orders.re_plan:
         return "re_plan"
-    by_order = held_by_order(order.request, topics_now(order, at_hand.s))
-    held = by_order & {p.topic_partition for p in at_hand.plan.to_read()}
-    if held:
-        return f"{', '.join(map(str, sorted(held)))} is held by order"
+    held = held_in_words(at_hand)
+    if held is not None:
+        return held
     if at_hand.plan.withdrawn:
         return "it was withdrawn"
     if on is not None and on.restart is not None:
@@ -177,7 +183,14 @@ def why_anew(at_hand: BatchAtHand) -> str | None:
     return None
 
 
-def plan_anew(at_hand: BatchAtHand, reason: str) -> Decision:
+def held_in_words(at_hand: BatchAtHand) -> str | None:
+    """Which partitions the plan reads that a person holds."""
+    by_order = held_by_order(at_hand.order.request, topics_now(at_hand.order, at_hand.s))
+    held = by_order & {p.topic_partition for p in at_hand.plan.to_read()}
+    return f"{', '.join(map(str, sorted(held)))} is held by order" if held else None
+
+
+def plan_anew(at_hand: BatchAtHand, reason: str) -> Replace:
     """By a new look-up. What is written may be all that is left of the records.
 
     :raises DataLoss: a window's records are gone, and no policy gives them up; or the new plan would write over a split

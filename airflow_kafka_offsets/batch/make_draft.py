@@ -208,12 +208,14 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
         adopted = {tp: Known(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in start.adopted.items()}
         known = {tp: Known(o.offset, "position", o.leader_epoch) for tp, o in position.offsets.items()}
         positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated}
+    # A batch that is planned anew may go on in a log that its own first plan has not known yet.
+    another = recreated | topics_made_anew(counted.topic_ids if counted else {}, topic_ids)
     offsets = counted.offsets if counted else {}
     return Facts(
         {},
         held,
         positions,
-        {tp: o.offset for tp, o in offsets.items() if tp.topic not in recreated},
+        {tp: o.offset for tp, o in offsets.items() if tp.topic not in another},
         recreated if positions is not None else frozenset(),
         new_partition=request.policies.new_partition if start.whole else "earliest",
     )

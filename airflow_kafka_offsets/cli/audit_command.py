@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.cli.commands import Options
+from airflow_kafka_offsets.cli.local_spark import local_spark
 from airflow_kafka_offsets.cli.option_values import pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import AuditFailed, InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.log.audit import KIND_NAMES, AuditedBatch, days_of
+from airflow_kafka_offsets.log.output_audit import output_to_read
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import audit_log
 from airflow_kafka_offsets.request.offset_maps import mapping
@@ -72,11 +74,11 @@ def _output(options: Options, pipeline: PipelineLog, from_ms: int | None, to_ms:
     words = parsed("--sink", lambda: mapping(given, '{"format": "parquet", "path": "/lake/orders"}'))
     if problems := problems_of(words):
         raise InvalidRequest(problems)
-    from airflow_kafka_offsets.cli.local_spark import local_spark
+    to_read = output_to_read(pipeline, words, from_ms, to_ms)
+    spark = local_spark(to_read.formats, "--sink reads the output", "then the log alone is audited", cores="*")
     from airflow_kafka_offsets.spark.jobs.audit_output import audit_output
 
-    spark = local_spark([words["format"]], "--sink reads the output", "then the log alone is audited", cores="*")
-    return audit_output(spark, pipeline, words, from_ms, to_ms)
+    return audit_output(spark, pipeline.store, to_read)
 
 
 def _time(options: Options, name: str) -> int | None:

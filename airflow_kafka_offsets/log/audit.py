@@ -53,16 +53,24 @@ class BatchRecord:
     """All that the log has of one batch.
 
     :ivar entries: from its first plan on; :ivar attempts: of each split the deciding ones.
+    :ivar set_aside: where their bad records may lie: the words of each sink. Only the audit of an output asks for them.
     """
 
     entries: tuple[Entry, ...]
     attempts: Mapping[int, Sequence[Attempt]]
+    set_aside: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def log(self) -> BatchLog:
         """From its current plan on."""
         at = max(index for index, entry in enumerate(self.entries) if isinstance(entry, Planned))
         return log_of(self.entries[at:], at + 1)
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether its rows were merged by key: a later batch has taken the place of those of the same keys."""
+        reports = [attempt.report for attempts in self.attempts.values() for attempt in attempts]
+        return any(report is not None and report.proof == "merged" for report in reports)
 
     @property
     def plans(self) -> list[Planned]:

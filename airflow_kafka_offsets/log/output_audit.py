@@ -1,16 +1,19 @@
 """The output against the log: which offsets of which batch are missing, there twice, or of no batch. It asks nobody.
 
-What must be there is what the verified report of each split has counted: its rows, without those that were set aside
-and left out. Without a report it is only known what may be there.
+What must be there is what the verified report of each split has counted: its rows and its bad records, which lie in
+another place of the same output, without those that were left out. Without a report it is only known what may be there;
+so it is where rows were merged by key: a later record of the same key has taken the place of a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from airflow_kafka_offsets.log.audit import BatchRecord
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.whole_log import is_within, whole_records
 from airflow_kafka_offsets.plan.plan import number_of
 
 OutputKind = Literal["missing", "twice", "of no batch", "not judged"]
@@ -29,12 +32,14 @@ class Place(NamedTuple):
 class ExpectedRows:
     """What the output has to have of a place.
 
-    :ivar rows: how many, each with another offset in ``[start, end)``; ``None``: nobody has reported.
+    :ivar rows: how many, each with another offset in ``[start, end)``; ``None``: that is not known.
+    :ivar merged: whether they were merged by key.
     """
 
     start: int
     end: int
     rows: int | None
+    merged: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -78,17 +83,58 @@ class OutputFinding:
         return {**place, "finding": self.kind, "rows": self.count, "what": self.what}
 
 
+@dataclass(frozen=True, slots=True)
+class OutputToRead:
+    """What an output is compared with.
+
+    :ivar words: of the sink, as the DAG has them.
+    :ivar judged: the batches; :ivar known: the key of each batch of the log, and whether it is committed.
+    :ivar bounds: the keys between which they lie; ``None``: all of the output is read.
+    """
+
+    words: Mapping[str, Any]
+    judged: Sequence[BatchRecord]
+    known: Mapping[str, bool]
+    bounds: tuple[str, str] | None
+
+    @property
+    def places(self) -> list[Mapping[str, Any]]:
+        """Where bad records may lie; each once."""
+        found = [words for record in self.judged for words in record.set_aside]
+        return [words for index, words in enumerate(found) if words not in found[:index]]
+
+    @property
+    def formats(self) -> set[str]:
+        return {words["format"] for words in (self.words, *self.places)}
+
+
+def output_to_read(
+    pipeline: PipelineLog, words: Mapping[str, Any], from_ms: int | None = None, to_ms: int | None = None
+) -> OutputToRead:
+    """The batches that were committed from ``from_ms`` to before ``to_ms``.
+
+    :raises StoreDamaged: a part of the log cannot be read.
+    """
+    records = list(whole_records(pipeline, from_ms, to_ms))
+    known = {record.log.plan.batch.key: record.log.committed is not None for record in records}
+    judged = [record for record in records if is_within(record.log.at_ms, from_ms, to_ms)]
+    keys = sorted(record.log.plan.batch.key for record in judged) or [""]
+    bounds = None if from_ms is None and to_ms is None else (keys[0], keys[-1])
+    return OutputToRead(words, judged, known, bounds)
+
+
 def expected_of(record: BatchRecord) -> dict[Place, ExpectedRows]:
-    """What the output has to have of a batch; nothing of one that is not committed."""
-    plan = record.log.plan
+    """What the output has to have of a batch, with the bad records; nothing of one that is not committed."""
+    plan, merged = record.log.plan, record.is_merged
     found: dict[Place, ExpectedRows] = {}
     for split, pieces in enumerate(plan.splits) if record.log.committed else ():
         attempts = record.attempts.get(split, ())
-        report = attempts[0].report if len(attempts) == 1 else None
+        report = attempts[0].report if len(attempts) == 1 and not merged else None
         for p in pieces:
             read = report.partitions.get(p.topic_partition) if report else None
-            rows = read.row_count - read.set_aside - read.left_out if read else 0 if report else None
-            found[Place(plan.batch.key, split, *p.topic_partition)] = ExpectedRows(p.start_offset, p.end_offset, rows)
+            rows = read.row_count - read.left_out if read else 0 if report else None
+            place = Place(plan.batch.key, split, *p.topic_partition)
+            found[place] = ExpectedRows(p.start_offset, p.end_offset, rows, merged)
     return found
 
 
@@ -123,7 +169,7 @@ def _of_place(place: Place, expected: ExpectedRows, found: FoundRows | None) -> 
     if expected.rows is not None and offsets < expected.rows:
         what = f"{offsets} of {expected.rows} rows of {span} are there"
         yield OutputFinding("missing", place, expected.rows - offsets, what)
-    elif expected.rows is None and offsets < expected.end - expected.start:
+    elif expected.rows is None and not expected.merged and offsets < expected.end - expected.start:
         left = expected.end - expected.start - offsets
         yield OutputFinding("not judged", place, left, f"nobody has reported; {offsets} offsets of {span} are there")
 

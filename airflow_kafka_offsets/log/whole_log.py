@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -16,7 +17,7 @@ from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, OrdinaryBatch, audit_batches, audit_windows
 from airflow_kafka_offsets.log.ordinary_batch import ordinary_batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean, read_what_is_left
-from airflow_kafka_offsets.log.read_reports import attempts_of
+from airflow_kafka_offsets.log.read_reports import attempts_of, set_aside_before
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store, ahead
@@ -51,7 +52,7 @@ def audit_log(
     """The audit, and what could not be read. A batch that is damaged is as one that is not in the log."""
     damaged: list[StoreDamaged] = []
     batches = list(audit_batches(_undamaged(_batches(pipeline, from_ms, to_ms, _read), damaged)))
-    batches += audit_windows(_undamaged(_windows(pipeline), damaged))
+    batches += audit_windows(_undamaged(_windows(pipeline, _read_whole), damaged))
     return [batch for batch in batches if is_within(batch.at_ms, from_ms, to_ms)], damaged
 
 
@@ -60,12 +61,13 @@ def is_within(at_ms: int, from_ms: int | None, to_ms: int | None) -> bool:
 
 
 def whole_records(pipeline: PipelineLog, from_ms: int | None, to_ms: int | None) -> Iterator[BatchRecord]:
-    """The batches that may have been committed in that time, and all windows.
+    """The batches that may have been committed in that time, and all windows; with where bad records were set aside.
 
     :raises StoreDamaged: one cannot be read.
     """
     damaged: list[StoreDamaged] = []
-    yield from _undamaged(chain(_batches(pipeline, from_ms, to_ms, _read_whole), _windows(pipeline)), damaged)
+    found = chain(_batches(pipeline, from_ms, to_ms, _read_with_places), _windows(pipeline, _read_with_places))
+    yield from _undamaged(found, damaged)
     if damaged:
         raise damaged[0]
 
@@ -76,8 +78,8 @@ def _batches(
     return _records(pipeline, _between(pipeline, pipeline.all_folders(), from_ms, to_ms), read)
 
 
-def _windows(pipeline: PipelineLog) -> Iterator[BatchRecord | StoreDamaged | None]:
-    return _records(pipeline, (f"{pipeline.root}/windows/{name}" for name in pipeline.windows()), _read_whole)
+def _windows(pipeline: PipelineLog, read: Callable[[_Fetched], T]) -> Iterator[T | StoreDamaged]:
+    return _records(pipeline, (f"{pipeline.root}/windows/{name}" for name in pipeline.windows()), read)
 
 
 def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_ms: int | None) -> list[str]:
@@ -115,10 +117,11 @@ class _Fetched:
 
     is_remote = False
 
-    def __init__(self, store: Store, folder: str) -> None:
+    def __init__(self, store: Store, folder: str, begun: bool) -> None:
+        """:param begun: whether what attempts wrote down before they wrote rows is needed, too."""
         self.uri, self.driver_uri, self.folder = store.uri, store.driver_uri, folder
         self.names = store.list(folder)
-        needed = (f"{folder}/{name}" for name in self.names if not name.endswith(".begun.json"))
+        needed = (f"{folder}/{name}" for name in self.names if begun or not name.endswith(".begun.json"))
         self._objects = {name: store.get(name) for name in needed}
 
     def get(self, name: str) -> bytes | None:
@@ -139,7 +142,7 @@ def _records(
 ) -> Iterator[T | StoreDamaged]:
     """What is in each folder, as ``read`` understands it."""
     progress = Progress("read the log", unit="batches")
-    questions = (partial(_Fetched, pipeline.store, folder) for folder in folders)
+    questions = (partial(_Fetched, pipeline.store, folder, read is _read_with_places) for folder in folders)
     for fetched in ahead(questions, AT_ONCE) if pipeline.store.is_remote else (ask() for ask in questions):
         progress.add()
         try:
@@ -160,3 +163,12 @@ def _read_whole(found: _Fetched) -> BatchRecord | None:
         return None
     splits = sorted(BatchRecord(entries, {}).log.plan.splits_with_rows())
     return BatchRecord(entries, {split: attempts_of(found, found.folder, found.names, split) for split in splits})
+
+
+def _read_with_places(found: _Fetched) -> BatchRecord | None:
+    record = _read_whole(found)
+    if record is None:
+        return None
+    last = {split: attempts[0].number for split, attempts in record.attempts.items() if attempts}
+    places = [set_aside_before(found, found.folder, split, number + 1) for split, number in last.items()]
+    return replace(record, set_aside=tuple(chain.from_iterable(places)))

@@ -26,6 +26,26 @@ def planned_anew(before: Plan, fresh: Draft, by: Actor, reason: str) -> Plan:
     return placed(fresh, before.batch, by, splits, overwrites=_left_over(before, splits), reason=reason)
 
 
+def as_first_started(before: Plan, fresh: Draft) -> Draft:
+    """``fresh`` with what its partitions jumped over when the batch first started them, and no position had them.
+
+    It goes on from where they started, so what lies before that is in none of its counts.
+    """
+    started = {p.topic_partition: p for p in before.partitions if p.continuity in (None, "new", "re-created")}
+
+    def with_first(p: PlannedPartition) -> PlannedPartition:
+        first = started.get(p.topic_partition)
+        if first is None or p.continuity != "new":
+            return p
+        jumped = first.lost + first.skipped - first.gap - (first.start_offset - first.position)
+        jumped = jumped if first.start_offset >= first.position else 0  # else it is looked up anew
+        skipped = min(first.skipped, jumped)
+        lost = p.lost + jumped - skipped
+        return replace(p, continuity=first.continuity, lost=lost, skipped=p.skipped + skipped)
+
+    return replace(fresh, partitions=tuple(map(with_first, fresh.partitions)))
+
+
 def emptied(before: Plan, by: Actor, reason: str, *, withdrawn: bool = False) -> Plan:
     """The plan that takes the place of ``before`` and reads nothing."""
     nothing = tuple(p.within(p.end_offset, p.end_offset) for p in before.partitions)

@@ -12,6 +12,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, GroupMoved, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.whole_log import audit_log
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.request.policies import Skip
 from tests.cluster.memory import InMemoryCluster
@@ -283,6 +284,36 @@ def test_F14_a_log_that_is_cut_below_a_first_start_is_told_after_a_second_plan(
     produce(memory, in_memory, 4)
     with pytest.raises(DataLoss, match="from offset 1 on, the log is another one"):
         in_memory.resolve("one" if "re_plan" in word else "two", **word if "re_plan" in word else {})
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_F14_one_attempt_skips_a_record_and_holds_a_partition(at: int, memory: AnyCluster, in_memory: Pipeline) -> None:
+    in_memory.run("one")
+    produce(memory, in_memory)
+    old = in_memory.resolve("two")
+    skip = {"batch": old.batch_key, "past": f"orders-{at}:4", "reason": "poison"}
+    for _ in range(2):
+        again = in_memory.resolve("two", skip=skip, **BY_ORDER)
+        assert again.ranges == [(4 + (at == 0), 6), (4 + at, 4 + at), (4, 6)]
+        assert [p.skipped for p in again.plan.partitions] == [at == 0, at == 1, 0]
+        assert again.plan.reason == f"skip past orders[{at}]:4: poison; orders[1] is held by order"
+    again.done()
+    assert in_memory.at() == {0: 6, 1: 4 + at, 2: 6}
+    [*_, last], _ = audit_log(in_memory.log)
+    assert [(found.kind, found.count, found.decision) for found in last.findings] == [
+        ("skipped", 1, again.plan.reason),
+        ("planned anew", None, again.plan.reason),
+    ]
+
+
+def test_F14_a_new_partition_that_is_held_is_on_record_before_another_policy_begins(
+    kafka: InMemoryCluster, memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    in_memory.run("one")
+    kafka.add_partitions("orders", 1)
+    in_memory.run("two", hold=["orders-3"])
+    memory.produce("orders", 2, 3)
+    assert in_memory.run("three", new_partition="latest").ranges == [(4, 4)] * 3 + [(0, 2)]
 
 
 def test_F14_a_batch_that_has_it_is_planned_anew_without_it(memory: AnyCluster, in_memory: Pipeline) -> None:

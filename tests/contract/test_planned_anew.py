@@ -173,6 +173,44 @@ def test_a_topic_that_was_made_anew_is_another_log(cluster: AnyCluster, pipeline
     assert pipeline.at() == {0: 9, 1: 0, 2: 0}
 
 
+def test_a_topic_that_was_made_anew_is_another_log_however_often_the_batch_is_planned(
+    memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    in_memory.run("one")
+    produce(memory, in_memory)
+    in_memory.resolve("two")
+    memory.recreate_topic("orders")
+    produce(memory, in_memory, 9)
+    anew = {"topic_recreated": "earliest"}
+    assert in_memory.resolve("two", **anew).ranges == [(0, 9)] * 3
+    run = in_memory.resolve("two", **anew, re_plan=True)
+    found = [(p.continuity, p.lost, p.skipped, p.start_offset) for p in run.plan.partitions]
+    assert found == [("re-created", 0, 0, 0)] * 3, "nothing is held against offsets of the old log"
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ({"startup_mode": "latest-offset"}, []),
+        ({"startup_mode": "specific-offsets", "specific_offsets": {"orders": "latest-0"}}, []),
+        ({"startup_mode": "latest-offset"}, [6]),
+    ],
+    ids=["latest", "specific", "and lost since"],
+)
+def test_what_the_first_start_has_skipped_stays_counted(
+    memory: AnyCluster, in_memory: Pipeline, first: dict[str, Any], more: list[int]
+) -> None:
+    started = in_memory.resolve("one", **first).plan.partitions
+    assert [(p.skipped, p.continuity) for p in started] == [(4, None)] * 3
+    produce(memory, in_memory, 6)
+    for offset in more:
+        memory.delete_records("orders", offset, 0)
+    for _ in range(2):
+        again = in_memory.resolve("one", **first, re_plan=True, data_loss="advance").plan.partitions
+        assert [(p.skipped, p.continuity) for p in again] == [(4, None)] * 3
+        assert [p.lost for p in again] == [2 * len(more), 0, 0]
+
+
 # ── splits that are verified ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -498,7 +536,7 @@ def test_re_plan_does_not_apply_the_startup_mode_once_more(cluster: AnyCluster, 
     pipeline.resolve("one")
     produce(cluster, pipeline)
     run = pipeline.resolve("one", re_plan=True)
-    assert (run.ranges, counted(run)) == ([(4, 6)] * 3, [(0, 0)] * 3)
+    assert (run.ranges, counted(run)) == ([(4, 6)] * 3, [(0, 4)] * 3), "skipped once, by the first start"
 
 
 def test_what_the_startup_mode_decided_stays_on_record(cluster: AnyCluster, pipeline: Pipeline) -> None:

@@ -29,6 +29,7 @@ SEVEN = key_of(7)
 HERE = Place(SEVEN, 0, "orders", 0)
 KNOWN = {key_of(6): True, SEVEN: True, key_of(8): False}
 ALL = ExpectedRows(60, 70, 10)
+MERGED = ExpectedRows(60, 70, None, merged=True)
 
 
 def found(rows: int, offsets: int, first: int = 60, last: int = 69) -> FoundRows:
@@ -49,6 +50,10 @@ def found(rows: int, offsets: int, first: int = 60, last: int = 69) -> FoundRows
         pytest.param(replace(ALL, rows=0), None, [], id="all were left out"),
         pytest.param(replace(ALL, rows=None), found(9, 9), [("not judged", 1)], id="nobody has reported"),
         pytest.param(replace(ALL, rows=None), found(11, 10), [("twice", 1)], id="twice, without a report"),
+        pytest.param(MERGED, found(2, 2), [], id="merged: later records have taken the other rows' place"),
+        pytest.param(MERGED, None, [], id="merged: all of them"),
+        pytest.param(MERGED, found(3, 2), [("twice", 1)], id="merged: a record has two rows"),
+        pytest.param(MERGED, found(2, 2, last=70), [("of no batch", 2)], id="merged: an offset of another batch"),
     ],
 )  # fmt: skip
 def test_a_place_is_held_against_its_report(
@@ -82,10 +87,12 @@ def test_what_must_be_there_is_what_the_report_has_counted() -> None:
         return expected_of(replace(record, attempts={0: list(attempts)}))[HERE].rows
 
     typed = PartitionRead(10, 10, 60, 69, set_aside=2, left_out=1)
-    assert reported(Attempt(1, report_of(plan, 0, 1, partitions={tp(): typed}))) == 7
+    assert reported(Attempt(1, report_of(plan, 0, 1, partitions={tp(): typed}))) == 9, "with the bad records"
     assert reported(Attempt(1, report_of(plan, 0, 1, partitions={}))) == 0, "compaction has left nothing"
     assert reported() is None
     assert reported(Attempt(2)) is None, "it may be half written"
+    merged = replace(record, attempts={0: [Attempt(1, report_of(plan, 0, 1, proof="merged"))]})
+    assert expected_of(merged) == {HERE: MERGED}
     assert expected_of(BatchRecord((Planned(plan),), {})) == {}, "nothing of a batch that is not committed"
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.whole_log import audit_log
+from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
+from airflow_kafka_offsets.log.whole_log import audit_log, whole_records
 from tests.builders import NOW, PIPELINE
 from tests.model.store import MemoryStore
-from tests.stores.builders import DAY, begin, commit, read
+from tests.stores.builders import DAY, begin, commit, read, report_of
 
 
 class Counting(MemoryStore):
@@ -75,3 +76,15 @@ def test_a_batch_that_was_planned_before_and_committed_after_is_of_the_time_of_i
     audited, _ = audit_log(log, noon, NOW + 101 * DAY)
     assert days(audited) == [100]
     assert [found.kind for found in audited[0].findings] == ["gap"], "held against batch 99: it knows no position"
+
+
+def test_bad_records_may_lie_wherever_an_attempt_has_set_them_aside_up_to_the_one_that_counts():
+    made = PipelineLog(Counting(), PIPELINE)
+    batch = begin(made, 1)
+    for number, words in ((1, {"path": "/old"}), (2, {"path": "/new"})):
+        begin_attempt(batch.store, batch.folder, 0, number, "abcd", {"set_aside": words})
+    store_report(batch.store, batch.folder, "abcd", report_of(batch.log.plan, 0, 2))
+    begin_attempt(batch.store, batch.folder, 0, 3, "abcd", {"set_aside": {"path": "/never"}})
+    store_report(batch.store, batch.folder, "abcd", report_of(batch.log.plan, 0, 3, wrote=False))
+    [record] = whole_records(made, None, None)
+    assert [words["path"] for words in record.set_aside] == ["/old", "/new"]

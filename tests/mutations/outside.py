@@ -44,6 +44,7 @@ OUTSIDE = (
     Mutation("audit: ordinary, from where the one before ended", "_goes_on", Instead("(number + 1, ended) == (now.number, now.began)", "True"), "tests/laws/test_audits.py"),
     Mutation("audit: ordinary, from the position", "_joins", Instead("plan['start_offset'] == plan['position'] == began['offset']", "True"), "tests/log/test_ordinary_batch.py"),
     Mutation("audit: ordinary, and proved", "_is_whole", Instead("read['row_count'] == read['offset_count']", "True"), "tests/log/test_ordinary_batch.py"),
+    Mutation("audit: where bad records may lie", "_read_with_places", Instead("number + 1", "number"), "tests/log/test_whole_log.py"),
     Mutation("audit: rows there twice", "_of_place", Instead("rows > offsets", "rows > offsets + 1"), "tests/log/test_output_audit.py"),
     Mutation("audit: rows of no batch", "_unexpected", Always("place.key in known and not known[place.key]"), "tests/log/test_output_audit.py"),
     # hooks

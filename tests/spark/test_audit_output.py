@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,19 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Committed, Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead
+from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.spark.jobs.audit_output import run
 from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
-from tests.builders import NOW, PIPELINE, tp
+from tests.builders import NOW, PIPELINE, planned, tp
 from tests.stores.builders import DAY, commit, key_of, plan_of, read, report_of
 
 
@@ -44,10 +47,11 @@ class Written:
 
 @dataclass
 class World:
-    """Three batches of ten offsets, one a day, in the log and in the output."""
+    """Three batches of ten offsets, one a day, in the log and, where it is ``written``, in the output."""
 
     spark: SparkSession
     root: Path
+    written: bool
     out: str = "out"
 
     def __post_init__(self) -> None:
@@ -58,18 +62,19 @@ class World:
             read(batch)
             done = commit(batch, NOW + number * DAY).log.committed
             self.position = done.position if done else None
-            self.write(number, range(10 * number - 10, 10 * number))
+            if self.written:
+                self.write(number, range(10 * number - 10, 10 * number))
 
-    def begin(self, number: int) -> StoredBatch:
-        planned = Planned(plan_of(number, resolved_at_ms=NOW + number * DAY), self.position)
-        begun = self.log.begin(number, planned)
+    def begin(self, number: int, rows: Sequence[PlannedPartition] | None = None) -> StoredBatch:
+        plan = plan_of(number, rows, resolved_at_ms=NOW + number * DAY)
+        begun = self.log.begin(number, Planned(plan, self.position))
         assert begun is not None
         return begun
 
-    def write(self, number: int, offsets: Any, key: str | None = None) -> None:
-        rows = [("orders", 0, offset, b"x") for offset in offsets]
+    def write(self, number: int, offsets: Any, key: str | None = None, out: str = "", topic: str = "orders") -> None:
+        rows = [(topic, 0, offset, b"x") for offset in offsets]
         frame = self.spark.createDataFrame(rows, "topic STRING, partition INT, offset BIGINT, value BINARY")
-        files(str(self.root / self.out))(frame, Written(key or key_of(number)))
+        files(str(self.root / (out or self.out)))(frame, Written(key or key_of(number)))
 
     def audited(self, *more: str) -> dict[str, Any]:
         store, out = self.log.store.uri, str(self.root / self.out)
@@ -79,7 +84,16 @@ class World:
 
 @pytest.fixture
 def world(spark: SparkSession, tmp_path: Path) -> World:
-    return World(spark, tmp_path)
+    return World(spark, tmp_path, written=True)
+
+
+@pytest.fixture
+def fourth(spark: SparkSession, tmp_path: Path) -> World:
+    """For tests that look at batch 4 alone."""
+    return World(spark, tmp_path, written=False)
+
+
+FROM_4 = ("--from", str(NOW + 4 * DAY))
 
 
 def test_an_output_that_has_each_record_once_is_right(world: World) -> None:
@@ -121,31 +135,81 @@ def test_an_output_that_is_gone_lacks_all_rows(world: World) -> None:
     assert [(one["finding"], one["rows"]) for one in found["findings"]] == [("missing", 10)] * 3
 
 
-def test_a_table_of_entities_has_no_row_for_each_record_and_is_refused(world: World) -> None:
-    merged = world.begin(4)
+def test_of_rows_that_were_merged_by_key_none_is_missing_and_a_strange_one_is_found(fourth: World) -> None:
+    merged = fourth.begin(4)
     begin_attempt(merged.store, merged.folder, 0, 1, "abcd", {})
     store_report(merged.store, merged.folder, "abcd", report_of(merged.log.plan, 0, 1, proof="merged"))
     commit(merged, NOW + 4 * DAY)
-    with pytest.raises(InvalidRequest, match="batch 4 was merged by key"):
-        world.audited()
+    fourth.write(4, [31, 35])
+    found = fourth.audited(*FROM_4)
+    assert (found["merged"], found["rows"], found["wrong"], found["findings"]) == (1, 2, 0, [])
+    fourth.write(4, [31, 31, 55])
+    assert [(one["finding"], one["rows"]) for one in fourth.audited(*FROM_4)["findings"]] == [
+        ("of no batch", 3),
+        ("twice", 1),
+    ]
 
 
-def test_typed_rows_are_found_by_their_own_names_and_those_that_were_set_aside_are_not_missing(world: World) -> None:
+def rows_of_4(fourth: World, set_aside: int, words: Any = None, **report: Any) -> StoredBatch:
+    """Batch 4 is committed. Of its records so many were bad."""
+    batch = fourth.begin(4)
+    begin_attempt(batch.store, batch.folder, 0, 1, "abcd", {"set_aside": words})
+    reads = {tp(): PartitionRead(10, 10, 30, 39, set_aside=set_aside)}
+    store_report(batch.store, batch.folder, "abcd", report_of(batch.log.plan, 0, 1, partitions=reads))
+    plan, after = batch.log.plan, position_after(batch.log.plan, fourth.position)
+    batch.append(Committed(plan.by, NOW + 4 * DAY, plan.plan_id, after, set_aside, 0, report.get("definitions", ())))
+    return batch
+
+
+def test_typed_rows_are_found_by_their_own_names(fourth: World) -> None:
     definition = RowDefinition(FieldFormat("string"), select=("value AS offset",))
-    create_object(world.log.store, definition.object_name, definition.to_dict())
-    typed = world.begin(4)
-    begin_attempt(typed.store, typed.folder, 0, 1, "abcd", {})
-    reads = {tp(): PartitionRead(10, 10, 30, 39, set_aside=2)}
-    store_report(typed.store, typed.folder, "abcd", report_of(typed.log.plan, 0, 1, partitions=reads))
-    at_ms, plan = NOW + 4 * DAY, typed.log.plan
-    typed.append(
-        Committed(plan.by, at_ms, plan.plan_id, position_after(plan, world.position), 2, 0, (definition.digest,))
-    )
-    rows = [("text", "orders", 0, offset) for offset in range(30, 38)]
-    frame = world.spark.createDataFrame(rows, "offset STRING, topic STRING, partition INT, kafka_offset BIGINT")
-    world.out = "typed rows"
-    files(str(world.root / world.out))(frame, Written(key_of(4)))
-    assert world.audited("--from", str(at_ms))["findings"] == []
+    create_object(fourth.log.store, definition.object_name, definition.to_dict())
+    rows_of_4(fourth, 0, definitions=(definition.digest,))
+    rows = [("text", "orders", 0, offset) for offset in range(30, 40)]
+    frame = fourth.spark.createDataFrame(rows, "offset STRING, topic STRING, partition INT, kafka_offset BIGINT")
+    fourth.out = "typed rows"
+    files(str(fourth.root / fourth.out))(frame, Written(key_of(4)))
+    assert fourth.audited(*FROM_4)["findings"] == []
+
+
+def test_bad_records_are_looked_for_where_they_were_set_aside(fourth: World) -> None:
+    bad = {"format": "parquet", "path": str(fourth.root / "bad")}
+    rows_of_4(fourth, 2, bad)
+    fourth.write(4, range(30, 38))
+    [missing] = fourth.audited(*FROM_4)["findings"]
+    assert (missing["rows"], missing["what"]) == (2, "8 of 10 rows of [30, 40) are there; not [38, 40)")
+    fourth.write(4, [38, 39], out="bad")
+    found = fourth.audited(*FROM_4)
+    assert (found["rows"], found["findings"]) == (10, [])
+    fourth.write(4, [37, 38, 39], out="bad")
+    [twice] = fourth.audited(*FROM_4)["findings"]
+    assert (twice["finding"], twice["what"]) == ("twice", "11 rows have 10 different offsets of [30, 40): 37")
+
+
+def test_bad_records_that_an_earlier_attempt_has_left_behind_are_there_twice(fourth: World) -> None:
+    batch = rows_of_4(fourth, 0)
+    old = {"format": "parquet", "path": str(fourth.root / "bad")}
+    begin_attempt(batch.store, batch.folder, 0, 2, "efgh", {"set_aside": None})
+    store_report(batch.store, batch.folder, "efgh", report_of(batch.log.plan, 0, 2))
+    fourth.write(4, range(30, 40))
+    fourth.write(4, [33], out="bad")
+    assert fourth.audited(*FROM_4)["findings"] == []
+    begin_attempt(batch.store, batch.folder, 0, 1, "xyz", {"set_aside": old})
+    [twice] = fourth.audited(*FROM_4)["findings"]
+    assert (twice["finding"], twice["what"]) == ("twice", "11 rows have 10 different offsets of [30, 40): 33")
+
+
+def test_each_topic_has_an_output_of_its_own(fourth: World) -> None:
+    fourth.out = "each/{topic}"
+    refunds = TopicPartition("shop.Refunds", 0)
+    batch = fourth.begin(4, [planned(0, 30, 40), planned(refunds, 0, 5)])
+    read(batch)
+    commit(batch, NOW + 4 * DAY)
+    fourth.write(4, range(30, 40), out="each/orders")
+    fourth.write(4, range(4), out="each/shop_refunds", topic="shop.Refunds")
+    [missing] = fourth.audited(*FROM_4)["findings"]
+    what = "4 of 5 rows of [0, 5) are there; not [4, 5)"
+    assert (missing["topic"], missing["finding"], missing["what"]) == ("shop.Refunds", "missing", what)
 
 
 def test_the_command_reads_the_output_too_in_the_spark_that_is_there(

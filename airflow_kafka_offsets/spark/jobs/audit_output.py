@@ -29,13 +29,14 @@ from airflow_kafka_offsets.log.output_audit import (
     ExpectedRows,
     FoundRows,
     OutputFinding,
+    OutputToRead,
     Place,
     compare,
     expected_of,
     missing_ranges,
+    output_to_read,
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.whole_log import is_within, whole_records
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
@@ -58,77 +59,45 @@ _SHOWN = 20  # places, and ranges of one, that are named offset by offset
 class OutputAudit:
     """What the output has, against the log.
 
-    :ivar batches: how many committed batches were compared; :ivar rows: how many rows the output has of them.
+    :ivar batches: how many committed batches were compared; :ivar rows: how many rows the output has of them, with
+        those that were set aside.
+    :ivar merged: of how many of the batches the rows were merged by key: nobody can tell which are missing.
     """
 
     batches: int
     rows: int
+    merged: int
     findings: tuple[OutputFinding, ...]
 
 
-def audit_output(
-    spark: SparkSession,
-    pipeline: PipelineLog,
-    words: Mapping[str, Any],
-    from_ms: int | None = None,
-    to_ms: int | None = None,
-) -> OutputAudit:
-    """Compare the output with the batches that were committed from ``from_ms`` to before ``to_ms``.
-
-    :param words: of the sink, as the DAG has them.
-    :raises InvalidRequest: the output has not a row for each record.
-    :raises StoreDamaged: a part of the log cannot be read.
-    """
-    records = list(whole_records(pipeline, from_ms, to_ms))
-    known = {record.log.plan.batch.key: record.log.committed is not None for record in records}
-    judged = [record for record in records if is_within(record.log.at_ms, from_ms, to_ms)]
-    _refuse_merged(judged)
+def audit_output(spark: SparkSession, store: Store, to_read: OutputToRead) -> OutputAudit:
+    """Compare the output with its batches."""
+    judged = to_read.judged
     expected = {place: rows for record in judged for place, rows in expected_of(record).items()}
-    keys = sorted(record.log.plan.batch.key for record in judged)
-    if (from_ms is not None or to_ms is not None) and not keys:
-        return OutputAudit(0, 0, ())
-    bounds = None if from_ms is None and to_ms is None else (keys[0], keys[-1])
-    frame = _rows(spark, pipeline.store, words, judged, bounds)
+    frame = _rows(spark, store, to_read)
     counts = {} if frame is None else count_places(frame)
-    findings = compare(expected, counts, known)
+    findings = compare(expected, counts, to_read.known)
     if frame is not None:
         findings = _named(frame, findings, expected)
     rows = sum(found.rows for found in counts.values())
-    return OutputAudit(sum(record.log.committed is not None for record in judged), rows, tuple(findings))
+    committed = [record for record in judged if record.log.committed is not None]
+    return OutputAudit(len(committed), rows, sum(record.is_merged for record in committed), tuple(findings))
 
 
-def _refuse_merged(records: Iterable[BatchRecord]) -> None:
-    """:raises InvalidRequest: a table of entities: a row that a later batch has updated is not missing."""
-    for record in records:
-        reports = [attempt.report for attempts in record.attempts.values() for attempt in attempts]
-        if any(report is not None and report.proof == "merged" for report in reports):
-            raise InvalidRequest(
-                [
-                    f"{record.log.plan.batch} was merged by key: its output has no row for each record, so nothing can "
-                    "be compared. Use kafka-offsets audit, which reads the log alone."
-                ]
-            )
-
-
-def _rows(
-    spark: SparkSession,
-    store: Store,
-    words: Mapping[str, Any],
-    records: Sequence[BatchRecord],
-    bounds: tuple[str, str] | None,
-) -> DataFrame | None:
-    """Key, split, topic, partition and offset of each row; ``None`` where there is no output."""
-
-    topics = sorted({topic for record in records for topic in record.log.plan.topics})
+def _rows(spark: SparkSession, store: Store, to_read: OutputToRead) -> DataFrame | None:
+    """Key, split, topic, partition and offset of each row and bad record; ``None`` where there is no output."""
+    topics = sorted({topic for record in to_read.judged for topic in record.log.plan.topics})
+    sinks: list[tuple[Any, Mapping[str, str]]] = [  # each of a format's sinks has rows
+        (sink_of(to_read.words, topic), _source_names(spark, store, to_read.judged, topic))
+        for topic in (topics if is_of_each_topic(to_read.words) else [None])
+    ]
+    sinks += [(sink_of(place), {}) for place in to_read.places]
     frames = []
-    for topic in topics if is_of_each_topic(words) else [None]:
-        sink: Any = sink_of(words, topic)  # each of a format's sinks has it
-        found = sink.rows(spark, bounds)
-        if found is None:
-            continue
-        names = _source_names(spark, store, records, topic)
-        columns = [f.col(names.get(name, name)).cast(kind).alias(name) for name, kind in KINDS.items()]
-        frames.append(found.select(f.col(BATCH_COLUMN).cast("string"), f.col(SPLIT_COLUMN).cast("int"), *columns))
+    for sink, names in sinks:
+        found = sink.rows(spark, to_read.bounds)
+        if found is not None:
+            columns = [f.col(names.get(name, name)).cast(kind).alias(name) for name, kind in KINDS.items()]
+            frames.append(found.select(f.col(BATCH_COLUMN).cast("string"), f.col(SPLIT_COLUMN).cast("int"), *columns))
     return union_of(frames) if frames else None
 
 
@@ -193,7 +162,8 @@ def run(spark: SparkSession, argv: Sequence[str]) -> dict[str, Any]:
         parsed(name, partial(parse_timestamp_ms, given[name], now_ms=now)) if name in given else None for name in _TIMES
     )
     pipeline = PipelineLog(open_driver_store(given["--work-store"], spark), given["--pipeline-id"])
-    found = audit_output(spark, pipeline, words_of_arguments(argv), from_ms, to_ms)
+    to_read = output_to_read(pipeline, words_of_arguments(argv), from_ms, to_ms)
+    found = audit_output(spark, pipeline.store, to_read)
     return {"version": 1, "pipeline_id": pipeline.pipeline_id, "from": from_ms, "to": to_ms, **_as_json(found)}
 
 
@@ -202,6 +172,7 @@ def _as_json(found: OutputAudit) -> dict[str, Any]:
     return {
         "batches": found.batches,
         "rows": found.rows,
+        "merged": found.merged,
         "wrong": wrong,
         "findings": [one.to_dict() for one in found.findings],
     }

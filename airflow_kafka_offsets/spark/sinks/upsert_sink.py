@@ -101,6 +101,10 @@ class UpsertSink:
         """Of the batches that some row still comes from."""
         return self.into.keys(spark)
 
+    def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
+        """Of each key its newest record; or those that come from the batches whose keys lie between two."""
+        return self.into.rows(spark, bounds)
+
     def written(self, spark: SparkSession, batch: SinkBatch) -> None:
         """Nothing: a row that a later batch has updated is not this batch's any more, and was written all the same."""
 

@@ -39,6 +39,18 @@ def test_a_batch_that_is_done_again_after_later_ones_puts_no_old_value_back(
     assert output.ask("written", key=A) is None
 
 
+def test_an_audit_counts_the_rows_that_still_come_from_each_batch(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    output = output_of(kind)
+    assert output.ask("places") == []
+    output.write(A, [record(1, 0, "a"), record(2, 1, "b"), record(4, 2, "c")])
+    output.write(B, [record(1, 3, "d"), record(3, 4, "e", partition=1)])
+    first, *second = [[A, 0, "orders", 0, 2, 2, 1, 2], [B, 0, "orders", 0, 1, 1, 3, 3], [B, 0, "orders", 1, 1, 1, 4, 4]]
+    assert output.ask("places") == [first, *second]
+    assert output.ask("places", bounds=[B, B]) == second
+
+
 def test_a_topic_that_was_re_created_is_newer_although_its_offsets_are_lower(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:
