@@ -161,13 +161,15 @@ class Actor:
     """Who writes into a log: a task instance of an Airflow, or a person (then there is no run).
 
     :ivar instance: ``None`` for a person at a terminal without Airflow.
+    :ivar person: the name of a person, where it is known: by which Airflow knows them.
     """
 
     run: RunKey | None
     instance: str | None = None
+    person: str | None = None
 
     def __str__(self) -> str:
-        return f"run {self.run}" if self.run else "a person at the command line"
+        return f"run {self.run}" if self.run else self.person or "a person at the command line"
 
 
 def is_another_log(then: str | None, now: str | None) -> bool:

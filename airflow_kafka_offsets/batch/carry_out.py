@@ -176,12 +176,12 @@ class _Steps:
         pipeline, me, claim = self.world.pipeline, self.order.me, decision.claim
         if claim is not None:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
-            planned = Planned(plan, definitions=decision.definitions)
+            planned = Planned(plan, history=decision.history)
             begun = pipeline.begin_window(claim.name, decision.number, planned)
             return None if begun is None else self._new(begun, decision)
         key = draw_key(decision.number, self.order.request.run_context.now_ms)
         plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
-        batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.definitions))
+        batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
         if batch is None or not pipeline.is_newest(batch):
             return None
         return self._new(batch, decision)
@@ -311,5 +311,5 @@ def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: Wor
         refuse_duplicates(decision.moves)
     name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
     plan = named(draft, name, decision.by, f"reset {decision.target}: {order.reason}")
-    batch = world.pipeline.begin(decision.number, Planned(plan, decision.position, decision.definitions))
+    batch = world.pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
     return batch if batch is not None and world.pipeline.is_newest(batch) else None

@@ -49,7 +49,7 @@ from airflow_kafka_offsets.errors import (
     PlanReplaced,
     StoreUnavailable,
 )
-from airflow_kafka_offsets.log.entries import Committed, Step, next_step
+from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, require_verified
 from airflow_kafka_offsets.plan.plan import Draft
@@ -140,7 +140,7 @@ def _create(order: RunsBatch, s: Situation, on: GoesOn) -> Decision:
             )
         )
     newest = on.newest.log.plan if on.newest else None
-    definitions = on.newest.log.definitions if on.newest else ()
+    history = on.newest.log.history if on.newest else NO_HISTORY
     applied = newest.restarts if newest else ()
     if on.restart is not None:
         start = Start(None, saved=on.position, applied=applied, restart=on.restart, before=newest)
@@ -155,7 +155,7 @@ def _create(order: RunsBatch, s: Situation, on: GoesOn) -> Decision:
     sentence = messages.plans_next(
         fresh, on.next_number, on.after, restart=on.restart, adopts=bool(adopted(order, on)), by_group=on.by_group
     )
-    return Create(fresh, on.next_number, sentence, on.after, position=on.position, definitions=definitions)
+    return Create(fresh, on.next_number, sentence, on.after, position=on.position, history=history)
 
 
 def _orders_something(order: RunsBatch, on: GoesOn) -> bool:
@@ -230,9 +230,9 @@ def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) ->
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")
     fresh = fresh.with_warnings([moved] if moved else [])
-    definitions = before.log.definitions if before else ()
+    history = History(before.log.history.definitions if before else ())
     sentence = f"plans the {claim}: no run has planned it yet"
-    return Create(fresh, number, sentence, claim=claim, definitions=definitions)
+    return Create(fresh, number, sentence, claim=claim, history=history)
 
 
 # ── whether a batch may be committed (docs/log.md, rule 4) ────────────────────────────────────────────────────────────

@@ -109,11 +109,11 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
         refuse_live_group(plan.asked.group_id, s.need(MembersOf(plan.asked.group_id)))
     target, moves, stays = _moves(order, s, position, description, newest)
     number = max(number_of(plan.batch.key), in_group) + 1
-    by = Actor(None, order.me.instance or newest.log.last_instance)
+    by = replace(order.me, instance=order.me.instance or newest.log.last_instance)
     draft = None
     if any(one.changes for one in moves):
         draft = reset_draft(plan, moves, description.topic_ids, held, f"reset {target}: {order.reason}", order.now_ms)
-    return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by, newest.log.definitions)
+    return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by, newest.log.history)
 
 
 def refuse_duplicates(moves: Iterable[Move]) -> None:
@@ -260,7 +260,7 @@ def decide_leave_out(order: LeaveOut, s: Situation) -> Replace:
     """
     batch = _window_named(order, s) if order.window else _unfinished_batch(order, s)
     plan = batch.log.plan
-    by = Actor(None, plan.by.instance)  # the Airflow that the batch is of stays named
+    by = Actor(None, plan.by.instance, order.person)  # the Airflow that the batch is of stays named
     verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.past else {}
     without = skipped(plan, by, order.skip, verified) or plan
     return Replace(batch, replace(without, resolved_at_ms=order.now_ms))

@@ -44,6 +44,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import (
     log_starts_of,
     taken_within,
     times_that_stay,
+    together,
 )
 from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.plan.plan import Draft, number_named, number_of
@@ -52,6 +53,88 @@ from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch
 from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
 from airflow_kafka_offsets.request.subscription import Scope
 from airflow_kafka_offsets.request.times import iso
+
+# ── what a person sees: each partition, with ages and margins ─────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The lag and the margin of each partition.
+
+    :ivar not_known: why some of it is not known: a phrase each.
+    :ivar keeps_all: whether retention deletes none of the topics that have unread records.
+    """
+
+    partitions: Mapping[TopicPartition, LagAndMargin]
+    not_known: tuple[str, ...] = ()
+    keeps_all: bool = False
+
+    @property
+    def together(self) -> LagAndMargin:
+        return together(self.partitions.values())
+
+
+def next_offsets(
+    position: Position | None, found: ClusterDescription, pipeline: str, states: Sequence[PartitionState]
+) -> tuple[dict[TopicPartition, int], list[str]]:
+    """What a pipeline reads next of each partition, and the topics that are another log by now.
+
+    A partition that the position lacks counts from its log start: nobody has read it. What a topic that was created
+    again has, counts for nothing before somebody has decided.
+
+    :raises ClusterChanged: the position is another cluster's.
+    """
+    if position is None:
+        return {}, []
+    if position.cluster_id != found.cluster_id:
+        raise ClusterChanged(pipeline, position.cluster_id, found.cluster_id)
+    anew = topics_made_anew(position.topic_ids, found.topic_ids)
+    offsets = {state.topic_partition: state.log.log_start_offset for state in states if state.log is not None}
+    offsets |= {tp: saved.offset for tp, saved in position.offsets.items()}
+    return {tp: offset for tp, offset in offsets.items() if tp.topic not in anew}, sorted(anew)
+
+
+def measure(
+    states: Sequence[PartitionState],
+    offsets: Mapping[TopicPartition, int],
+    before: Mapping[TopicPartition, LogStart],
+    cluster: OffsetReader,
+    isolation_level: IsolationLevel,
+    now_ms: int,
+) -> Measured:
+    """How far each of these offsets is from both ends. How old a record is, it says itself: the first one is read."""
+    logs = {s.topic_partition: s.log for s in states if s.log is not None}
+    unread = {
+        tp: max(offsets[tp], log.log_start_offset)
+        for tp, log in logs.items()
+        if tp in offsets and offsets[tp] < log.end_offset
+    }
+    topics = sorted({tp.topic for tp in unread})
+    times, why = cluster.first_times(unread, isolation_level) if unread else ({}, None)
+    settings = cluster.topic_settings(topics)
+    hidden = [topic for topic in topics if topic not in settings]
+    not_known = [f"how old some records are is not known: {why}"] * (why is not None)
+    if hidden:
+        not_known.append(
+            f"how long the records of {', '.join(hidden)} stay is not known: this client may not see how the topic is "
+            "configured (the right DescribeConfigs)"
+        )
+    found = {
+        s.topic_partition: lag_and_margin(
+            offsets.get(s.topic_partition),
+            s.log,
+            now_ms,
+            record_ms=times.get(s.topic_partition),
+            settings=settings.get(s.topic_partition.topic),
+            before=before.get(s.topic_partition),
+        )
+        for s in states
+    }
+    keeps_all = bool(topics) and not hidden and all(settings[topic].keeps_all for topic in topics)
+    return Measured(found, tuple(not_known), keeps_all)
+
+
+# ── what a sensor waits for ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

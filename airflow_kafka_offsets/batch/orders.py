@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.log.entries import Committed, Taken
+from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.plan import Draft, Plan
@@ -91,12 +91,14 @@ class Reset:
 class LeaveOut:
     """A person leaves out the unfinished batch, or records of it. No run holds it then: the next one does the new plan.
 
+    :ivar person: their name, where it is known.
     :ivar window: whether ``skip`` names a window, committed or not, by its name (``<from>--<to>``) or its key.
     """
 
     skip: Skip
     now_ms: int
     window: bool = False
+    person: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Create:
     :ivar after: the key of the batch that it goes on from.
     :ivar claim: what a window claims; ``None`` for a batch of the log.
     :ivar position: the position that it goes on from.
-    :ivar definitions: with which rows were written before it.
+    :ivar history: of the batches before it.
     :ivar sentence: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
     """
 
@@ -135,7 +137,7 @@ class Create:
     after: str | None = None
     claim: Claim | None = None
     position: Position | None = None
-    definitions: tuple[str, ...] = ()
+    history: History = NO_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ class SetPosition:
     :ivar moves: where each partition goes; ``stays``: those that the target has no offset for.
     :ivar draft: ``None``: every partition is there already, and only the group is renewed.
     :ivar by: whose plan it is: a person's, in the name of the Airflow that the pipeline is of.
-    :ivar definitions: with which rows were written before it.
+    :ivar history: of the batches before it.
     """
 
     target: Target
@@ -233,7 +235,7 @@ class SetPosition:
     after: str
     position: Position
     by: Actor
-    definitions: tuple[str, ...] = ()
+    history: History = NO_HISTORY
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,13 @@ class OffsetReader(Protocol):
     ) -> dict[TopicPartition, int]:
         """The first offset whose record's timestamp is at or after the time; absent where there is no such record."""
 
+    def first_times(
+        self, starts: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> tuple[dict[TopicPartition, int], str | None]:
+        """Of each partition the time of the first record at or after an offset, which is read for it; absent where
+        there is none, or where it is not known. The second value says why that is so.
+        """
+
     def newest_timestamps(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:

@@ -186,7 +186,7 @@ def skip(options: Options) -> Answer:
     asked = _asked(options)
     pipeline = pipeline_asked_for(options)
     dry_run = not options.get("execute")
-    order = LeaveOut(asked, now_ms(), window=options.get("window") is not None)
+    order = LeaveOut(asked, now_ms(), window=options.get("window") is not None, person=options.get("person"))
     before, after = leave_out(order, rehearsed_log(pipeline) if dry_run else pipeline)
     left = {p.topic_partition: p for p in after.partitions}
     rows = [

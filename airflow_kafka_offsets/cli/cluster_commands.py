@@ -12,7 +12,13 @@ from dataclasses import asdict
 
 from airflow_kafka_offsets.batch.complete_request import request_for, scope_for
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
-from airflow_kafka_offsets.batch.measured_lag import PartitionState, partition_states, position_of
+from airflow_kafka_offsets.batch.measured_lag import (
+    PartitionState,
+    measure,
+    next_offsets,
+    partition_states,
+    position_of,
+)
 from airflow_kafka_offsets.batch.preview import preview_plan
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import ranges_of
@@ -21,25 +27,12 @@ from airflow_kafka_offsets.cli.option_values import client_config, pipeline_aske
 from airflow_kafka_offsets.cli.options import OF_FIELD, SUBSCRIPTION, request_of
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, in_time
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, NoCommittedOffset
-from airflow_kafka_offsets.kafka_values import (
-    ClusterDescription,
-    CommittedOffset,
-    IsolationLevel,
-    TopicPartition,
-    topics_made_anew,
-)
+from airflow_kafka_offsets.errors import InvalidRequest, NoCommittedOffset
+from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, writer_of
-from airflow_kafka_offsets.plan.lag_and_margin import (
-    LagAndMargin,
-    LogStart,
-    lag_and_margin,
-    log_starts_of,
-    together,
-)
+from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, log_starts_of
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
-from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place, mapping, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.request.parse_request import RunContext
@@ -92,23 +85,25 @@ def lag(options: Options) -> Answer:
         if everything:
             topics = {tp.topic for tp in wanted}
             found = topics_that_exist(cluster, topics) or ClusterDescription(cluster.cluster_id())
+            if pipeline is not None:  # a partition that is new counts as unread
+                wanted += [tp for tp in found.partitions() if tp.topic in topics]
         else:
             found = cluster.describe(scope.subscription)
             wanted = found.partitions()
         states = partition_states(cluster, found, wanted, scope.isolation_level)
-        anew = _created_again(position, found, scope.pipeline_id or "") if position else []
         counted = {tp: commit.offset for tp, commit in committed.items()}
+        anew: Sequence[str] = ()
         if pipeline is not None:
-            saved = position.offsets if position else {}
-            counted = {tp: at.offset for tp, at in saved.items() if tp.topic not in anew}
+            counted, anew = next_offsets(position, found, scope.pipeline_id or "", states)
         before = log_starts_of(newest.log.plan if newest else None, found)
-        measured, not_known = _measured(states, counted, before, cluster, scope.isolation_level)
+        measured = measure(states, counted, before, cluster, scope.isolation_level, now_ms())
+    saved = {tp: at.offset for tp, at in position.offsets.items() if tp.topic not in anew} if position else {}
     rows = [
-        _row_of_lag(state, committed.get(tp), counted.get(tp), measured[tp])
+        _row_of_lag(state, committed.get(tp), saved.get(tp), measured.partitions[tp])
         for state in states
         for tp in [state.topic_partition]
     ]
-    all_of_it = together(measured.values())
+    all_of_it = measured.together
     known = sum(row["lag"] is not None for row in rows)
     shown = [
         *columns("topic", "partition"),
@@ -137,47 +132,9 @@ def lag(options: Options) -> Answer:
         f"{scope.isolation_level}, cluster {found.cluster_id}",
         messages=[
             *(f"warning: topic {name} was deleted and created again: the position is of the old one" for name in anew),
-            *not_known,
+            *(f"warning: {why}" for why in measured.not_known),
         ],
     )
-
-
-def _measured(
-    states: Sequence[PartitionState],
-    counted: Mapping[TopicPartition, int],
-    before: Mapping[TopicPartition, LogStart],
-    cluster: KafkaCluster,
-    isolation_level: IsolationLevel,
-) -> tuple[dict[TopicPartition, LagAndMargin], list[str]]:
-    """The lag and the margin of each partition, and why some of it is not known."""
-    logs, at_ms = {s.topic_partition: s.log for s in states if s.log is not None}, now_ms()
-    unread = {
-        tp: max(counted[tp], log.log_start_offset)
-        for tp, log in logs.items()
-        if tp in counted and counted[tp] < log.end_offset
-    }
-    topics = sorted({tp.topic for tp in unread})
-    times, why = cluster.first_times(unread, isolation_level) if unread else ({}, None)
-    settings = cluster.topic_settings(topics)
-    hidden = [topic for topic in topics if topic not in settings]
-    not_known = [f"warning: how old some records are is not known: {why}"] * (why is not None)
-    if hidden:
-        not_known.append(
-            f"warning: how long the records of {', '.join(hidden)} stay is not known: this client may not see how the "
-            "topic is configured (the right DescribeConfigs)"
-        )
-    found = {
-        s.topic_partition: lag_and_margin(
-            counted.get(s.topic_partition),
-            s.log,
-            at_ms,
-            record_ms=times.get(s.topic_partition),
-            settings=settings.get(s.topic_partition.topic),
-            before=before.get(s.topic_partition),
-        )
-        for s in states
-    }
-    return found, not_known
 
 
 def _in_words(lag: LagAndMargin) -> str:
@@ -201,16 +158,6 @@ def _refuse_unknown_group(cluster: KafkaCluster, group_id: str) -> None:
             "Correct the name, or the cluster. (Kafka forgets the offsets of a group without members, after seven days "
             "by default: --pipeline-id counts from a pipeline's own position.)",
         )
-
-
-def _created_again(position: Position, found: ClusterDescription, pipeline: str) -> list[str]:
-    """The topics that are another log by now: the position means nothing in them.
-
-    :raises ClusterChanged: the position is another cluster's.
-    """
-    if position.cluster_id != found.cluster_id:
-        raise ClusterChanged(pipeline, position.cluster_id, found.cluster_id)
-    return sorted(topics_made_anew(position.topic_ids, found.topic_ids))
 
 
 def _row(state: PartitionState) -> dict[str, object]:

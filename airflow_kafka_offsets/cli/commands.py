@@ -27,7 +27,9 @@ from airflow_kafka_offsets.cli.options import (
 PROGRAM = "kafka-offsets"
 
 Options = Mapping[str, Any]
-"""What was given, by the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow."""
+"""What was given, by the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow. From a
+pipeline's page there is ``person`` as well: the name by which Airflow knows them.
+"""
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def _from_file(file: Path) -> dict[str, Any]:
 
 
 def me(options: Options) -> Actor:
-    """Who acts: a person, of an Airflow if the command is one of ``airflow``'s."""
-    return Actor(None, options.get("instance"))
+    """Who acts: a person, of an Airflow if the command is one of ``airflow``'s; its page knows their name."""
+    return Actor(None, options.get("instance"), options.get("person"))
 
 
 def work_store(options: Options) -> Store:

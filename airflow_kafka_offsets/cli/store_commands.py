@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from airflow_kafka_offsets.batch.standing import counted_batches, left_out
 from airflow_kafka_offsets.cli.batch_tables import entries_of, facts_of, is_verified, ranges_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
@@ -18,10 +20,12 @@ from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
 from airflow_kafka_offsets.log.clean_up import find_old, remove
+from airflow_kafka_offsets.log.entries import Totals
 from airflow_kafka_offsets.log.last_runs import RunInLog, last_runs
 from airflow_kafka_offsets.log.output_claims import owner_of
 from airflow_kafka_offsets.log.output_claims import release_output as release
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
+from airflow_kafka_offsets.plan.plan_table import counted
 from airflow_kafka_offsets.plan.window_claims import name_of, time_claim_of_name
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.request.problems import parsed
@@ -133,7 +137,7 @@ def show(options: Options) -> Answer:
 
 
 def _one(pipeline: PipelineLog, batch: StoredBatch) -> Answer:
-    facts, plan = facts_of(batch), batch.log.plan
+    facts, plan, totals = facts_of(batch), batch.log.plan, batch.log.history.totals
     state = "committed by" if facts["committed"] else "not committed; with"
     named = {"key": "key", "after": "after", "output": "output", "group_id": "group"}
     splits = splits_of(batch)
@@ -141,11 +145,19 @@ def _one(pipeline: PipelineLog, batch: StoredBatch) -> Answer:
     head = [
         f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: {state} {facts['by']}, {facts['at']}",
         *(f"{word}: {facts[name]}" for name, word in named.items() if facts[name]),
+        *([] if plan.asked.window else [_so_far(totals)]),
         *(f"row definition: {digest}" for digest in definitions),
         *(f"warning: {warning}" for warning in plan.warnings),
     ]
     tables = [ranges_of(plan), entries_of(batch), splits]
-    return Answer(tables, {"pipeline_id": pipeline.pipeline_id, **facts}, head="\n".join(head))
+    facts |= {"pipeline_id": pipeline.pipeline_id, "totals": None if plan.asked.window else asdict(totals)}
+    return Answer(tables, facts, head="\n".join(head))
+
+
+def _so_far(totals: Totals) -> str:
+    """What all batches had together, as the pipeline's page says it."""
+    words = " ".join(phrase.text for phrase in left_out(totals))
+    return f"so far: up to {counted(totals.records, 'record')} in {counted_batches(totals)}. {words}"
 
 
 def _many(pipeline: PipelineLog, batches: Sequence[StoredBatch], name: str) -> Answer:

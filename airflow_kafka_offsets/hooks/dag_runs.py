@@ -1,14 +1,19 @@
-"""The last runs of a DAG by Airflow's own database: for ``airflow kafka-offsets runs``, which has it, and no task."""
+"""What Airflow's own database says of a DAG: for ``airflow kafka-offsets runs`` and for the page. No task has it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.hooks.run_context import PLAN_XCOM
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 
 
@@ -43,3 +48,27 @@ def last_dag_runs(dag_id: str, count: int) -> list[DagRunState]:
         )
         for run in runs
     ]
+
+
+_MOST_PUSHED = 2_000  # a mapped task pushes one for each pipeline in each run
+
+
+def plans_pushed(dag_id: str) -> list[tuple[str, Any]]:
+    """What the DAG's resolve tasks have said of their plans, the newest first, with the task's id."""
+    asked = select(XComModel.task_id, XComModel.value).where(XComModel.dag_id == dag_id, XComModel.key == PLAN_XCOM)
+    with create_session() as session:
+        rows = session.execute(asked.order_by(XComModel.dag_run_id.desc()).limit(_MOST_PUSHED)).all()
+    return [(row.task_id, XComModel.deserialize_value(row)) for row in rows]
+
+
+def next_run_of(dag_id: str) -> NextRun:
+    """When the scheduler makes the DAG's next run."""
+    with create_session() as session:
+        dag = session.get(DagModel, dag_id)
+        if dag is None:
+            return NextRun(None, "Airflow does not know the DAG any more")
+        words = dag.timetable_summary or "no schedule"
+        if dag.is_paused:
+            return NextRun(None, "the DAG is paused")
+        at = dag.next_dagrun_create_after
+        return NextRun(parse_timestamp_ms(at) if at else None, words)

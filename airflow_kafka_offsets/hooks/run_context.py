@@ -22,6 +22,8 @@ from airflow_kafka_offsets.request.times import parse_timestamp_ms, parse_zone
 
 PIPELINE_XCOM = "pipeline"
 """The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""
+PLAN_XCOM = "plan"
+"""The key under which resolve pushes which batch it does, and where its log is."""
 SUMMARY_XCOM = "summary"
 """The key under which resolve and commit push what they did, in words: for people in Airflow's UI."""
 

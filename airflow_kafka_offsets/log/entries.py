@@ -14,16 +14,50 @@ holder is who wrote the last plan or ``taken``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from airflow_kafka_offsets.json_columns import require_version, text, whole
+from airflow_kafka_offsets.json_columns import flag, require_version, text, text_or_none, whole, whole_or_none
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.plan.plan import Plan, number_of
 from airflow_kafka_offsets.plan.plan_json import actor_from_dict, actor_to_dict, plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.position import Position
 
 VERSION = 1
+LAST_OF_COMMIT = "position"
+"""The member that comes last in a commit, and is the only one that grows with the partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the log's committed batches had together.
+
+    :ivar batches: how many are counted: all, unless an earlier version wrote some, or the log was lost.
+    :ivar last_set_aside: the number of the last batch with bad records; ``last_left``: with lost or skipped ones.
+    """
+
+    batches: int = 0
+    records: int = 0
+    lost: int = 0
+    skipped: int = 0
+    set_aside: int = 0
+    left_out: int = 0
+    last_set_aside: int | None = None
+    last_left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the log knows of the batches up to one of them.
+
+    :ivar definitions: with which rows were written last; empty where none are known.
+    """
+
+    definitions: tuple[str, ...] = ()
+    totals: Totals = Totals()
+
+
+NO_HISTORY = History()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +66,12 @@ class Planned:
 
     :ivar position: the position of the pipeline that it goes on from, of all partitions; ``None`` where there was none,
         and for a window.
-    :ivar definitions: with which rows were written before this batch; empty where none are known.
+    :ivar history: of the batches before this one; of a window it has no totals.
     """
 
     plan: Plan
     position: Position | None = None
-    definitions: tuple[str, ...] = ()
+    history: History = NO_HISTORY
 
     @property
     def by(self) -> Actor:
@@ -59,12 +93,47 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Summary:
+    """A batch in a line, so that nobody reads a plan of 10,000 partitions for it.
+
+    :ivar plan: its number among the entries; :ivar planned_ms: when it was made.
+    :ivar by: who planned it, and who took it until it was committed, each once.
+    :ivar splits: how many may have rows in the output.
+    :ivar left: what was there at or after its end when it was planned; ``None``: not known.
+    :ivar reason: of its plan; ``startup``: the startup request.
+    :ivar task: DAG id and task id of the resolve task that asked for it; ``group_id`` and ``output``: what it asked.
+    :ivar totals: up to the end of the batch once it is committed; of a window they are of itself alone.
+    """
+
+    key: str
+    number: int | None
+    after: str | None
+    plan: int
+    planned_ms: int
+    by: tuple[Actor, ...]
+    records: int
+    lost: int
+    skipped: int
+    late: int
+    splits: int
+    left: int | None
+    reason: str | None
+    startup: str
+    withdrawn: bool
+    task: tuple[str, str] | None
+    group_id: str | None
+    output: str | None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """The commit.
 
     :ivar position: the whole position after it; ``None`` for a window.
     :ivar set_aside: how many bad records the reports name; :ivar left_out: how many are no rows by the user's wish.
     :ivar definitions: with which rows were written, by the reports; empty where records were written as they are.
+    :ivar summary: of the batch; ``None`` where an earlier version wrote the commit.
     """
 
     by: Actor
@@ -74,6 +143,7 @@ class Committed:
     set_aside: int = 0
     left_out: int = 0
     definitions: tuple[str, ...] = ()
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +186,51 @@ class BatchLog:
         return self.committed.position if self.committed else self.planned.position
 
     @property
-    def definitions(self) -> tuple[str, ...]:
-        """With which row definitions rows were written last, up to the end of this batch: for what the log says."""
-        return (self.committed and self.committed.definitions) or self.planned.definitions
+    def history(self) -> History:
+        """Up to the end of this batch, once it is committed; until then up to where it began."""
+        before, committed, plan = self.planned.history, self.committed, self.plan
+        if committed is None:
+            return before
+        so_far, number = before.totals, plan.batch.number
+        totals = Totals(
+            so_far.batches + 1,
+            so_far.records + plan.record_count_upper_bound,
+            so_far.lost + plan.lost,
+            so_far.skipped + plan.skipped,
+            so_far.set_aside + committed.set_aside,
+            so_far.left_out + committed.left_out,
+            number if committed.set_aside else so_far.last_set_aside,
+            number if plan.lost or plan.skipped else so_far.last_left,
+        )
+        return History(committed.definitions or before.definitions, totals)
+
+    @property
+    def summary(self) -> Summary:
+        """The batch in a line, as it is now."""
+        plan, batch, committed = self.plan, self.plan.batch, self.committed
+        before = self.later[: self.later.index(committed)] if committed else self.later
+        known = [p.past_end for p in plan.partitions if p.past_end is not None]
+        return Summary(
+            key=batch.key,
+            number=batch.number,
+            after=batch.after,
+            plan=self.plan_number,
+            planned_ms=plan.resolved_at_ms,
+            by=tuple(dict.fromkeys((plan.by, *(entry.by for entry in before)))),
+            records=plan.record_count_upper_bound,
+            lost=plan.lost,
+            skipped=plan.skipped,
+            late=sum(p.late for p in plan.partitions),
+            splits=len(plan.splits_with_rows()),
+            left=sum(known) if known else None,
+            reason=plan.reason,
+            startup=plan.asked.startup,
+            withdrawn=plan.withdrawn,
+            task=plan.asked.task,
+            group_id=plan.asked.group_id,
+            output=plan.asked.output,
+            totals=self.history.totals,
+        )
 
     @property
     def holder(self) -> Actor:
@@ -200,28 +312,30 @@ def _is_held(me: Actor, holder: Actor, is_running: Callable[[RunKey], bool]) -> 
 
 def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
     match entry:
-        case Planned(plan, position, definitions):
+        case Planned(plan, position, history):
             kind: dict[str, Any] = {
                 "entry": "plan",
                 "plan": plan_to_dict(plan),
                 "position": position.to_dict() if position else None,
             }
-            kind |= {"definitions": list(definitions)} if definitions else {}
+            kind |= {"definitions": list(history.definitions)} if history.definitions else {}
+            kind |= {"totals": asdict(history.totals)} if history.totals.batches else {}
         case Taken(by, at_ms, attempts, unread):
             numbers = {str(split): attempts[split] for split in sorted(attempts)}
             kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
             kind |= {"unread": unread} if unread else {}
-        case Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions):
+        case Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions, summary):
             kind = {
                 "entry": "commit",
                 "at_ms": at_ms,
                 "by": actor_to_dict(by),
                 "plan_id": plan_id,
-                "position": position.to_dict() if position else None,
                 "set_aside": set_aside,
                 "left_out": left_out,
             }
             kind |= {"definitions": list(definitions)} if definitions else {}
+            kind |= {"summary": _summary_to_dict(summary)} if summary else {}
+            kind |= {"position": position.to_dict() if position else None}
         case Cleaned():
             kind = {"entry": "cleaned"}
     return {"version": VERSION, **kind}
@@ -233,21 +347,42 @@ def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
     try:
         match data["entry"]:
             case "plan":
-                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]), _definitions(data))
+                history = History(_definitions(data), _totals(data.get("totals", {})))
+                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]), history)
             case "taken":
                 attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
                 unread = whole(data.get("unread", 0))
                 return Taken(actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
             case "commit":
-                by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
-                set_aside, left_out = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
-                position, definitions = _position(data["position"]), _definitions(data)
-                return Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions)
+                return replace(_commit(data), position=_position(data["position"]))
             case "cleaned":
                 return Cleaned()
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not an entry of a batch's log: {error!r}") from error
     raise ValueError(f"entry {data['entry']!r} is not known")
+
+
+def short_entry_from_dict(data: Mapping[str, Any]) -> StoredEntry | None:
+    """The entry without what takes long to read at 10,000 partitions: ``None`` for a plan, a commit has no position.
+
+    :param data: its members, of a commit those before ``LAST_OF_COMMIT``.
+    :raises ValueError: it is no entry of a version that is known.
+    """
+    require_version(data, VERSION, "log entry")
+    try:
+        return (
+            None if data["entry"] == "plan" else _commit(data) if data["entry"] == "commit" else entry_from_dict(data)
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not an entry of a batch's log: {error!r}") from error
+
+
+def _commit(data: Mapping[str, Any]) -> Committed:
+    """Without its position."""
+    by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
+    set_aside, left_out = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
+    summary = _summary(data["summary"]) if "summary" in data else None
+    return Committed(by, at_ms, plan_id, None, set_aside, left_out, _definitions(data), summary)
 
 
 def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:
@@ -272,5 +407,32 @@ def _position(data: Mapping[str, Any] | None) -> Position | None:
     return None if data is None else Position.from_dict(data)
 
 
+def _totals(data: Mapping[str, Any]) -> Totals:
+    return Totals(**{one.name: _READERS[str(one.type)](data[one.name]) for one in fields(Totals) if one.name in data})
+
+
+def _summary_to_dict(summary: Summary) -> dict[str, Any]:
+    found = {one.name: getattr(summary, one.name) for one in fields(Summary)}
+    return {**found, "by": [actor_to_dict(by) for by in summary.by], "totals": asdict(summary.totals)}
+
+
+def _summary(data: Mapping[str, Any]) -> Summary:
+    found = {one.name: _READERS[str(one.type)](data[one.name]) for one in fields(Summary)}
+    return Summary(**found)
+
+
 def _definitions(data: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(text, data.get("definitions", ())))
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "str": text,
+    "str | None": text_or_none,
+    "int": whole,
+    "int | None": whole_or_none,
+    "bool": flag,
+    "tuple[Actor, ...]": lambda found: tuple(map(actor_from_dict, found)),
+    "tuple[str, str] | None": lambda found: found and (text(found[0]), text(found[1])),
+    "Totals": lambda found: _totals(found),
+}
+"""How a member of a summary, or of totals, is read, by its field's type."""

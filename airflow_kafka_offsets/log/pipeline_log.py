@@ -28,6 +28,7 @@ from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import (
     BatchLog,
     Cleaned,
+    Committed,
     Entry,
     Planned,
     StoredEntry,
@@ -70,7 +71,9 @@ class StoredBatch:
         return self.folder.split("/", 2)[2]
 
     def append(self, entry: Entry) -> StoredBatch | None:
-        """The batch with one more entry; ``None`` where somebody was faster: read it again."""
+        """The batch with one more entry; ``None`` where somebody was faster: read it again. A commit is summed up."""
+        if isinstance(entry, Committed):
+            entry = replace(entry, summary=self.log.with_entry(entry).summary)
         return replace(self, log=self.log.with_entry(entry)) if self._create(entry) else None
 
     def close(self) -> bool:
@@ -82,6 +85,8 @@ class StoredBatch:
 
     def entries(self) -> list[tuple[int, Entry]]:
         """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""
+        if self.log.plan_number == 1:  # all of them are known
+            return list(enumerate((self.log.planned, *self.log.later), 1))
         return entries_since_clean(self.store, self.folder, self.store.list(self.folder))
 
 
@@ -132,6 +137,15 @@ class PipelineLog:
         listings = (partial(self._in_hundred, above, reverse=False) for above in self._hundreds(reverse=False))
         return list(chain.from_iterable(together(self.store, *listings)))
 
+    def first_and_last(self) -> tuple[int, int] | None:
+        """The lowest and the highest number of a batch; ``None`` where there is none. Some in between may be absent."""
+        hundreds = self._hundreds(reverse=False)
+        ends = hundreds[:1] + hundreds[-1:]
+        found = list(together(self.store, *(partial(self._in_hundred, above, reverse=False) for above in ends)))
+        if not found or not found[0] or not found[-1]:
+            return None
+        return tuple(int(folder.rpartition("/")[2]) for folder in (found[0][0], found[-1][-1]))  # type: ignore[return-value]
+
     def newest_commit(self, known: StoredBatch | None = None) -> StoredBatch | None:
         """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed.
 
@@ -146,11 +160,11 @@ class PipelineLog:
         return before if before is not None and before.log.committed else None
 
     def batch(self, number: int) -> StoredBatch | None:
-        return read_batch(self.store, self._folder(number))
+        return read_batch(self.store, self.folder_of(number))
 
     def begin(self, number: int, planned: Planned) -> StoredBatch | None:
         """The new batch ``number``; ``None`` where somebody was faster."""
-        return self._begin(self._folder(number), planned)
+        return self._begin(self.folder_of(number), planned)
 
     def is_newest(self, batch: StoredBatch) -> bool:
         """Whether no batch has a higher number: who slept while the log was cleaned takes one that was passed."""
@@ -176,7 +190,7 @@ class PipelineLog:
 
     def look_at_window(self, name: str) -> tuple[StoredBatch | None, int]:
         """The window, and the number of the next entry of its log: its first is not 1 where it was cleaned away."""
-        found = look_into(self.store, self._window(name))
+        found = look_into(self.store, self.folder_of_window(name))
         return found.batch, found.next_number
 
     def begin_window(self, name: str, number: int, planned: Planned) -> StoredBatch | None:
@@ -184,15 +198,19 @@ class PipelineLog:
 
         Who slept while the window came and was cleaned away creates an entry that was there before, and finds a later.
         """
-        begun = self._begin(self._window(name), planned, number)
-        if begun is None or _entry_numbers(self.store.list(begun.folder))[-1] > number:
+        begun = self._begin(self.folder_of_window(name), planned, number)
+        if begun is None or entry_numbers(self.store.list(begun.folder))[-1] > number:
             return None
         return begun
 
     def windows(self) -> list[str]:
         """The names of all windows: each is claimed as soon as it is planned, until it is cleaned away."""
-        places = self.store.list(f"{self.root}/window-claims")
-        return sorted({name for place in places for name in self.windows_in(place.removesuffix("/"))})
+        listings = (partial(self.windows_in, month) for month in self.window_places())
+        return sorted(set(chain.from_iterable(together(self.store, *listings))))
+
+    def window_places(self) -> list[str]:
+        """The places that have windows: months, ascending, and ``offsets``."""
+        return [name.removesuffix("/") for name in self.store.list(f"{self.root}/window-claims")]
 
     def claim(self, name: str, places: Iterable[str], number: int) -> None:
         """Write a window's name into every place that it lies in, for the plan that is its entry ``number``."""
@@ -241,7 +259,7 @@ class PipelineLog:
             return None
         return StoredBatch(self.store, folder, BatchLog(planned, number))
 
-    def _window(self, name: str) -> str:
+    def folder_of_window(self, name: str) -> str:
         return f"{self.root}/windows/{name}"
 
     def _claims(self, place: str) -> Iterator[tuple[str, int]]:
@@ -252,7 +270,8 @@ class PipelineLog:
     def _place(self, place: str) -> str:
         return f"{self.root}/window-claims/{place}"
 
-    def _folder(self, number: int) -> str:
+    def folder_of(self, number: int) -> str:
+        """Where the batch of a number lies."""
         if not 0 < number <= HIGHEST:
             raise ValueError(f"{number} is not the number of a batch")
         return f"{self.root}/batches/{number // 100:08}/{number:010}"
@@ -325,7 +344,7 @@ class Found:
 def look_into(store: Store, folder: str, known: StoredBatch | None = None) -> Found:
     """What there is of a batch: nothing damaged, and no batch, where its plan is gone or it was cleaned away."""
     names = store.list(folder)
-    numbers = _entry_numbers(names)
+    numbers = entry_numbers(names)
     if not numbers:
         return Found(None, 1, names)
     if known is not None and (known.folder, known.log.next_number) == (folder, numbers[-1] + 1):
@@ -351,7 +370,7 @@ def entries_since_clean(store: Store, folder: str, names: Iterable[str]) -> list
     :param names: what the batch's folder holds.
     """
     found: list[tuple[int, Entry]] = []
-    for number in _entry_numbers(names):
+    for number in entry_numbers(names):
         entry = _entry(store, folder, number)
         if entry is None:
             raise _missing(store, f"{folder}/{number}.json")
@@ -375,7 +394,7 @@ def newer_plan(store: Store, plan_object: str, names: Iterable[str]) -> str | No
     :param names: what the batch's folder holds.
     """
     folder, _, own = plan_object.rpartition("/")
-    numbers = _entry_numbers(names)
+    numbers = entry_numbers(names)
     for number in reversed([n for n in numbers if n > int(own.removesuffix(".json"))]):
         entry = _entry(store, folder, number)
         if isinstance(entry, Planned | Cleaned):
@@ -388,7 +407,11 @@ def is_entry(name: str) -> bool:
     return _ENTRY.fullmatch(name) is not None
 
 
-def _entry_numbers(names: Iterable[str]) -> list[int]:
+def entry_numbers(names: Iterable[str]) -> list[int]:
+    """The numbers of a log's entries, ascending.
+
+    :param names: what the batch's folder holds.
+    """
     return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
 
 

@@ -46,6 +46,19 @@ def attempt_numbers(names: Iterable[str], split: int) -> list[tuple[int, str]]:
     return sorted({(int(match[2]), match[3]) for match in found if int(match[1]) == split})
 
 
+def last_attempts(names: Iterable[str]) -> dict[int, tuple[int, int]]:
+    """Of each split the number of the last attempt that began, and of the last that has reported; 0: none.
+
+    :param names: what the batch's folder holds.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for match in filter(None, map(_NAME.fullmatch, names)):
+        split, number = int(match[1]), int(match[2])
+        begun, reported = found.get(split, (0, 0))
+        found[split] = max(begun, number), max(reported, number * (match[4] == "report"))
+    return found
+
+
 def has_begun(store: Store, plan_object: str) -> bool:
     """Whether a Spark job has begun to read any split of any plan of the batch that has the plan ``plan_object``.
 

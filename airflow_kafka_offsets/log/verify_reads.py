@@ -158,6 +158,13 @@ def unverified(
     ]
 
 
+def whole_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> set[int]:
+    """The splits that nothing speaks against, also of those that must be empty."""
+    return {
+        split for split in plan.splits_with_rows() if not _problems_of_split(plan, split, attempts.get(split, ()), 0)
+    }
+
+
 def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, VerifiedSplit]:
     """The splits with records that need not be read again: what each was read by."""
     verified = {}

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_nothing_to_read
 from airflow_kafka_offsets.hooks.run_context import (
     PIPELINE_XCOM,
+    PLAN_XCOM,
     SUMMARY_XCOM,
     AirflowSurroundings,
     default_pipeline_id,
@@ -546,14 +547,15 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         reference: dict[str, Any] = {
             "pipeline": pipeline.pipeline_id,
             "work_store": pipeline.store.uri,
+            "kafka_config_id": self.kafka_config_id,
             "taken_by": {"task_id": run.task_id, "map_index": run.map_index},
             **self.about_bad_records(),
         }
         if plan is None or batch is None:
-            ti.xcom_push(key="plan", value={**reference, "stored_as": None, "batch": None, "plan_id": None})
+            ti.xcom_push(key=PLAN_XCOM, value={**reference, "stored_as": None, "batch": None, "plan_id": None})
             return []
         reference |= {"stored_as": batch.name, "batch": plan.batch.key}
-        ti.xcom_push(key="plan", value={**reference, "plan_id": plan.plan_id})
+        ti.xcom_push(key=PLAN_XCOM, value={**reference, "plan_id": plan.plan_id})
         options = spark_options(plan.to_read())
         if not all(map(fits, options.values())):  # a job has to use the three together
             return [

@@ -242,7 +242,7 @@ def row_changes(now: RowDefinition, batch: StoredBatch, is_new: bool) -> tuple[l
     """
     try:
         written = [] if is_new else definitions_written(batch)
-        wanted = [digest for digest in written or batch.log.planned.definitions if digest != now.digest]
+        wanted = [digest for digest in written or batch.log.planned.history.definitions if digest != now.digest]
         found = [read_object(batch.store, object_name(digest), RowDefinition.from_dict) for digest in wanted]
     except KafkaOffsetsError:
         return [], []

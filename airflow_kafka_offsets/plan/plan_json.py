@@ -261,14 +261,18 @@ def _backlog(data: Any) -> Backlog | None:
 
 
 def actor_to_dict(by: Actor) -> dict[str, Any]:
-    return {"run": asdict(by.run) if by.run else None, "instance": by.instance}
+    return {
+        "run": asdict(by.run) if by.run else None,
+        "instance": by.instance,
+        **({"person": by.person} if by.person is not None else {}),
+    }
 
 
 def actor_from_dict(data: Mapping[str, Any]) -> Actor:
     """:raises ValueError: it is nobody's name; ``LookupError`` or ``TypeError``: it is no object of that form."""
     run = data["run"]
     who = (text(run["dag_id"]), text(run["run_id"]), text(run["task_id"]), whole(run["map_index"])) if run else None
-    return Actor(RunKey(*who) if who else None, text_or_none(data["instance"]))
+    return Actor(RunKey(*who) if who else None, text_or_none(data["instance"]), text_or_none(data.get("person")))
 
 
 def _two(pair: Any) -> tuple[int, int] | None:

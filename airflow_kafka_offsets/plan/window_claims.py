@@ -150,6 +150,12 @@ def name_of(plan: Plan) -> str:
     return str(claim_of(plan) if plan.asked.window else plan.batch)
 
 
+def words_of_name(name: str) -> str:
+    """A window's bounds by its name, or the name of one by offsets: ``2026-11-20T10:00Z to 2026-11-20T11:00Z``."""
+    bounds = time_claim_of_name(name)
+    return f"{iso(bounds.start_ms)} to {iso(bounds.end_ms)}" if bounds else name
+
+
 def claim_of_request(request: PlanRequest, description: ClusterDescription) -> Claim | None:
     """What a window claims, from the request alone, so that it is found again when its records are gone.
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -29,12 +30,33 @@ def decode(data: bytes) -> dict[str, Any]:
 
     :raises ValueError: the digest is missing or wrong: the object is torn, or was altered.
     """
-    found = _DIGEST.search(data)
-    if not found or hashlib.sha256(data[: found.start()]).hexdigest() != found[1].decode():
-        raise ValueError("its digest is missing or wrong: it is torn, or was altered")
+    require_whole(data)
     value: dict[str, Any] = read_json(data)
     del value["sha256"]
     return value
+
+
+def decode_up_to(data: bytes, member: str) -> dict[str, Any]:
+    """The members of the object before its member ``member``, and perhaps all of them; the digest is of all.
+
+    No text in JSON has a quote that is not escaped. So the first place that looks like the member is one: of the object
+    itself if what is before it makes a whole object, else of one inside.
+
+    :raises ValueError: as :func:`decode`.
+    """
+    require_whole(data)
+    before, found, _ = data.partition(b',"%s":' % member.encode())
+    with suppress(ValueError):
+        value: dict[str, Any] = read_json(before + b"}" if found else data)
+        return value
+    return decode(data)
+
+
+def require_whole(data: bytes) -> None:
+    """:raises ValueError: the digest is missing or wrong: the object is torn, or was altered."""
+    found = _DIGEST.search(data)
+    if not found or hashlib.sha256(data[: found.start()]).hexdigest() != found[1].decode():
+        raise ValueError("its digest is missing or wrong: it is torn, or was altered")
 
 
 def create_object(store: Store, name: str, value: Mapping[str, Any]) -> bool:
@@ -47,16 +69,18 @@ def create_object(store: Store, name: str, value: Mapping[str, Any]) -> bool:
     return store.create(name, data)
 
 
-def read_object(store: Store, name: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
+def read_object(store: Store, name: str, parse: Callable[[dict[str, Any]], T], up_to: str | None = None) -> T | None:
     """The object as ``parse`` understands it; ``None`` where there is none.
 
+    :param up_to: the member that ``parse`` does without, and all behind it.
     :raises StoreDamaged: it is torn, altered, or not what ``parse`` knows; the object is named.
     """
     data = store.get(name)
     if data is None:
         return None
     try:
-        return parse(decode(within_size(data, store.uri, name)))
+        within_size(data, store.uri, name)
+        return parse(decode(data) if up_to is None else decode_up_to(data, up_to))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreDamaged(
             f"Cannot use object {name} of the work store {store.uri}",

@@ -59,7 +59,7 @@ def summary(xcom: Callable[..., Any], orders: Orders, run: RunResult) -> str:
 def forget_definitions(orders: Orders) -> None:
     """Remove the row definitions of the newest batch, as a person may who takes them for rubbish."""
     newest = orders.newest
-    digests = {*newest.log.definitions, *definitions_written(newest)}
+    digests = {*newest.log.history.definitions, *definitions_written(newest)}
     assert digests
     for digest in digests:
         newest.store.delete(object_name(digest))

@@ -350,6 +350,9 @@ class InMemoryCluster:
             raise self._unavailable("read committed offsets", unstable)
         return {tp: offsets[tp] for tp in sorted(set(partitions)) if tp in offsets}
 
+    def all_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        return dict(sorted(self.groups.get(group_id, {}).items()))
+
     # ── OffsetCommitter ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe_group(self, group_id: str) -> GroupDescription:

@@ -25,7 +25,7 @@ def written_with(pipeline: Pipeline, rows: str | None) -> Pipeline:
 
 def known(run: Run) -> tuple[str, ...]:
     """What the batch's plan knows of the rows before it."""
-    return as_it_is_now(run.batch).log.planned.definitions
+    return as_it_is_now(run.batch).log.planned.history.definitions
 
 
 def test_a_plan_knows_with_which_definitions_the_batch_before_was_written(

@@ -12,8 +12,11 @@ from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.entries import (
     BatchLog,
     Committed,
+    History,
     Planned,
+    Summary,
     Taken,
+    Totals,
     entry_from_dict,
     entry_to_dict,
     log_of,
@@ -78,7 +81,7 @@ def test_a_committed_batch_is_done_again_by_the_last_who_took_it_after_the_commi
 
 NAME = st.text(max_size=8)
 ACTORS = st.builds(
-    Actor, st.none() | st.builds(RunKey, NAME, NAME, NAME, st.integers(-1, 99)), st.none() | NAME
+    Actor, st.none() | st.builds(RunKey, NAME, NAME, NAME, st.integers(-1, 99)), st.none() | NAME, st.none() | NAME
 )  # fmt: skip
 OFFSET = st.integers(0, 2**63 - 1)
 POSITIONS = st.none() | st.dictionaries(
@@ -92,10 +95,33 @@ PLANS = st.builds(
     ACTORS,
 )
 DEFINITIONS = st.lists(NAME, max_size=2).map(tuple)
+TOTALS = st.builds(Totals, st.integers(1, 99), *[OFFSET] * 5, st.none() | OFFSET, st.none() | OFFSET)
+SUMMARIES = st.builds(
+    Summary,
+    key=NAME,
+    number=st.none() | OFFSET,
+    after=st.none() | NAME,
+    plan=OFFSET,
+    planned_ms=OFFSET,
+    by=st.lists(ACTORS, max_size=2).map(tuple),
+    records=OFFSET,
+    lost=OFFSET,
+    skipped=OFFSET,
+    late=OFFSET,
+    splits=OFFSET,
+    left=st.none() | OFFSET,
+    reason=st.none() | NAME,
+    startup=NAME,
+    withdrawn=st.booleans(),
+    task=st.none() | st.tuples(NAME, NAME),
+    group_id=st.none() | NAME,
+    output=st.none() | NAME,
+    totals=TOTALS,
+)
 ENTRIES = st.one_of(
-    st.builds(Planned, PLANS, POSITIONS, DEFINITIONS),
+    st.builds(Planned, PLANS, POSITIONS, st.builds(History, DEFINITIONS, st.just(Totals()) | TOTALS)),
     st.builds(Taken, ACTORS, OFFSET, st.dictionaries(st.integers(0, 200), st.integers(1, 10**6))),
-    st.builds(Committed, ACTORS, OFFSET, NAME, POSITIONS, OFFSET, OFFSET, DEFINITIONS),
+    st.builds(Committed, ACTORS, OFFSET, NAME, POSITIONS, OFFSET, OFFSET, DEFINITIONS, st.none() | SUMMARIES),
 )
 
 

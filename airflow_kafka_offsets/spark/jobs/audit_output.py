@@ -105,7 +105,7 @@ def _source_names(
     spark: SparkSession, store: Store, records: Iterable[BatchRecord], topic: str | None
 ) -> Mapping[str, str]:
     """What topic, partition and offset are called in the output, by the newest row definition."""
-    digests = [digest for record in records for digest in record.log.definitions]
+    digests = [digest for record in records for digest in record.log.history.definitions]
     definition = read_object(store, object_name(digests[-1]), RowDefinition.from_dict) if digests else None
     own = definition.of_topic(topic) if definition else None
     return row_frames(no_records_of_kafka(spark), own).source_names if own else {}

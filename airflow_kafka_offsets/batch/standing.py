@@ -1,0 +1,248 @@
+"""How a pipeline stands, in a sentence and six figures: the page, ``kafka-offsets show`` and ``lag`` say the same.
+
+What must stay true: what is not known is said to be unknown, and is never 0. Counts are offsets, an upper bound of
+records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from airflow_kafka_offsets.log.batch_lines import BatchLine
+from airflow_kafka_offsets.log.entries import Totals
+from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
+from airflow_kafka_offsets.plan.plan_table import counted
+
+Tone = Literal["plain", "good", "open", "bad"]
+"""How a state or a phrase is coloured: nothing special, all is well, under way, look at it."""
+UNKNOWN = "unknown"
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A piece of the sentence; the pieces stand one after the other, with a space between."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One of the six figures.
+
+    :ivar name: ``unread``, ``oldest``, ``retention``, ``next_run``, ``lost`` or ``set_aside``: the same on each page.
+    :ivar value: what is shown large: ``2,040``, ``3 min``; ``unknown``, ``never`` and ``none`` are possible.
+    :ivar words: what stands below it: ``records not read yet``.
+    :ivar number: the count, or the milliseconds; ``None``: unknown, or there is none.
+    """
+
+    name: str
+    value: str
+    words: str
+    number: int | None
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """When the DAG runs next.
+
+    :ivar at_ms: ``None``: it has no next run by a clock.
+    :ivar words: the schedule, or why there is no next run: ``@hourly``, ``the DAG is paused``.
+    """
+
+    at_ms: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a pipeline now.
+
+    :ivar newest: the newest batch, or of a pipeline that has windows alone, its newest window; ``None``: there is none.
+    :ivar totals: of all batches, or of the windows that were looked at; ``None``: not known.
+    :ivar lag: of all partitions together, as far as it is known; ``None`` where Kafka was not asked.
+    :ivar keeps_all: whether retention deletes none of what is unread.
+    :ivar next_run: ``None`` where Airflow was not asked.
+    """
+
+    newest: BatchLine | None
+    now_ms: int
+    totals: Totals | None = None
+    lag: LagAndMargin | None = None
+    keeps_all: bool = False
+    next_run: NextRun | None = None
+
+    @property
+    def counted_in(self) -> str:
+        """What the totals are of: ``212 batches``."""
+        totals = self.totals or Totals()
+        if self.newest is not None and self.newest.summary.number is None:
+            return f"the last {counted(totals.batches, 'window')}"
+        return counted_batches(totals)
+
+    @property
+    def unread(self) -> int | None:
+        return self.lag.lag if self.lag else None
+
+    @property
+    def until_next_ms(self) -> int | None:
+        at_ms = self.next_run.at_ms if self.next_run else None
+        return None if at_ms is None else max(0, at_ms - self.now_ms)
+
+
+def counted_batches(totals: Totals) -> str:
+    return f"{totals.batches:,} batch{'es' * (totals.batches != 1)}"
+
+
+def short_time(duration_ms: int) -> str:
+    """``31 s``, ``24 min``, ``5 d 3 h``: the largest unit, and the next smaller one of days and hours; cut."""
+    for (unit, name), (smaller, below) in zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True):
+        if duration_ms >= unit:
+            rest = (duration_ms % unit) // smaller if smaller and unit >= 3_600_000 else 0
+            return f"{duration_ms // unit:,} {name}" + f" {rest} {below}" * bool(rest)
+    return "0 s"
+
+
+def clock(at_ms: int, now_ms: int, *, seconds: bool = True) -> str:
+    """``14:00:03`` of today, ``22 Nov 14:00`` of another day, and with the year of another year; UTC."""
+    at, now = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, now_ms))
+    if at.date() == now.date():
+        return f"{at:%H:%M:%S}" if seconds else f"{at:%H:%M}"
+    return f"{at.day} {at:%b %H:%M}" if at.year == now.year else f"{at.day} {at:%b %Y %H:%M}"
+
+
+# ── the sentence ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sentence(standing: Standing) -> tuple[Phrase, ...]:
+    """How it stands, in phrases."""
+    newest = standing.newest
+    if newest is None:
+        return (Phrase("The pipeline has no batch yet."),)
+    parts = [_of_newest(newest, standing.now_ms), *_since(newest, standing), *left_out(standing.totals)]
+    margin_ms, until_ms = standing.lag.margin_ms if standing.lag else None, standing.until_next_ms
+    if standing.unread and margin_ms is not None and until_ms is not None and margin_ms < until_ms:
+        parts.append(Phrase("Retention may take unread records before the next run.", "bad"))
+    return tuple(parts)
+
+
+def _of_newest(newest: BatchLine, now_ms: int) -> Phrase:
+    if newest.committed is None:
+        by, at_ms = newest.holder
+        return Phrase(f"{newest.title} is not committed: it is with {by} since {clock(at_ms, now_ms)}.", "open")
+    every = "Every batch" if newest.summary.number else "The newest window"
+    if newest.is_being_done_again:
+        return Phrase(f"{every} is committed. {newest.title} is being done again.", "open")
+    return Phrase(f"{every} is committed.", "good")
+
+
+def _since(newest: BatchLine, standing: Standing) -> list[Phrase]:
+    """Up to where it has read, and what has come since. A window moves no position."""
+    if newest.summary.number is None:
+        return []
+    parts, unread = [], standing.unread
+    if newest.committed is not None:
+        did = "set the position at" if newest.summary.reason and not newest.summary.records else "read up to"
+        parts.append(Phrase(f"{newest.title} {did} {clock(newest.summary.planned_ms, standing.now_ms)}."))
+    if unread is None:
+        parts.append(Phrase("How many records have come since is not known."))
+    elif not unread:
+        parts.append(Phrase("No record has come since then."))
+    else:
+        behind_ms = standing.lag.behind_ms if standing.lag else None
+        is_new = newest.committed is not None and not newest.summary.left
+        what = (
+            f"Since then {_have(unread)} come" if is_new else f"{counted(unread, 'record')} {_are(unread)} not read yet"
+        )
+        parts.append(
+            Phrase(f"{what}, the oldest {short_time(behind_ms)} ago." if behind_ms is not None else f"{what}.")
+        )
+    return parts
+
+
+def left_out(totals: Totals | None) -> list[Phrase]:
+    """What no batch reads, and what is in no good row."""
+    if totals is None:
+        return [Phrase("How many records are lost or skipped is not known.")]
+    left, aside = totals.lost + totals.skipped, totals.set_aside
+    parts = [Phrase("Nothing is lost or skipped.")]
+    if left:
+        last = f", last in batch {totals.last_left}" * (totals.last_left is not None)
+        parts = [Phrase(f"{counted(left, 'record')} {_are(left)} lost or skipped{last}.", "bad")]
+    if aside:
+        parts.append(Phrase(f"{counted(aside, 'record')} {_are(aside)} set aside.", "bad"))
+    return parts
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _have(number: int) -> str:
+    return f"{counted(number, 'record')} {'has' if number == 1 else 'have'}"
+
+
+# ── the figures ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def figures(standing: Standing) -> tuple[Figure, ...]:
+    """The six, always in this order."""
+    totals, lag = standing.totals or Totals(), standing.lag or LagAndMargin()
+    left = totals.lost + totals.skipped
+    aside = f", in batch {totals.last_set_aside}" if totals.last_set_aside is not None else ""
+    counts = standing.totals is not None
+    return (
+        Figure("unread", UNKNOWN if lag.lag is None else f"{lag.lag:,}", "records not read yet", lag.lag),
+        _age(lag),
+        _margin(lag, standing.keeps_all, standing.until_next_ms),
+        _next(standing),
+        Figure(
+            "lost",
+            f"{left:,}" if counts else UNKNOWN,
+            f"lost or skipped, in {standing.counted_in}",
+            left if counts else None,
+            "bad" if left else "plain",
+        ),
+        Figure(
+            "set_aside",
+            f"{totals.set_aside:,}" if counts else UNKNOWN,
+            f"set aside{aside}",
+            totals.set_aside if counts else None,
+            "bad" if totals.set_aside else "plain",
+        ),
+    )
+
+
+def _age(lag: LagAndMargin) -> Figure:
+    value = "none" if lag.lag == 0 else UNKNOWN if lag.behind_ms is None else short_time(lag.behind_ms)
+    return Figure("oldest", value, "age of the oldest of them", None if lag.lag == 0 else lag.behind_ms)
+
+
+def _margin(lag: LagAndMargin, keeps_all: bool, until_next_ms: int | None) -> Figure:
+    words = "until retention reaches them, at the earliest"
+    if lag.lag == 0:
+        return Figure("retention", "none", "nothing is left for retention to take", None)
+    if keeps_all:
+        return Figure("retention", "never", "these topics keep all records", None)
+    if lag.margin_ms is None:
+        return Figure("retention", UNKNOWN, words, None)
+    near = until_next_ms is not None and lag.margin_ms < until_next_ms
+    return Figure("retention", short_time(lag.margin_ms), words, lag.margin_ms, "bad" if near else "plain")
+
+
+def _next(standing: Standing) -> Figure:
+    until_ms, run = standing.until_next_ms, standing.next_run
+    if run is None:
+        return Figure("next_run", UNKNOWN, "to the next run", None)
+    if until_ms is None or run.at_ms is None:
+        return Figure("next_run", "none", f"no next run by a clock ({run.words})", None)
+    return Figure(
+        "next_run",
+        short_time(until_ms),
+        f"to the next run ({clock(run.at_ms, standing.now_ms)}, {run.words})",
+        until_ms,
+    )

@@ -1,0 +1,165 @@
+"""Batches as a list shows them, each by a listing and its last entry or two: no plan is read where a commit sums it up.
+
+So a page of a list takes as long at 10,000 partitions as at three, and at the ten thousandth batch as at the tenth.
+What a line does not say is what the reports say of each partition: a commit has verified that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.kafka_values import Actor
+from airflow_kafka_offsets.log.entries import (
+    LAST_OF_COMMIT,
+    Cleaned,
+    Committed,
+    StoredEntry,
+    Summary,
+    Taken,
+    short_entry_from_dict,
+)
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch, entry_numbers, look_into
+from airflow_kafka_offsets.log.read_reports import deciding_attempts, last_attempts
+from airflow_kafka_offsets.log.verify_reads import whole_splits
+from airflow_kafka_offsets.plan.window_claims import words_of_name
+from airflow_kafka_offsets.stores.objects import read_object
+from airflow_kafka_offsets.stores.store import Store, ahead
+
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """One batch.
+
+    :ivar committed: without the position; ``None``: it is not committed.
+    :ivar taken: who took it since: since the commit, or, where there is none, since its plan.
+    :ivar attempts: of each split the last attempt that began, and the last that has reported.
+    :ivar whole: how many of its splits are written and verified, or have a report since it is done again.
+    """
+
+    folder: str
+    summary: Summary
+    committed: Committed | None
+    taken: tuple[Taken, ...]
+    attempts: Mapping[int, tuple[int, int]]
+    whole: int
+
+    @property
+    def redone(self) -> Taken | None:
+        """Who does the committed batch again, or did so last; who took it only to leave it, did not."""
+        return next((one for one in reversed(self.taken) if one.attempts), None) if self.committed else None
+
+    @property
+    def is_being_done_again(self) -> bool:
+        return self.redone is not None and self.whole < self.summary.splits
+
+    @property
+    def title(self) -> str:
+        """``Batch 7``, or ``Window 2026-11-20T10:00Z to 2026-11-20T11:00Z``."""
+        if self.summary.number is not None:
+            return f"Batch {self.summary.number}"
+        return f"Window {words_of_name(self.name)}"
+
+    @property
+    def name(self) -> str:
+        """Its number as it is written there, or the window's name."""
+        return self.folder.rpartition("/")[2]
+
+    @property
+    def holder(self) -> tuple[Actor, int]:
+        """Who holds the batch, and since when."""
+        if self.taken:
+            return self.taken[-1].by, self.taken[-1].at_ms
+        return self.summary.by[0], self.summary.planned_ms
+
+    @property
+    def unread(self) -> int:
+        """The most that a run found its window to lack."""
+        return max((one.unread for one in self.taken), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLine:
+    """A batch that cannot be read."""
+
+    folder: str
+    error: StoreDamaged
+
+
+Line = BatchLine | DamagedLine
+
+
+def read_line(store: Store, folder: str) -> BatchLine | None:
+    """One batch; ``None`` where it is not there.
+
+    :raises StoreDamaged: it cannot be read.
+    """
+    line = _read_line(store, folder)
+    if isinstance(line, DamagedLine):
+        raise line.error
+    return line
+
+
+def read_lines(store: Store, folders: Iterable[str]) -> list[Line]:
+    """The batches that are there, in the order of ``folders``."""
+    questions = (partial(_read_line, store, folder) for folder in folders)
+    found: Iterator[Line | None] = ahead(questions, _AT_ONCE) if store.is_remote else (ask() for ask in questions)
+    return [line for line in found if line is not None]
+
+
+def line_of(batch: StoredBatch) -> BatchLine:
+    """The line of a batch whose plan is known. What is not committed is verified as a commit would do it."""
+    log, names = batch.log, batch.store.list(batch.folder)
+    attempts, later = last_attempts(names), log.later
+    committed = log.committed
+    if committed is not None:
+        taken = tuple(one for one in later[later.index(committed) :] if isinstance(one, Taken))
+        return _committed_line(batch.folder, committed.summary or log.summary, committed, taken, attempts)
+    taken = tuple(one for one in later if isinstance(one, Taken))
+    whole = whole_splits(log.plan, deciding_attempts(batch))
+    return BatchLine(batch.folder, log.summary, None, taken, attempts, len(whole))
+
+
+def _read_line(store: Store, folder: str) -> Line | None:
+    try:
+        names = store.list(folder)
+        last = _last_entries(store, folder, names)
+        if last and isinstance(last[0], Cleaned):
+            return None
+        committed = last[0] if last else None
+        if isinstance(committed, Committed) and committed.summary is not None:
+            taken = tuple(one for one in last if isinstance(one, Taken))
+            return _committed_line(folder, committed.summary, committed, taken, last_attempts(names))
+        batch = look_into(store, folder).batch
+        return None if batch is None else line_of(batch)
+    except StoreDamaged as error:
+        return DamagedLine(folder, error)
+
+
+def _last_entries(store: Store, folder: str, names: Sequence[str]) -> list[StoredEntry]:
+    """The entries from the last commit on, or the clean; none where a plan comes first, going back."""
+    found: list[StoredEntry] = []
+    for number in reversed(entry_numbers(names)):
+        entry = read_object(store, f"{folder}/{number}.json", short_entry_from_dict, LAST_OF_COMMIT)
+        if entry is None:
+            return []
+        found.insert(0, entry)
+        if not isinstance(entry, Taken):
+            return found
+    return []
+
+
+def _committed_line(
+    folder: str,
+    summary: Summary,
+    committed: Committed,
+    taken: tuple[Taken, ...],
+    attempts: Mapping[int, tuple[int, int]],
+) -> BatchLine:
+    again = next((one.attempts for one in reversed(taken) if one.attempts), {})
+    whole = sum(reported > again.get(split, 0) for split, (_, reported) in attempts.items())
+    return BatchLine(folder, summary, committed, taken, attempts, min(whole, summary.splits))

@@ -1,0 +1,147 @@
+"""Which pipelines a DAG has, and where they are: by what its resolve tasks have pushed, and by the logs themselves.
+
+An XCom says where to look. Whose a pipeline is, its log says: the newest batch, or the newest window, was planned for a
+task of the DAG. So an address that names another DAG's pipeline shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.errors import NoPosition, StoreDamaged, StoreUnavailable
+from airflow_kafka_offsets.log.batch_lines import BatchLine, line_of, read_line
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
+from airflow_kafka_offsets.stores.store import together
+
+
+@dataclass(frozen=True, slots=True)
+class NewestFound:
+    """What a pipeline's log has last.
+
+    :ivar batch: the newest batch of its log; ``None``: it has none, or windows alone.
+    :ivar window: the last window by time, else any.
+    :ivar numbers: the lowest and the highest number of a batch.
+    """
+
+    batch: BatchLine | None
+    window: BatchLine | None
+    numbers: tuple[int, int] | None
+    window_places: tuple[str, ...]
+
+    @property
+    def newest(self) -> BatchLine | None:
+        return self.batch or self.window
+
+
+@dataclass(frozen=True, slots=True)
+class PagePipeline:
+    """A pipeline, and what its page asks.
+
+    :ivar open_cluster: its Kafka cluster, with the connection of its resolve task; ``None`` where that is not known.
+    :ivar next_run: asks Airflow.
+    :ivar connection: the id of its Kafka connection, for the command line.
+    :ivar found: what its log has last, where that was looked at already.
+    """
+
+    dag_id: str
+    task_id: str
+    log: PipelineLog
+    open_cluster: Callable[[], AbstractContextManager[Cluster]] | None
+    next_run: Callable[[], NextRun]
+    connection: str | None = None
+    found: NewestFound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineName:
+    """One pipeline of a DAG: ``id`` is what addresses have."""
+
+    id: str
+    task_id: str
+
+
+def pipelines_of_dag(dag_id: str) -> list[PipelineName]:
+    """The pipelines that the DAG's resolve tasks have named, by task and name. No store is asked."""
+    return sorted(
+        {PipelineName(one["pipeline"], task) for task, one in _pushed(dag_id)}, key=lambda p: (p.task_id, p.id)
+    )
+
+
+def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
+    """The pipeline, if it is the DAG's.
+
+    :raises NoPosition: the DAG has no such pipeline, or the log says that it is another DAG's.
+    :raises InvalidRequest: the work store or the connection cannot be used as they are named.
+    """
+    from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
+    from airflow_kafka_offsets.hooks.dag_runs import next_run_of
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+    from airflow_kafka_offsets.hooks.work_store import store_of_airflow
+
+    named = next(((task, one) for task, one in _pushed(dag_id) if one["pipeline"] == pipeline_id), None)
+    if named is None:
+        raise _not_of_dag(dag_id, pipeline_id)
+    task_id, about = named
+    connection = about.get("kafka_config_id")
+    with connections_in_the_database():
+        log = PipelineLog(store_of_airflow(about["work_store"]), pipeline_id)
+        hook = KafkaOffsetsHook(connection) if connection else None
+        open_cluster = hook.open_cluster if hook is not None and hook.client_config else None
+    found = None
+    try:
+        found = look_at_newest(log)
+        require_dag(dag_id, pipeline_id, found)
+    except (StoreUnavailable, StoreDamaged):
+        pass  # the page says so
+    return PagePipeline(dag_id, task_id, log, open_cluster, partial(next_run_of, dag_id), connection, found)
+
+
+def look_at_newest(log: PipelineLog) -> NewestFound:
+    """What the log has last: some listings, and an entry or two.
+
+    :raises StoreUnavailable: the store does not answer.
+    :raises StoreDamaged: the newest batch cannot be read.
+    """
+    numbers, places = together(log.store, log.first_and_last, log.window_places)
+    batch, window = None, None
+    if numbers:
+        batch = read_line(log.store, log.folder_of(numbers[1]))
+        if batch is None:  # it was cleaned away, or is just being begun
+            newest = log.newest()
+            batch = line_of(newest) if newest else None
+    if places:
+        months = [place for place in places if place != "offsets"]
+        names = log.windows_in((months or places)[-1])
+        by_time = [name for name in names if time_claim_of_name(name)] or names
+        window = read_line(log.store, log.folder_of_window(by_time[-1])) if by_time else None
+    return NewestFound(batch, window, numbers, tuple(places))
+
+
+def require_dag(dag_id: str, pipeline_id: str, found: NewestFound) -> None:
+    """:raises NoPosition: neither the newest batch nor the newest window was planned for a task of the DAG."""
+    tasks = [one.summary.task for one in (found.batch, found.window) if one is not None]
+    if tasks and all(task is None or task[0] != dag_id for task in tasks):
+        raise _not_of_dag(dag_id, pipeline_id)
+
+
+def _pushed(dag_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the DAG's tasks have said of their pipelines, the newest first, with the task."""
+    from airflow_kafka_offsets.hooks.dag_runs import plans_pushed
+
+    for task_id, value in plans_pushed(dag_id):
+        if isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("pipeline", "work_store")):
+            yield task_id, value
+
+
+def _not_of_dag(dag_id: str, pipeline_id: str) -> NoPosition:
+    return NoPosition(
+        [f"DAG {dag_id!r} has no pipeline {pipeline_id!r}"],
+        "A pipeline is the DAG's whose resolve task has planned its newest batch. It is shown once that task has run.",
+    )

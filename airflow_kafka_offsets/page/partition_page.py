@@ -1,0 +1,124 @@
+"""The partitions of one batch: found, sorted and counted here, so that a browser gets a page of 10,000."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from airflow_kafka_offsets.cli.batch_tables import entries_of, splits_of
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.errors import NoPosition
+from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.log.batch_lines import line_of
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.page.batch_rows import state_of
+from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, look_at_newest
+from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaLooks
+from airflow_kafka_offsets.page.pipeline_page import kafka_answer
+from airflow_kafka_offsets.page.views import Bar, Page, PartitionOrder, PartitionRow, PartitionsAsked, PartitionsView
+from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.plan.window_claims import name_of
+
+_SORTED_BY: Mapping[PartitionOrder, Callable[[PartitionRow], tuple[object, ...]]] = {
+    "most left first": lambda row: (-(-1 if row.left is None else row.left), row.partition),
+    "most records first": lambda row: (-row.records, row.partition),
+    "most lost first": lambda row: (-row.lost - row.skipped, row.partition),
+    "by name": lambda row: (row.partition,),
+}
+
+
+def partitions_view(
+    pipeline: PagePipeline, name: str, asked: PartitionsAsked, looks: KafkaLooks = LOOKS
+) -> PartitionsView:
+    """The partitions of one batch or window.
+
+    :param name: as ``BatchRow.name`` has it.
+    :raises NoPosition: there is no such batch.
+    :raises StoreUnavailable: the store does not answer; StoreDamaged: the batch cannot be read.
+    """
+    now, not_asked = now_ms(), list[str]()
+    found = pipeline.found or look_at_newest(pipeline.log)
+    batch = _batch_named(pipeline, name)
+    answer = kafka_answer(pipeline, found, looks, not_asked)
+    number = batch.log.plan.batch.number
+    newest = batch if found.numbers and number == found.numbers[1] else pipeline.log.newest()
+    position = newest.log.position if newest else None
+    at = {tp: saved.offset for tp, saved in position.offsets.items()} if position else {}
+    logs = answer.logs if answer else {}
+    lags = {tp: lag.lag for tp, lag in answer.measured.partitions.items()} if answer and answer.measured else {}
+    plan, line = batch.log.plan, line_of(batch)
+    rows = [_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in plan.partitions]
+    matching = [row for row in rows if _matches(row.partition, asked.find.strip().lower())]
+    matching.sort(key=_SORTED_BY[asked.order])
+    size = max(1, min(asked.size, 500))
+    pages = max(1, -(-len(matching) // size))
+    page = min(max(1, asked.page), pages)
+    shown = tuple(matching[(page - 1) * size : page * size])
+    return PartitionsView(
+        name=name,
+        key=plan.batch.key,
+        title=name_of(plan),
+        state=state_of(line)[0],
+        partitions=Page(shown, page, pages, len(matching), len(rows)),
+        splits=tuple(_split_line(row) for row in splits_of(batch).rows),
+        history=tuple(f"{row['at']}: {row['what']}" for row in entries_of(batch).rows),
+        looked_at_ms=answer.looked_at_ms if answer else now,
+        not_asked=tuple(not_asked),
+    )
+
+
+def _batch_named(pipeline: PagePipeline, name: str) -> StoredBatch:
+    number = int(name) if re.fullmatch(r"[1-9]\d{0,9}", name) else None
+    batch = pipeline.log.batch(number) if number is not None else pipeline.log.find_window(name)
+    if batch is None:
+        raise NoPosition(
+            [f"Pipeline {pipeline.log.pipeline_id!r} has no batch and no window {name!r}"],
+            "It may have been cleaned away since the page was loaded.",
+        )
+    return batch
+
+
+def _matches(tp: TopicPartition, find: str) -> bool:
+    return find in str(tp).lower() or find == f"{tp.topic}-{tp.partition}".lower()
+
+
+def _row(
+    p: PlannedPartition, log: PartitionSnapshot | None, position: int | None, lags: Mapping[TopicPartition, int | None]
+) -> PartitionRow:
+    return PartitionRow(
+        partition=p.topic_partition,
+        bar=_bar(p, log, position),
+        log_start=log.log_start_offset if log else None,
+        log_end=log.end_offset if log else None,
+        before=p.start_offset,
+        after=p.end_offset,
+        position=position,
+        records=p.size,
+        lost=p.lost,
+        skipped=p.skipped,
+        left=lags.get(p.topic_partition),
+        in_group=p.committed_offset,
+        why=_why(p),
+    )
+
+
+def _bar(p: PlannedPartition, log: PartitionSnapshot | None, position: int | None) -> Bar | None:
+    if log is None or log.end_offset <= log.log_start_offset:
+        return None
+    size = log.end_offset - log.log_start_offset
+
+    def place(offset: int) -> float:
+        return min(1.0, max(0.0, (offset - log.log_start_offset) / size))
+
+    return Bar(place(p.start_offset), place(p.end_offset), place(p.end_offset if position is None else position))
+
+
+def _split_line(row: Mapping[str, object]) -> str:
+    attempt = f", attempt {row['attempt']}" if row["attempt"] else ""
+    how = row["problem"] or f"{row['rows']} rows, {row['proof']}"
+    return f"split {row['split']}{attempt}: {how}"
+
+
+def _why(p: PlannedPartition) -> str:
+    """The start and why; the end only where it is not simply what was there."""
+    return p.start_reason if p.end_reason == "latest" else f"{p.start_reason}; to {p.end_reason}"

@@ -1,0 +1,111 @@
+"""``kafka-offsets show`` and ``lag``, the page and the metrics give the same figures for the same pipeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.batch.measured_lag import left_by
+from airflow_kafka_offsets.cli import cluster_commands
+from airflow_kafka_offsets.cli.cluster_commands import lag
+from airflow_kafka_offsets.cli.store_commands import show
+from airflow_kafka_offsets.hooks import metrics
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.plan.lag_and_margin import together
+from tests.contract.pipeline import Pipeline, Run
+from tests.page.conftest import TOPIC, figures, produce, run, view
+
+
+class Sent:
+    """What Airflow's metrics were told: counters add up, of a gauge the last counts."""
+
+    def __init__(self) -> None:
+        self.counters: Counter[str] = Counter()
+        self.gauges: dict[str, float] = {}
+
+    def incr(self, name: str, count: int = 1, **_: Any) -> None:
+        self.counters[name.removeprefix("kafka_offsets.records_")] += count
+
+    def gauge(self, name: str, value: float, **_: Any) -> None:
+        self.gauges[name.removeprefix("kafka_offsets.")] = value
+
+
+class NotClosed:
+    """The cluster in memory, as a command opens it."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def __enter__(self) -> Any:
+        return self._cluster
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def commit(pipeline: Pipeline, resolved: Run) -> None:
+    """The commit task: it commits, looks at what is left, and sends both."""
+    outcome = resolved.commit()
+    assert outcome.plan is not None
+    left = left_by(outcome.plan, pipeline.cluster, pipeline.now_ms)
+    metrics.send_commit(pipeline.pipeline_id, outcome, together((left or {}).values()))
+
+
+def report_some_as_bad(resolved: Run, set_aside: int, left_out: int) -> None:
+    """Spark wrote the batch, and its report says that some records are no rows."""
+    for split in resolved.splits:
+        job = resolved.job(split).begin().write()
+        assert job.attempt is not None
+        reads = {}
+        for p in job.plan.splits[split]:
+            bad, other = (set_aside, left_out) if p.topic_partition.partition == 0 else (0, 0)
+            reads[p.topic_partition] = PartitionRead(p.size, p.size, p.start_offset, p.end_offset - 1, bad, other)
+        job.attempt.report(
+            ReadReport(job.plan.plan_id, split, job.attempt.number, "rows", reads, job.plan.asked.output)
+        )
+
+
+def test_show_lag_page_and_metrics_say_the_same(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = Sent()
+    monkeypatch.setattr(metrics, "Stats", sent)
+    monkeypatch.setattr(cluster_commands, "KafkaCluster", lambda _: NotClosed(pipeline.cluster))
+    produce(pipeline, 4)
+    first = pipeline.resolve(run(10))
+    report_some_as_bad(first, set_aside=2, left_out=1)
+    commit(pipeline, first)
+    produce(pipeline, 4)
+    pipeline.cluster.delete_records(TopicPartition(TOPIC, 1), 7)
+    commit(pipeline, pipeline.resolve(run(11), policies={"data_loss": "advance"}).spark())
+    produce(pipeline, 5)
+    commit(pipeline, pipeline.resolve(run(12), max_records=9).spark())
+
+    options = {"pipeline_id": pipeline.pipeline_id, "work_store": pipeline.store.uri}
+    shown = dict(show(options).facts)["totals"]
+    lagging = lag({**options, "bootstrap_servers": "in memory"}).facts
+    page = view(pipeline)
+    assert shown == {
+        "batches": 3,
+        "records": 12 + 12 - 3 + 9,
+        "lost": 3,
+        "skipped": 0,
+        "set_aside": 2,
+        "left_out": 1,
+        "last_set_aside": 1,
+        "last_left": 2,
+    }
+    assert figures(page)["lost"] == shown["lost"] + shown["skipped"]
+    assert figures(page)["set_aside"] == shown["set_aside"]
+    assert {name: sent.counters[name] for name in ("planned", "lost", "skipped", "set_aside", "left_out")} == {
+        "planned": shown["records"],
+        **{name: shown[name] for name in ("lost", "skipped", "set_aside", "left_out")},
+    }
+    assert sum(row.records or 0 for row in page.batches.rows) == shown["records"]
+    assert sum(point.read for point in page.chart) == shown["records"]
+    assert sum(point.set_aside for point in page.chart) == shown["set_aside"]
+    assert sum(point.lost for point in page.chart) == shown["lost"] + shown["skipped"]
+
+    assert figures(page)["unread"] == lagging["lag"] == sent.gauges["lag"] == 6
+    assert page.chart[-1].left == 6
+    assert figures(page)["retention"] == lagging["margin_ms"]
