@@ -142,7 +142,7 @@ def altered(made: Plan, **given: Any) -> Plan:
     """``made`` with other fields, of it or of any of its parts; ranges, or a number of splits, are split anew."""
     asked = replace(made.asked, **{name: given.pop(name) for name in given.keys() & _ASKED})
     found = replace(made.found, **{name: given.pop(name) for name in given.keys() & _FOUND})
-    by = replace(made.by, **{name: given.pop(name) for name in given.keys() & {"run", "instance"}})
+    by = replace(made.by, **{name: given.pop(name) for name in given.keys() & {"run", "instance", "person"}})
     partitions, count = given.pop("partitions", made.partitions), given.pop("splits", made.split_count)
     splits = made.splits
     if (partitions, count, asked.split_by) != (made.partitions, made.split_count, made.asked.split_by):

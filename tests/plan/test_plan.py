@@ -55,6 +55,7 @@ NOT_IN_THE_ID = [
     {"run": None},
     {"group_id": "h"},
     {"instance": "another"},
+    {"person": "alice"},
     {"group_follows": False},
     {"output": "s3://lake"},
     {"restarts": ("x",)},
