@@ -10,7 +10,7 @@ from typing import assert_never
 
 from airflow_kafka_offsets.batch import messages
 from airflow_kafka_offsets.batch.decide_batch import BatchAtHand, do, do_again, leave, plan_anew, why_anew, window_draft
-from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset
+from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset, decide_take_over
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import (
     Commit,
@@ -23,6 +23,7 @@ from airflow_kafka_offsets.batch.orders import (
     Redo,
     Reset,
     RunsBatch,
+    TakeOver,
     Wait,
 )
 from airflow_kafka_offsets.batch.ownership import (
@@ -76,6 +77,8 @@ def decide(order: Order, s: Situation) -> Decision:
             return decide_leave_out(order, s)
         case Redo():
             return decide_redo(order, s)
+        case TakeOver():
+            return decide_take_over(order, s)
         case _ as never:
             assert_never(never)
 

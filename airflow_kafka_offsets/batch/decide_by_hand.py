@@ -20,6 +20,7 @@ from airflow_kafka_offsets.batch.orders import (
     Replace,
     Reset,
     SetPosition,
+    TakeOver,
 )
 from airflow_kafka_offsets.batch.ownership import (
     refuse_another_airflows_log,
@@ -306,3 +307,20 @@ def decide_redo(order: Redo, s: Situation) -> Do:
         )
     splits = tuple(sorted(plan.splits_with_rows()))
     return Do(batch, splits, Taken(order.me, order.now_ms, s.need(HighestAttempts(batch, splits))))
+
+
+def decide_take_over(order: TakeOver, s: Situation) -> Do:
+    """Nothing is done again by it: a ``taken`` without attempts says who has the pipeline.
+
+    :raises NoPosition: it has no batch.
+    :raises BatchClosed: it is this Airflow's already.
+    """
+    newest = s.need(NewestBatch(None)).newest
+    if newest is None:
+        raise NoPosition(
+            [f"Pipeline {s.pipeline!r} has no batch in its log"],
+            'Whose a window is, each says itself: policies={"another_airflow": "take-over"} in the conf of its run.',
+        )
+    if newest.log.last_instance in (None, order.me.instance):
+        raise BatchClosed("take-over", s.pipeline, f"{order.me.instance} is the Airflow that wrote to it last")
+    return Do(newest, (), Taken(order.me, order.now_ms))

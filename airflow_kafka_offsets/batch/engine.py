@@ -35,6 +35,7 @@ from airflow_kafka_offsets.batch.orders import (
     Reset,
     RunsBatch,
     SetPosition,
+    TakeOver,
 )
 from airflow_kafka_offsets.batch.situation import (
     BatchIn,
@@ -151,6 +152,20 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
 
     def carry(decision: Decision, _: Situation) -> StoredBatch | None:
         return decision.batch.append(decision.taken) if isinstance(decision, Do) and decision.taken else None
+
+    return _until_done(order, world, carry)
+
+
+def take_pipeline_over(order: TakeOver, world: World) -> tuple[StoredBatch, Followed]:
+    """Put on record whose the pipeline is, on its newest batch, and mark the group's offsets with it.
+
+    :raises BatchClosed: it is this Airflow's already; nothing was written.
+    :raises GroupMoved: somebody else wrote to the group; the log says who has the pipeline by then.
+    """
+
+    def carry(decision: Decision, _: Situation) -> tuple[StoredBatch, Followed] | None:
+        taken = decision.batch.append(decision.taken) if isinstance(decision, Do) and decision.taken else None
+        return None if taken is None else (taken, follow(world, order.me))
 
     return _until_done(order, world, carry)
 

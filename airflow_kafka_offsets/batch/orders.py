@@ -113,7 +113,15 @@ class Redo:
     now_ms: int
 
 
-Order = RunsBatch | Commit | Reset | LeaveOut | Redo
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """The pipeline is the Airflow's from here on that ``me`` names. It was another one's, which is refused then."""
+
+    me: Actor
+    now_ms: int
+
+
+Order = RunsBatch | Commit | Reset | LeaveOut | Redo | TakeOver
 
 
 # ── what can be decided: a closed union; carry_out executes each, messages has the sentences ──────────────────────────

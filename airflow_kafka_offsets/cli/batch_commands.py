@@ -1,4 +1,4 @@
-"""``verify``, ``commit``, ``skip`` and ``redo``: what a person does with one batch."""
+"""``verify``, ``commit``, ``skip``, ``redo`` and ``take-over``: what a person does with one batch, or the newest."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch
+from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch, take_pipeline_over
 from airflow_kafka_offsets.batch.look_ups import World
-from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo
+from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo, TakeOver
 from airflow_kafka_offsets.batch.preview import rehearsed, rehearsed_log
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, splits_of
@@ -266,6 +266,7 @@ def redo(options: Options) -> Answer:
                 raise
             refusal = gone
     plan, log = batch.log.plan, batch.log
+    again = log.redone if log.redone and log.redone.attempts else None
     key, run = plan.batch.key, log.committed.by.run if log.committed else None
     # The run that committed a batch does it again when it is cleared; nothing has to be in its conf for that.
     cleared = run and not refusal and f"airflow dags clear {shlex.quote(run.dag_id)} --run-id {shlex.quote(run.run_id)}"
@@ -297,7 +298,7 @@ def redo(options: Options) -> Answer:
         f"{name_of(plan)} of pipeline {pipeline.pipeline_id!r}: committed by {log.by}, {facts['at']}",
         f"output: {plan.asked.output or 'not named in the plan'}, where {row_filter}",
         f"records: {'gone from Kafka' if refusal else 'all of them are still in Kafka'}",
-        *([f"{log.redone.by} is doing it once more since {iso(log.redone.at_ms)}"] if dry_run and log.redone else []),
+        *([f"{again.by} is doing it once more since {iso(again.at_ms)}"] if dry_run and again else []),
         *([f"in Airflow: {cleared}"] if cleared and splits else []),
         *([] if splits else ["It has no records, and no split to start."]),
     ]
@@ -316,4 +317,37 @@ def redo(options: Options) -> Answer:
         if to_do and dry_run
         else "",
         errors=[refusal] if refusal else [],
+    )
+
+
+# ── take-over: this Airflow goes on with a pipeline of another one ────────────────────────────────────────────────────
+
+
+def take_over(options: Options) -> Answer:
+    """Whose the pipeline was, and whose it is."""
+    config, order = client_config(options), TakeOver(me(options), now_ms())
+    pipeline = pipeline_asked_for(options)
+    if order.me.instance is None:
+        raise InvalidRequest(("Which Airflow takes over? Only airflow kafka-offsets take-over names one.",))
+    before, dry_run = pipeline.newest(), not options.get("execute")
+    with KafkaCluster(config) as cluster:
+        world = World(pipeline, cluster)
+        batch, group = take_pipeline_over(order, rehearsed(world) if dry_run else world)
+    was, name = before.log.last_instance if before else None, name_of(batch.log.plan)
+    facts = {
+        "pipeline_id": pipeline.pipeline_id,
+        **facts_of(batch),
+        "airflow_before": was,
+        "airflow": order.me.instance,
+        "group_left_alone": group.left_alone,
+        "dry_run": dry_run,
+    }
+    goes_on = f"it goes on after {name}" if batch.log.committed else f"its next run does {name}, which is not committed"
+    follows = f"the group's offsets {'would be' if dry_run else 'are'} marked in {len(group.written)} partitions"
+    return Answer(
+        [],
+        facts,
+        f"{order.me.instance} {'would take' if dry_run else 'takes'} the pipeline over from {was}: {goes_on}; "
+        f"{(group.left_alone and f'the group is left alone: {group.left_alone}') or follows}",
+        dry_run="does it: the other Airflow is refused then" if dry_run else "",
     )

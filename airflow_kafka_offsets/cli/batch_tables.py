@@ -63,7 +63,7 @@ def _words(entry: Entry, *, first: bool, again: bool) -> str:
             left_out = [f"{plan.lost} lost"] * bool(plan.lost) + [f"{plan.skipped} skipped"] * bool(plan.skipped)
             return "; ".join([", ".join([words, *left_out]), *([plan.reason] if plan.reason else [])])
         case Taken(by=by):
-            return f"{'being done once more' if again else 'taken'} by {by}"
+            return f"{'being done once more' if again and entry.attempts else 'taken'} by {by}"
         case Committed(by=by):
             fates = str(Fates(entry.set_aside, entry.left_out))
             return "; ".join(filter(None, (f"committed by {by}", fates)))

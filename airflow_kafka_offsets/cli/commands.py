@@ -313,6 +313,13 @@ COMMANDS = (
         (*_CLUSTER, *_BATCH_OF_RUN, _EXECUTE, _OUTPUT),
     ),
     Command(
+        "take-over",
+        "batch_commands",
+        "Let this Airflow go on with a pipeline of another one; a dry run unless --execute",
+        "take-over --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve",
+        (*_CLUSTER, _PIPELINE, _STORE, _EXECUTE, _OUTPUT),
+    ),
+    Command(
         "reset",
         "reset_command",
         "Set a pipeline's position, as a batch of its log, and its group with it; a dry run unless --execute",

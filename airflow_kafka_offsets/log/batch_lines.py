@@ -77,6 +77,13 @@ class BatchLine:
         return self.summary.by[0], self.summary.planned_ms
 
     @property
+    def last_instance(self) -> str | None:
+        """The Airflow that wrote the last entry."""
+        if self.taken or self.committed is None:
+            return self.holder[0].instance
+        return self.committed.by.instance
+
+    @property
     def unread(self) -> int:
         """The most that a run found its window to lack."""
         return max((one.unread for one in self.taken), default=0)

@@ -1,4 +1,4 @@
-"""Reset, skip and redo from the page: what the command line does, by the command's own function.
+"""Reset, skip, redo and take over from the page: what the command line does, by the command's own function.
 
 Whether a person may do it, the caller has looked at. Who it was stands in the log.
 """
@@ -31,6 +31,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "skip": ("batch", "window", "past", "reason"),
     "redo": ("batch",),
+    "take-over": (),
 }
 """Each action with the fields of its form: the options of the command, by their names. ``to_earliest``, ``to_latest``
 and ``allow_duplicates`` are ``"yes"`` or absent; all others are texts. One of reset's first six is given.
@@ -78,7 +79,7 @@ def _run(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person:
         "execute": execute or None,
     }
     run: Callable[[Options], Answer] = getattr(
-        import_module(f"airflow_kafka_offsets.cli.{command.module}"), command.name
+        import_module(f"airflow_kafka_offsets.cli.{command.module}"), command.name.replace("-", "_")
     )
     with names(as_typed(command, options)):
         return run(options)

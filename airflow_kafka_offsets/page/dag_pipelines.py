@@ -48,6 +48,7 @@ class PagePipeline:
     :ivar next_run: asks Airflow.
     :ivar connection: the id of its Kafka connection, for the command line.
     :ivar found: what its log has last, where that was looked at already.
+    :ivar instance: what names this Airflow; ``None``: there is none.
     """
 
     dag_id: str
@@ -57,6 +58,7 @@ class PagePipeline:
     next_run: Callable[[], NextRun]
     connection: str | None = None
     found: NewestFound | None = None
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
     from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
     from airflow_kafka_offsets.hooks.dag_runs import next_run_of
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+    from airflow_kafka_offsets.hooks.run_context import this_airflow
     from airflow_kafka_offsets.hooks.work_store import store_of_airflow
 
     named = next(((task, one) for task, one in _pushed(dag_id) if one["pipeline"] == pipeline_id), None)
@@ -100,7 +103,9 @@ def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
         require_dag(dag_id, pipeline_id, found)
     except (StoreUnavailable, StoreDamaged):
         pass  # the page says so
-    return PagePipeline(dag_id, task_id, log, open_cluster, partial(next_run_of, dag_id), connection, found)
+    return PagePipeline(
+        dag_id, task_id, log, open_cluster, partial(next_run_of, dag_id), connection, found, this_airflow()
+    )
 
 
 def look_at_newest(log: PipelineLog) -> NewestFound:

@@ -70,7 +70,7 @@ def pipeline_view(pipeline: PagePipeline, asked: BatchesAsked, looks: KafkaLooks
         is_waiting=WAITING in not_asked,
         not_asked=tuple(not_asked),
         command=command(pipeline),
-        can=_can(found),
+        can=_can(found, pipeline.instance),
     )
 
 
@@ -147,10 +147,12 @@ def _about(pipeline: PagePipeline, found: NewestFound) -> tuple[tuple[str, str],
     return tuple((label, text) for label, text in named.items() if text)
 
 
-def _can(found: NewestFound) -> tuple[str, ...]:
-    """Which actions make sense now."""
+def _can(found: NewestFound, instance: str | None) -> tuple[str, ...]:
+    """Which actions make sense now. Of another Airflow's pipeline it is taken over first."""
     if found.batch is None:
         return ("skip", "redo") if found.window else ()
+    if instance is not None and found.batch.last_instance not in (None, instance):
+        return ("take-over",)
     return ("reset", "redo") if found.batch.committed else ("skip",)
 
 

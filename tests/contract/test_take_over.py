@@ -1,0 +1,80 @@
+"""A person lets another Airflow go on with a pipeline: the log and the group say so, and the one before is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.batch.engine import take_pipeline_over
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.orders import TakeOver
+from airflow_kafka_offsets.batch.preview import rehearsed
+from airflow_kafka_offsets.cli.batch_tables import entries_of
+from airflow_kafka_offsets.errors import AnotherAirflow, BatchClosed, NoPosition
+from airflow_kafka_offsets.kafka_values import Actor
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
+from tests.contract.conftest import AnyCluster
+from tests.contract.pipeline import Airflow, Pipeline
+from tests.contract.troubles import produce
+from tests.stores.builders import as_it_is_now
+
+THERE = "https://standby.example"
+BY = Actor(None, THERE, "alice")
+
+
+def standby(pipeline: Pipeline) -> Pipeline:
+    return replace(pipeline, airflow=Airflow(THERE))
+
+
+def take_over(pipeline: Pipeline, *, dry_run: bool = False) -> Any:
+    world = World(pipeline.log, pipeline.cluster)
+    return take_pipeline_over(TakeOver(BY, pipeline.now_ms), rehearsed(world) if dry_run else world)
+
+
+def marks(pipeline: Pipeline) -> set[str | None]:
+    found = pipeline.cluster.committed(pipeline.group, pipeline.position.offsets)
+    return {metadata.instance for commit in found.values() if (metadata := CommitMetadata.of(commit))}
+
+
+def test_of_a_committed_batch_the_next_run_is_the_other_airflows(in_memory: Pipeline, memory: AnyCluster) -> None:
+    in_memory.run("one")
+    produce(memory, in_memory)
+    with pytest.raises(AnotherAirflow):
+        standby(in_memory).resolve("two")
+    take_over(in_memory)
+    assert marks(in_memory) == {THERE}
+    newest = as_it_is_now(in_memory.newest)
+    assert newest.log.committed is not None, "nothing is done again"
+    assert entries_of(newest).rows[-1]["what"] == "taken by alice"
+    with pytest.raises(AnotherAirflow):
+        in_memory.resolve("two")
+    run = standby(in_memory).run("two")
+    assert (run.number, run.ranges) == (2, [(4, 6)] * 3)
+
+
+def test_of_an_unfinished_batch_the_other_airflow_does_that_batch(in_memory: Pipeline) -> None:
+    left = in_memory.resolve("one")
+    take_over(in_memory)
+    with pytest.raises(AnotherAirflow):
+        left.spark().commit()
+    run = standby(in_memory).run("two")
+    assert (run.number, run.ranges) == (1, [(0, 4)] * 3)
+    assert run.batch_key == left.batch_key
+
+
+def test_a_dry_run_writes_nothing(in_memory: Pipeline) -> None:
+    in_memory.run("one")
+    before = as_it_is_now(in_memory.newest).log, marks(in_memory)
+    batch, group = take_over(in_memory, dry_run=True)
+    assert (batch.log.last_instance, len(group.written)) == (THERE, 3)
+    assert (as_it_is_now(in_memory.newest).log, marks(in_memory)) == before
+
+
+def test_what_is_this_airflows_already_is_refused_and_what_has_no_batch(in_memory: Pipeline) -> None:
+    with pytest.raises(NoPosition):
+        take_over(in_memory)
+    standby(in_memory).run("one")
+    with pytest.raises(BatchClosed, match="is the Airflow that wrote to it last"):
+        take_over(in_memory)
