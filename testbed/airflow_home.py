@@ -14,6 +14,8 @@ from pathlib import Path
 
 from testbed.s3_server import KEY, SECRET
 
+FAB_LOGIN = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"  # users with rights of each DAG
+
 
 def settings_for(home: Path, dags_folder: Path) -> dict[str, str]:
     """Environment variables of an Airflow in `home` that knows the DAGs in `dags_folder` and nothing else."""

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, settings
 
 # What a test asks for, itself or through another fixture, if it is not in memory.
-OUTSIDE = {"airflow", "broker", "java", "postgres", "proxied", "proxy", "real_site", "spark"}
+OUTSIDE = {"airflow", "airflow_database", "broker", "java", "postgres", "proxied", "proxy", "real_site", "spark"}
 STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "sqlite3.connect"} | {
     "subprocess.Popen"
 }

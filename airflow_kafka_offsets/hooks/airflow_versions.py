@@ -10,9 +10,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 import airflow.sdk
+from packaging.version import Version
 
 try:
     from airflow.sdk import BaseHook, TriggerRule
@@ -59,6 +61,7 @@ except ImportError:  # Airflow 3.0 and 3.1
 
 __all__ = [
     "ASSET_EVENTS_HAVE_KEYS",
+    "PAGE_FROM",
     "AirflowException",
     "AirflowFailException",
     "AirflowNotFoundException",
@@ -76,6 +79,7 @@ __all__ = [
     "conf",
     "connections_in_the_database",
     "has_fs",
+    "has_page",
     "runs_that_succeeded_last",
 ]
 
@@ -115,3 +119,13 @@ def runs_that_succeeded_last(ti: Any) -> set[str]:
     for run_id in sorted(run_id for run_id, found in states.items() if "success" in found.values()):
         last[run_id.partition("__")[0]] = run_id
     return set(last.values())
+
+
+# From which Airflow on the page of a pipeline is offered. In 3.1.0 Airflow's own check reads the Authorization header
+# alone; what is in a frame of its UI sends the login's cookie.
+PAGE_FROM = "3.1.1"
+
+
+def has_page() -> bool:
+    """Whether this Airflow can protect the page."""
+    return Version(version("apache-airflow-core")) >= Version(PAGE_FROM)

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
 )
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_commit
+from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
@@ -85,6 +86,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     template_fields: Sequence[str] = ("plan", "kafka_config_id")
     ui_color = "#e6f2e6"
     _done: CommitOutcome | None = None
+    operator_extra_links = (PipelinePageLink(),)
 
     def __init__(
         self,

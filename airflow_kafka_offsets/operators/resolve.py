@@ -22,6 +22,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, Over
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_nothing_to_read
+from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import (
     PIPELINE_XCOM,
     PLAN_XCOM,
@@ -240,6 +241,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     )
     ui_color = "#e6f2e6"
     _planned: Plan | None = None
+    operator_extra_links = (PipelinePageLink(),)
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException, AirflowNotFoundException, BaseHook
 from airflow_kafka_offsets.hooks.airflow_versions import conf as airflow_conf
 from airflow_kafka_offsets.hooks.driver_archive import driver_archive
+from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.spark_installation import (
     SparkInstallation,
     find_spark,
@@ -81,6 +82,7 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "kafka")
+    operator_extra_links = (*SparkSubmitOperator.operator_extra_links, PipelinePageLink())
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     TaskDeferralTimeout,
     conf,
 )
+from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.hooks.templates import unsettled
 from airflow_kafka_offsets.request.parameters import ScopeParameters
@@ -54,6 +55,7 @@ class WaitingSensor(BaseSensorOperator):
     """
 
     ui_color = "#e6f2e6"
+    operator_extra_links = (PipelinePageLink(),)
     task_doc: ClassVar[str | None] = None  # what the UI shows where the DAG's author says nothing else
 
     def __init__(

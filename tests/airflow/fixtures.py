@@ -27,8 +27,17 @@ RunDag = Callable[..., RunResult]
 
 
 @pytest.fixture(scope="session")
+def airflow_database() -> None:
+    """Airflow's database, without a run and without a user."""
+    shutil.copy(_new_database(), AIRFLOW_HOME)
+
+
+@pytest.fixture(scope="session")
 def airflow(
-    broker: KafkaBroker, spark_environment: Mapping[str, str], spark_settings: Mapping[str, str]
+    airflow_database: None,
+    broker: KafkaBroker,
+    spark_environment: Mapping[str, str],
+    spark_settings: Mapping[str, str],
 ) -> Iterator[Path]:
     """A migrated Airflow whose `kafka_default` is the session's broker; its home."""
     for name, folder in (("project", PROJECT_DAGS), ("tests", TEST_DAGS)):
@@ -43,18 +52,20 @@ def airflow(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        shutil.copy(_new_database(), AIRFLOW_HOME)
         yield AIRFLOW_HOME
 
 
 def _new_database() -> Path:
-    """An Airflow's database with nothing in it. It takes several seconds, so it is made once for each version."""
+    """An Airflow's database with nothing in it. It takes several seconds, so it is made once for each version.
+
+    It has the tables of users and roles, too, which are there for tests of the FAB login alone.
+    """
 
     def make(folder: Path) -> None:
         own = {"AIRFLOW_HOME": str(folder), "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
-        airflow_home.migrate({**os.environ, **own})
+        airflow_home.migrate({**os.environ, **own, "AIRFLOW__CORE__AUTH_MANAGER": airflow_home.FAB_LOGIN})
 
-    name = f"airflow-{version('apache-airflow')}-database"
+    name = f"airflow-{version('apache-airflow')}-fab-{version('apache-airflow-providers-fab')}-database"
     return whole_folder(name, make, is_whole=lambda folder: (folder / "airflow.db").is_file()) / "airflow.db"
 
 

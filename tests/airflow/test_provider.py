@@ -68,5 +68,9 @@ def test_the_wheel_holds_the_package_its_entry_points_and_nothing_of_the_tests(t
         names = wheel.namelist()
         entry_points = wheel.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
     assert "[apache_airflow_provider]" in entry_points
+    assert "[airflow.plugins]" in entry_points
+    page = root / "airflow_kafka_offsets/page"
+    files = [*(page / "templates").iterdir(), *(page / "static").iterdir()]
+    assert {str(file.relative_to(root)) for file in files} <= set(names)
     assert "airflow_kafka_offsets/py.typed" in names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"airflow_kafka_offsets"}

@@ -48,6 +48,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = {name for name in wheel.namelist() if not name.split("/")[0].endswith(".dist-info")}
     files = [*(ROOT / PACKAGE).rglob("*.py"), *(ROOT / PACKAGE / "errors").glob("*.md"), ROOT / PACKAGE / "py.typed"]
+    files += [file for kind in ("templates", "static") for file in (ROOT / PACKAGE / "page" / kind).iterdir()]
     ours = {str(file.relative_to(ROOT)) for file in files}
     assert names == ours
 
