@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Many images set it. Then each process compiles whatever it imports: the tests, Airflow, PySpark.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo check test test-system test-matrix quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
+.PHONY: help setup demo check test test-system test-matrix test-browser quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
   fuzz mutate docs pictures address format lock clean
 
 UV_VERSION := 0.13.8
@@ -118,13 +118,22 @@ test: setup ## lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
-	$(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(SYSTEM) $(MATRIX) $(PAGES) tests/soak) \
+	$(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(SYSTEM) $(MATRIX) $(PAGES) tests/soak tests/browser) \
 	  --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
 test-system: setup ## schedulers, Celery's workers, a Spark cluster, rows of the fault matrix, a secured Kafka, stores on Google, Azure and HDFS
 	$(BIN)/python -m pytest $(SYSTEM)
 	$(if $(strip $(MARKED)),$(BIN)/python -m pytest -m slow $(MARKED))
 	$(if $(strip $(CLOUDS)),$(BIN)/python -m pytest --clouds $(CLOUDS))
+
+# What drives the browser is no part of .venv. PAGE_PYTHONS=… names environments with another Airflow and the package.
+.browser/.stamp: tests/browser/requirements.lock .venv/.stamp
+	rm -rf .browser
+	$(UV) pip install --quiet --python $(BIN)/python --target .browser --require-hashes -r tests/browser/requirements.lock
+	@touch .browser/.stamp
+
+test-browser: .browser/.stamp ## the page in Airflow in a real Chromium, with both logins; PAGE_PICTURES=1: the pictures of docs/page.md anew
+	PYTHONPATH=.browser $(BIN)/python -m pytest tests/browser
 
 quickstart-test: setup ## docs/first-batch.md as it is printed: the built wheel, a fresh environment, rows on disk
 	$(BIN)/python -m pytest tests/quickstart
@@ -213,7 +222,7 @@ lock: setup ## requirements.lock and docs/requirements.lock anew from pyproject.
 	  --no-emit-index-url --no-header -o docs/requirements.lock
 
 clean: ## everything that was made here, except what is in the user's cache
-	rm -rf .venv .venv-docs site docs/pictures/node_modules .bench .matrix build dist *.egg-info .pytest_cache .mypy_cache \
+	rm -rf .venv .venv-docs site docs/pictures/node_modules .bench .browser .matrix build dist *.egg-info .pytest_cache .mypy_cache \
 	  .ruff_cache .hypothesis .import_linter_cache \
 	  spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,167 @@
+"""A real API server with the page in it, for each login: people, a DAG with runs, Kafka, and a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import airflow_home
+from testbed.airflow_home import FAB_LOGIN
+from testbed.broker import KafkaBroker
+from testbed.browser import chromium
+from testbed.cache import Say
+from testbed.java import Java
+from testbed.standalone import StandaloneAirflow
+
+HERE = Path(__file__).parent
+DAGS = HERE / "dags"
+SIMPLE = {"reader": "viewer", "editor": "user"}
+HOUR_S = 3_600
+
+# As a live pipeline grows: hours with more records and with fewer, two records that were set aside.
+BATCHES = [["orders_to_lake", {"set_aside": 2 if n == 20 else 0}, 120 + 90 * (n * 7 % 5)] for n in range(22)]
+
+
+class ApiServer(StandaloneAirflow):
+    """Nothing but the API server. With ``path`` it is where a proxy has it that serves other things, too."""
+
+    path = ""
+
+    def parts(self) -> list[str]:
+        return ["api-server"]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._env['AIRFLOW__API__PORT']}{self.path}"
+
+    def environment_of(self, part: str) -> dict[str, str]:
+        return {**self._env, "AIRFLOW__API__BASE_URL": self.url}
+
+
+@dataclass
+class Site:
+    """:ivar login: ``fab`` or ``simple``; :ivar airflow: its version."""
+
+    server: ApiServer
+    login: str
+    broker: KafkaBroker
+    browser: Any
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    def page_of(self, dag_id: str, place: str = "", query: str = "") -> str:
+        return f"{self.url}/kafka-offsets/dags/{dag_id}{place}{query}"
+
+    def person(self, name: str, **context: Any) -> Any:
+        """A page in a browser in which this person has logged in, by the form of the login."""
+        page = self.browser.new_context(viewport={"width": 1300, "height": 1000}, **context).new_page()
+        page.set_default_timeout(60_000)
+        page.goto(f"{self.url}/auth/login/" if self.login == "fab" else f"{self.url}/auth/login")
+        page.locator("input[name=username]").fill(name)
+        page.locator("input[name=password]").fill(name)
+        page.locator("input[type=submit], button[type=submit]").first.click()
+        page.wait_for_function("!location.pathname.includes('/auth/login')")
+        return page
+
+
+@pytest.fixture(scope="session")
+def browser(say: Say) -> Iterator[Any]:
+    with chromium(say) as running:
+        yield running
+
+
+def pythons() -> list[str]:
+    """Whose Airflow: this one's; and with ``PAGE_PYTHONS`` those of other environments that have the package."""
+    return [sys.executable, *filter(None, os.environ.get("PAGE_PYTHONS", "").split(os.pathsep))]
+
+
+SITES = [(python, login) for python in pythons() for login in ("fab", "simple")]
+
+
+@pytest.fixture(
+    scope="session", params=SITES, ids=[f"{login}-{Path(python).parents[1].name}" for python, login in SITES]
+)
+def site(request: pytest.FixtureRequest, browser: Any, java: Java, tmp_path_factory: Any, say: Say) -> Iterator[Site]:
+    with running_site(*request.param, tmp_path_factory.mktemp("site"), browser, java, say) as site:
+        yield site
+
+
+@contextmanager
+def running_site(python: str, login: str, folder: Path, browser: Any, java: Java, say: Say) -> Iterator[Site]:
+    with KafkaBroker(folder / "kafka", java=java, say=say) as broker:
+        broker.create_topic("orders", 3)
+        home = folder / "airflow"
+        kafka = {**broker.client_config, "group.id": "orders-to-lake"}
+        environment = {**airflow_home.connections(kafka), "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False"}
+        environment |= {"AIRFLOW__API__EXPOSE_CONFIG": "False", "PYTHONPATH": ""}
+        environment |= {"PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
+        if login == "fab":
+            environment["AIRFLOW__CORE__AUTH_MANAGER"] = FAB_LOGIN
+        else:
+            home.mkdir()
+            passwords = home / "passwords.json"
+            passwords.write_text(json.dumps({name: name for name in SIMPLE}))
+            environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] = ",".join(map(":".join, SIMPLE.items()))
+            environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"] = str(passwords)
+        server = ApiServer(home, [DAGS], f"sqlite:///{home}/airflow.db", environment, python=python)
+        server.path = "/data/airflow" if login == "fab" else ""
+        say(f"The page with the {login} login of {python}: runs, then a server …")
+        with server:
+            played(server, python, [*BATCHES, ["evil", {}, 0], *windows(), [None, None, 75]])
+            yield Site(server, login, broker, browser)
+
+
+def played(server: ApiServer, python: str, runs: list[Any]) -> None:
+    file = server.home / "dags" / f"0-{DAGS.name}" / "orders.py"
+    command = [python, str(HERE / "play_runs.py"), str(file), json.dumps(runs)]
+    done = subprocess.run(
+        command, env=server.environment_of("runs"), cwd=server.home, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+
+
+def windows() -> list[Any]:
+    """Three hours of which the second is missing, and one that overlaps nothing."""
+    from datetime import UTC, datetime, timedelta
+
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    begins = [hour - timedelta(hours=n) for n in (5, 3, 2)]
+    return [["by_hour", {"since": at.isoformat(), "until": (at + timedelta(hours=1)).isoformat()}, 0] for at in begins]
+
+
+@pytest.fixture
+def looked_at(site: Site) -> Iterator[Callable[..., Any]]:
+    """``looked_at(person)``: a page in which nothing may go wrong: no error, no dialog, no request to another host."""
+    wrong: list[str] = []
+    pages: list[Any] = []
+
+    def open_as(name: str, **context: Any) -> Any:
+        page = site.person(name, **context)
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" and ours(said) else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda asked: wrong.append(asked.url) if foreign(asked.url) else None)
+        pages.append(page)
+        return page
+
+    def ours(said: Any) -> bool:
+        return "/kafka-offsets/" in (said.location or {}).get("url", "")
+
+    def foreign(url: str) -> bool:
+        return url.startswith("http") and not url.startswith("http://127.0.0.1:")
+
+    yield open_as
+    for page in pages:
+        page.context.close()
+    assert wrong == []
