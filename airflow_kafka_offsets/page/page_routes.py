@@ -84,7 +84,12 @@ def pipeline_of_dag(
     if json:
         return JSONResponse(asdict(view))
     asked = {"order": order, "find": find, "run": run}
-    more: dict[str, Any] = {"batch": batch or of_run or view.newest, "of_run": of_run, "may_edit": may_edit}
+    more: dict[str, Any] = {
+        "batch": batch or of_run or view.newest,
+        "of_run": of_run,
+        "may_edit": may_edit,
+        "words": WORDS,
+    }
     return shown(request, "pipeline.html", view=view, names=names, asked=asked, **more)
 
 

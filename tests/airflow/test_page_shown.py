@@ -25,6 +25,7 @@ PAGES: dict[str, Callable[[str], dict[str, Any]]] = {
         "batch": text,
         "of_run": text,
         "may_edit": True,
+        "words": WORDS,
     },
     "partitions.html": lambda text: {
         "view": example.partitions(text),
@@ -136,5 +137,5 @@ def test_who_may_not_edit_is_offered_no_action() -> None:
 
 
 def test_every_field_of_every_action_has_words() -> None:
-    assert set(ACTIONS) <= set(WORDS)
-    assert {name for fields in ACTIONS.values() for name in fields} <= set(FIELDS)
+    assert set(WORDS) == set(ACTIONS)
+    assert {name for fields in ACTIONS.values() for name in fields} == set(FIELDS)

@@ -86,12 +86,12 @@ def pythons() -> list[str]:
     return [sys.executable, *filter(None, os.environ.get("PAGE_PYTHONS", "").split(os.pathsep))]
 
 
-SITES = [(python, login) for python in pythons() for login in ("fab", "simple")]
+SITES = {
+    f"{login}-{Path(python).parents[1].name}": (python, login) for python in pythons() for login in ("fab", "simple")
+}
 
 
-@pytest.fixture(
-    scope="session", params=SITES, ids=[f"{login}-{Path(python).parents[1].name}" for python, login in SITES]
-)
+@pytest.fixture(scope="session", params=SITES.values(), ids=SITES)
 def site(request: pytest.FixtureRequest, browser: Any, java: Java, tmp_path_factory: Any, say: Say) -> Iterator[Site]:
     with running_site(*request.param, tmp_path_factory.mktemp("site"), browser, java, say) as site:
         yield site

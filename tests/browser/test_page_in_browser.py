@@ -207,7 +207,7 @@ def test_what_would_happen_is_shown_then_done_in_the_name_of_who_confirms(site: 
     page = looked_at("editor")
     shown = in_tab(page, site)
     is_ready(shown)
-    shown.get_by_role("link", name="Reset …").click()
+    shown.get_by_role("link", name="Reset the position …").click()
     shown.get_by_label("the oldest record that Kafka has").check()
     shown.get_by_label("Reason").fill("a <b>corrected</b> schema")
     shown.get_by_role("button", name="Show what would happen").click()
