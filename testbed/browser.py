@@ -7,13 +7,11 @@ browser from a host of its own; Debian's is fetched as every other package is.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from testbed.cache import Say, silent
 from testbed.debian_packages import unpacked
 
-LOCK = Path(__file__).with_name("chromium.lock")
 PROGRAM = "usr/lib/chromium/chromium-headless-shell"
 
 
@@ -22,7 +20,7 @@ def chromium(say: Say = silent) -> Iterator[Any]:
     """Playwright's ``Browser``."""
     from playwright.sync_api import sync_playwright
 
-    root = unpacked(LOCK, PROGRAM, "On another Linux, change testbed/browser.py to start its Chromium.", say)
+    root = unpacked("chromium-headless-shell", say)
     libraries = root / "usr/lib/x86_64-linux-gnu"
     path = os.pathsep.join([str(libraries), str(libraries / "pulseaudio"), os.environ.get("LD_LIBRARY_PATH", "")])
     with sync_playwright() as playwright:

@@ -17,25 +17,25 @@ class PackageMissing(RuntimeError):
     """A program is not installed here, and Debian's could not be had."""
 
 
-def unpacked(*packages: str, say: Say = silent) -> Path:
-    """The folder that these packages are unpacked in; the first one has the program.
+def unpacked(program: str, say: Say = silent) -> Path:
+    """The folder that a program's packages are unpacked in.
 
+    :param program: as `debian.lock` calls it in its first column.
     :raises PackageMissing: not Debian, another version of it, no network, or not what is pinned.
     """
-    lines = (line.split() for line in LOCK.read_text().splitlines() if line and not line.startswith("#"))
-    pins = [(name, version, digest) for name, version, digest in lines if name in packages]
-    assert len(pins) == len(packages), packages
-    name = f"{packages[0]}-{hashlib.sha256(repr(pins).encode()).hexdigest()[:12]}"
+    lines = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
+    pins = [(name, version, digest) for of, name, version, digest in lines if of == program]
+    assert pins, program
+    name = f"{program}-{hashlib.sha256(repr(pins).encode()).hexdigest()[:12]}"
 
     def fill(folder: Path) -> None:
-        say(f"Fetching {packages[0]} from Debian, once …")
-        _unpack(pins, folder)
+        say(f"Fetching {program} from Debian, once …")
+        _unpack(program, pins, folder)
 
     return whole_folder(name, fill, is_whole=Path.is_dir, say=say)
 
 
-def _unpack(pins: list[tuple[str, str, str]], folder: Path) -> None:
-    program = pins[0][0]
+def _unpack(program: str, pins: list[tuple[str, str, str]], folder: Path) -> None:
     remedy = (
         f"Install it (`apt install {program}`, `brew install {program}`), or pin what apt has in testbed/debian.lock."
     )

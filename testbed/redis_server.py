@@ -87,6 +87,6 @@ def _find(say: Say) -> tuple[str, str]:
     installed = shutil.which("redis-server")
     if installed is not None:
         return installed, ""
-    root = unpacked("redis-server", "redis-tools", "liblzf1", "libjemalloc2", say=say)
+    root = unpacked("redis-server", say)
     (library,) = root.glob("usr/lib/*/liblzf.so.1")
     return str(root / "usr/bin/redis-server"), str(library.parent)
