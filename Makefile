@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Many images set it. Then each process compiles whatever it imports: the tests, Airflow, PySpark.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo check test test-system test-matrix test-browser quickstart-test test-faults soak bench bench-tasks bench-store bench-read \
+.PHONY: help setup demo check test test-system test-matrix test-browser quickstart-test test-faults soak bench bench-tasks bench-store bench-read bench-page \
   fuzz mutate docs pictures address format lock clean
 
 UV_VERSION := 0.13.8
@@ -170,6 +170,9 @@ bench-store: setup ## what a run asks of a work store on S3, counted at the serv
 
 bench-audit: setup ## what the audit of 10,000 batches takes, with 50 ms a request
 	@$(BIN)/python -m benchmarks.audit
+
+bench-page: setup ## what the page of a pipeline takes with 10,000 batches of 10,000 partitions and 50 ms a request; its result anew
+	@$(BIN)/python -m benchmarks.page | tee benchmarks/results/page.new && mv benchmarks/results/page.new benchmarks/results/page.md
 
 # Half an hour, and 5 GB of disk. For less: python benchmarks/read.py --records 1000000 --rounds 1 --cases large-short
 bench-read: setup ## what read_batch, sink and report take, against a plain read by Spark; and ways to count what was written

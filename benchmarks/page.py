@@ -27,14 +27,14 @@ from airflow_kafka_offsets.page.pipeline_page import pipeline_view
 from airflow_kafka_offsets.page.views import BatchesAsked, PartitionsAsked
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.stores.objects import decode
-from benchmarks.audit import PER_BATCH, SlowStore
+from benchmarks.audit import DELAY_S, PER_BATCH, SlowStore
+from benchmarks.measured import title
 from tests.builders import PIPELINE, planned, tp
 from tests.cluster.memory import InMemoryCluster
 from tests.model.store import MemoryStore
 from tests.stores.builders import commit, key_of, plan_of, read
 
 TOPIC = "orders"
-LIMIT_S = 1.0
 _NAME = re.compile(r"batches/(\d{8})/(\d{10})/(.+)")
 
 
@@ -97,7 +97,7 @@ def cluster_of(partitions: int) -> InMemoryCluster:
     return cluster
 
 
-def measure(batches: int, partitions: int) -> list[str]:
+def measure(batches: int, partitions: int) -> None:
     many, cluster = ManyBatches(batches, partitions), cluster_of(partitions)
     store = SlowStore(many)
 
@@ -119,7 +119,6 @@ def measure(batches: int, partitions: int) -> list[str]:
         "from a day on": lambda looks: pipeline_view(opened(), BatchesAsked(find="2027-06-01"), looks),
         "partitions, most left first": lambda looks: partitions_view(opened(), str(batches), PartitionsAsked(), looks),
     }
-    lines = []
     for name, way in ways.items():
         looks = KafkaLooks()
         for which in ("first", "again"):
@@ -127,9 +126,7 @@ def measure(batches: int, partitions: int) -> list[str]:
             began, cpu = time.perf_counter(), time.process_time()
             way(looks)
             seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-            lines.append(f"| {name}, {which} | {store.asked.total()} | {seconds:.2f} s | {cpu_s:.2f} s |")
-            print(lines[-1], flush=True)
-    return lines
+            print(f"| {name}, {which} | {store.asked.total()} | {seconds:.2f} s | {cpu_s:.2f} s |", flush=True)
 
 
 def main() -> None:
@@ -137,6 +134,10 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=10_000)
     given = parser.parse_args()
+    what = f"The page of a pipeline: {given.batches:,} batches of {given.partitions:,} partitions"
+    print(title(what, by="bench-page"))
+    print(f"Each request to the store takes {DELAY_S * 1000:.0f} ms. The time has what Kafka's answer is waited for.\n")
+    print("| what | requests | time | of it on the processor |\n|---|---|---|---|", flush=True)
     measure(given.batches, given.partitions)
 
 

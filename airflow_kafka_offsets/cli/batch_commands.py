@@ -328,7 +328,9 @@ def take_over(options: Options) -> Answer:
     config, order = client_config(options), TakeOver(me(options), now_ms())
     pipeline = pipeline_asked_for(options)
     if order.me.instance is None:
-        raise InvalidRequest(("Which Airflow takes over? Only airflow kafka-offsets take-over names one.",))
+        raise InvalidRequest(
+            ("Which Airflow takes over? Give --instance. (airflow kafka-offsets take-over names its own.)",)
+        )
     before, dry_run = pipeline.newest(), not options.get("execute")
     with KafkaCluster(config) as cluster:
         world = World(pipeline, cluster)

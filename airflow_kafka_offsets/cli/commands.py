@@ -316,8 +316,20 @@ COMMANDS = (
         "take-over",
         "batch_commands",
         "Let this Airflow go on with a pipeline of another one; a dry run unless --execute",
-        "take-over --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve",
-        (*_CLUSTER, _PIPELINE, _STORE, _EXECUTE, _OUTPUT),
+        "take-over --kafka-config-id kafka_default --pipeline-id orders-to-lake/orders_to_lake/orders.resolve "
+        "--instance https://airflow.example.com",
+        (
+            *_CLUSTER,
+            _PIPELINE,
+            Option(
+                "instance",
+                "what names the Airflow: its [kafka_offsets] instance, else its base URL; under airflow: this one",
+                {"metavar": "NAME"},
+            ),
+            _STORE,
+            _EXECUTE,
+            _OUTPUT,
+        ),
     ),
     Command(
         "reset",

@@ -31,7 +31,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "skip": ("batch", "window", "past", "reason"),
     "redo": ("batch",),
-    "take-over": (),
+    "take over": (),
 }
 """Each action with the fields of its form: the options of the command, by their names. ``to_earliest``, ``to_latest``
 and ``allow_duplicates`` are ``"yes"`` or absent; all others are texts. One of reset's first six is given.
@@ -56,7 +56,7 @@ def do(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: s
 
 
 def _run(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str, *, execute: bool) -> Answer:
-    command = next((one for one in COMMANDS if one.name == action and action in ACTIONS), None)
+    command = next((one for one in COMMANDS if one.name == action.replace(" ", "-") and action in ACTIONS), None)
     if command is None:
         raise InvalidRequest((f"There is no action {action!r}: it is one of {', '.join(ACTIONS)}.",))
     strange = sorted(fields.keys() - set(ACTIONS[action]))

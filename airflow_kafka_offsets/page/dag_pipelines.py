@@ -148,5 +148,5 @@ def _pushed(dag_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _not_of_dag(dag_id: str, pipeline_id: str) -> NoPosition:
     return NoPosition(
         [f"DAG {dag_id!r} has no pipeline {pipeline_id!r}"],
-        "A pipeline is the DAG's whose resolve task has planned its newest batch. It is shown once that task has run.",
+        "Correct the address. A pipeline is the DAG's whose resolve task planned its newest batch, once it has run.",
     )

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.batch.look_ups import topics_that_exist
 from airflow_kafka_offsets.batch.measured_lag import Measured, measure, next_offsets, partition_states
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import NothingToDiscover
+from airflow_kafka_offsets.errors import ADDRESS, NothingToDiscover, named
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.log.batch_lines import BatchLine
 from airflow_kafka_offsets.log.entries import BatchLog
@@ -122,7 +122,7 @@ def _ask_cluster(look: _Look, newest: BatchLog, cluster: OffsetReader) -> None:
     topics = {tp.topic for tp in position.offsets} if position else plan.topics
     found = topics_that_exist(cluster, topics)
     if found is None:
-        raise NothingToDiscover([f"{topic} does not exist" for topic in sorted(topics)], "")
+        raise NothingToDiscover([f"{topic} does not exist" for topic in sorted(topics)], f"Correct {named(ADDRESS)}.")
     partitions = [tp for tp in found.partitions() if tp.topic in topics]
     states = partition_states(cluster, found, partitions, plan.asked.isolation_level)
     looked_at_ms = now_ms()

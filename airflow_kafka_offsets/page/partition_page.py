@@ -19,12 +19,14 @@ from airflow_kafka_offsets.page.views import Bar, Page, PartitionOrder, Partitio
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.window_claims import name_of
 
-_SORTED_BY: Mapping[PartitionOrder, Callable[[PartitionRow], tuple[object, ...]]] = {
-    "most left first": lambda row: (-(-1 if row.left is None else row.left), row.partition),
-    "most records first": lambda row: (-row.records, row.partition),
-    "most lost first": lambda row: (-row.lost - row.skipped, row.partition),
-    "by name": lambda row: (row.partition,),
+_Left = Mapping[TopicPartition, int | None]
+_SORTED_BY: Mapping[PartitionOrder, Callable[[PlannedPartition, _Left], int]] = {
+    "most left first": lambda p, left: -1 if (count := left.get(p.topic_partition)) is None else count,
+    "most records first": lambda p, _: p.size,
+    "most lost first": lambda p, _: p.lost + p.skipped,
+    "by name": lambda p, _: 0,
 }
+"""What comes first has most; of the same, they are in the order of their names."""
 
 
 def partitions_view(
@@ -40,26 +42,26 @@ def partitions_view(
     found = pipeline.found or look_at_newest(pipeline.log)
     batch = _batch_named(pipeline, name)
     answer = kafka_answer(pipeline, found, looks, not_asked)
-    number = batch.log.plan.batch.number
-    newest = batch if found.numbers and number == found.numbers[1] else pipeline.log.newest()
+    newest = batch if found.batch and batch.folder == found.batch.folder else pipeline.log.newest()
     position = newest.log.position if newest else None
     at = {tp: saved.offset for tp, saved in position.offsets.items()} if position else {}
     logs = answer.logs if answer else {}
     lags = {tp: lag.lag for tp, lag in answer.measured.partitions.items()} if answer and answer.measured else {}
     plan, line = batch.log.plan, line_of(batch)
-    rows = [_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in plan.partitions]
-    matching = [row for row in rows if _matches(row.partition, asked.find.strip().lower())]
-    matching.sort(key=_SORTED_BY[asked.order])
+    find, count = asked.find.strip().lower(), _SORTED_BY[asked.order]
+    matching = [p for p in plan.partitions if not find or _matches(p.topic_partition, find)]
+    matching.sort(key=lambda p: -count(p, lags))
     size = max(1, min(asked.size, 500))
     pages = max(1, -(-len(matching) // size))
     page = min(max(1, asked.page), pages)
-    shown = tuple(matching[(page - 1) * size : page * size])
+    shown = matching[(page - 1) * size : page * size]
+    rows = tuple(_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in shown)
     return PartitionsView(
         name=name,
         key=plan.batch.key,
         title=name_of(plan),
         state=state_of(line)[0],
-        partitions=Page(shown, page, pages, len(matching), len(rows)),
+        partitions=Page(rows, page, pages, len(matching), len(plan.partitions)),
         splits=tuple(_split_line(row) for row in splits_of(batch).rows),
         history=tuple(f"{row['at']}: {row['what']}" for row in entries_of(batch).rows),
         looked_at_ms=answer.looked_at_ms if answer else now,
@@ -73,7 +75,7 @@ def _batch_named(pipeline: PagePipeline, name: str) -> StoredBatch:
     if batch is None:
         raise NoPosition(
             [f"Pipeline {pipeline.log.pipeline_id!r} has no batch and no window {name!r}"],
-            "It may have been cleaned away since the page was loaded.",
+            "Correct its name, or load the page again: it may have been cleaned away since.",
         )
     return batch
 
@@ -82,9 +84,7 @@ def _matches(tp: TopicPartition, find: str) -> bool:
     return find in str(tp).lower() or find == f"{tp.topic}-{tp.partition}".lower()
 
 
-def _row(
-    p: PlannedPartition, log: PartitionSnapshot | None, position: int | None, lags: Mapping[TopicPartition, int | None]
-) -> PartitionRow:
+def _row(p: PlannedPartition, log: PartitionSnapshot | None, position: int | None, left: _Left) -> PartitionRow:
     return PartitionRow(
         partition=p.topic_partition,
         bar=_bar(p, log, position),
@@ -96,7 +96,7 @@ def _row(
         records=p.size,
         lost=p.lost,
         skipped=p.skipped,
-        left=lags.get(p.topic_partition),
+        left=left.get(p.topic_partition),
         in_group=p.committed_offset,
         why=_why(p),
     )

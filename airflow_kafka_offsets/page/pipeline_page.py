@@ -152,7 +152,7 @@ def _can(found: NewestFound, instance: str | None) -> tuple[str, ...]:
     if found.batch is None:
         return ("skip", "redo") if found.window else ()
     if instance is not None and found.batch.last_instance not in (None, instance):
-        return ("take-over",)
+        return ("take over",)
     return ("reset", "redo") if found.batch.committed else ("skip",)
 
 

@@ -93,7 +93,7 @@ class PipelineView:
     :ivar is_waiting: whether Kafka is being asked: the figures are there when the page is loaded again, in a moment.
     :ivar not_asked: what could not be asked, and why: a sentence each. Empty where all is known.
     :ivar command: the command line that shows the same.
-    :ivar can: which of the actions make sense now: ``reset``, ``skip``, ``redo``, ``take-over``.
+    :ivar can: which of the actions make sense now: ``reset``, ``skip``, ``redo``, ``take over``.
     """
 
     pipeline_id: str

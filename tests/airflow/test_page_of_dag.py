@@ -9,7 +9,7 @@ from airflow_kafka_offsets.hooks.dag_runs import next_run_of
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.page.actions import do, foresee
-from airflow_kafka_offsets.page.dag_pipelines import PipelineName, open_pipeline, pipelines_of_dag
+from airflow_kafka_offsets.page.dag_pipelines import PipelineName, open_pipeline, pipelines_of_dag, require_dag
 from airflow_kafka_offsets.page.kafka_look import KafkaLooks
 from airflow_kafka_offsets.page.partition_page import partitions_view
 from airflow_kafka_offsets.page.pipeline_page import pipeline_view
@@ -56,8 +56,6 @@ def test_a_pipeline_whose_log_is_another_dags_is_not_shown_whatever_an_xcom_says
     page = open_pipeline("batch", done.log.pipeline_id)
     found = page.found
     assert found is not None
-    from airflow_kafka_offsets.page.dag_pipelines import require_dag
-
     require_dag("batch", page.log.pipeline_id, found)
     with pytest.raises(NoPosition):
         require_dag("copy", page.log.pipeline_id, found)
@@ -78,9 +76,7 @@ def test_an_action_is_foreseen_then_done_and_the_log_names_the_person(done: Orde
     assert answer.facts["dry_run"] is False
     newest = done.newest
     assert newest.log.plan.batch.number == 3
-    assert newest.log.plan.reason == "reset to the log start: the schema was wrong" or "schema" in str(
-        newest.log.plan.reason
-    )
+    assert str(newest.log.plan.reason).endswith(": the schema was wrong")
     planned_by = Actor(None, newest.log.plan.by.instance, ALICE)
     assert [entry.by for _, entry in newest.entries()] == [planned_by] * 2
     assert isinstance(newest.entries()[0][1], Planned)
@@ -88,7 +84,7 @@ def test_an_action_is_foreseen_then_done_and_the_log_names_the_person(done: Orde
 
     assert done.run().state == "success"
     redone = foresee(open_pipeline("batch", page.log.pipeline_id), "redo", {"batch": "4"}, ALICE)
-    assert "airflow dags clear batch" in redone.summary
+    assert "airflow dags clear batch" in redone.head
     row = pipeline_view(open_pipeline("batch", page.log.pipeline_id), BatchesAsked(), KafkaLooks(60.0)).batches.rows[1]
     assert [link.words for link in row.runs] == [ALICE]
 

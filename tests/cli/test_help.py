@@ -175,6 +175,7 @@ def test_every_command_has_json_with_a_version(says: Say, pipeline: Pipeline, at
         "commit": (*at, *own, "--batch", "1"),
         "skip": (*own, "--batch", pipeline.newest_key),
         "redo": (*at, *own, "--batch", "1"),
+        "take-over": (*at, *own, "--instance", "https://standby.example"),
         "clean": (*store, "--keep", "90d"),
         "release-output": (*store, "--output-name", "/lake/orders"),
         "explain": ("AKO-101",),

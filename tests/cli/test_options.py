@@ -62,7 +62,7 @@ def test_the_commands_are_those_of_the_design() -> None:
     names = {command.name for command in COMMANDS}
     assert names == {
         *("plan", "partitions", "lag", "pipelines", "show", "verify", "commit", "skip", "redo", "reset"),
-        *("record", "sample", "clean", "release-output", "explain", "audit", "runs", "write-checkpoint"),
+        *("record", "sample", "clean", "release-output", "explain", "audit", "runs", "write-checkpoint", "take-over"),
     }
 
 

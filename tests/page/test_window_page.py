@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.errors import StoreUnavailable, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.page.pipeline_page import pipeline_view
 from airflow_kafka_offsets.page.views import BatchesAsked, WindowsView
 from airflow_kafka_offsets.page.window_page import windows_view
+from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
+from airflow_kafka_offsets.stores.objects import create_object
 from tests.contract.pipeline import Pipeline
 from tests.page.conftest import TOPIC, page_of, said, values, view
 
@@ -82,12 +86,6 @@ def test_windows_that_overlap_are_marked_until_one_gives_way(windows: Pipeline) 
 
 def begun_meanwhile(windows: Pipeline, other: Any) -> None:
     """Both are planned and begun: neither can give way."""
-    from dataclasses import replace
-
-    from airflow_kafka_offsets.log.entries import Planned
-    from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
-    from airflow_kafka_offsets.stores.objects import create_object
-
     claim = TimeClaim(T + 7 * HOUR, T + 9 * HOUR)
     asked = replace(other.plan.asked, window_bounds=(claim.start_ms, claim.end_ms))
     plan = replace(other.plan, batch=batch_name_of(claim, windows.pipeline_id), asked=asked)
