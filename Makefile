@@ -50,7 +50,7 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 	@rm -f .venv/.making
 	@touch .venv/.stamp
 
-demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; on S3: make demo STORE=s3
+demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; STORE=s3: on S3; UI=1: with Airflow's pages
 	@$(BIN)/python -m testbed.demo
 
 # The store and Airflow's database sync whatever they write. Where there is room, the tests' files are in memory.
@@ -93,7 +93,7 @@ SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3
   tests/standalone tests/spark/test_standalone_cluster.py tests/spark/test_spark_connect.py tests/spark/test_example_job.py \
   tests/spark/sinks/test_delta.py tests/spark/sinks/test_iceberg.py tests/spark/sinks/test_upsert.py \
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/stores/test_hdfs.py \
-  tests/airflow/test_on_hdfs.py tests/airflow/test_lineage.py tests/extras \
+  tests/airflow/test_on_hdfs.py tests/airflow/test_lineage.py tests/test_demo_ui.py tests/extras \
   tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
   tests/contract/test_group_of_new_broker.py tests/contract/test_tiered_storage.py tests/size tests/ops/test_rules.py $(SLOW)
 

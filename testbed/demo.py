@@ -4,7 +4,8 @@ A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `
 `dags/typed_orders.py`, real Spark. What is said at the end is counted from the files of the outputs and from Kafka
 itself, not from what the package reports.
 
-With `STORE=s3` work store and output are on an S3 server that is started for it.
+With `STORE=s3` work store and output are on an S3 server that is started for it. With `UI=1` Airflow's pages show the
+runs afterwards, until Ctrl-C.
 """
 
 import os
@@ -30,10 +31,12 @@ from testbed.checks import (
     rows_by_batch,
 )
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
+from testbed.demo_ui import USER, AirflowUi
 from testbed.java import Java, JavaMissing, find_java
 from testbed.s3_server import S3Server
 from testbed.spark import SHORT_JOBS, s3a_conf, spark_conf, spark_env
 from testbed.spark_killer import SparkKiller, end_children
+from testbed.standalone import AirflowFailed
 from testbed.topics import Topics
 from testbed.typed_demo import TypedOrders
 
@@ -245,19 +248,21 @@ def main(folder: Path = ROOT / ".demo") -> int:
     folder.mkdir(parents=True)
     try:
         with ExitStack() as stack:
+            _refuse_unknown("STORE", "s3", "a folder")
+            _refuse_unknown("UI", "1", "no pages")
             _stop_on_signals(stack)
             stack.callback(end_children)
             java = find_java(step)
             step(f"Java {java.major} at {java.home}")
             kafka, embedded = stack.enter_context(_cluster(java, folder))
             demo = Demo(kafka, embedded, folder)
-            if (store := os.environ.get("STORE", "")) not in ("", "s3"):
-                raise DemoFailed(f"STORE is {store!r}; it can be s3, or be left out for a folder")
-            if store == "s3":
+            if os.environ.get("STORE"):
                 step("S3: a server on a free port, for work store and output")
                 demo.move_to_s3(stack.enter_context(S3Server(step)), java)
             demo.run(java, stack)
-    except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed) as error:
+            if os.environ.get("UI"):
+                _show(demo.folder / "airflow", stack)
+    except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed, AirflowFailed, TimeoutError) as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
         return 1
     left = (
@@ -267,8 +272,25 @@ def main(folder: Path = ROOT / ".demo") -> int:
     return 0
 
 
-def _stop_on_signals(stack: ExitStack) -> None:
-    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure."""
+def _refuse_unknown(variable: str, word: str, otherwise: str) -> None:
+    if (given := os.environ.get(variable, "")) not in ("", word):
+        raise DemoFailed(f"{variable} is {given!r}; it can be {word}, or be left out for {otherwise}")
+
+
+def _show(home: Path, stack: ExitStack) -> None:
+    """Airflow's pages, until a signal ends the demo."""
+    step("Airflow: an api-server with the demo's runs")
+    ui = stack.enter_context(AirflowUi(home))
+    _stop_on_signals(stack, status=0)
+    print(f"\nAirflow: {ui.address}\nUser {USER}, password {ui.password}. Ctrl-C ends it all.", flush=True)
+    ui.wait()
+
+
+def _stop_on_signals(stack: ExitStack, status: int | None = None) -> None:
+    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure.
+
+    :param status: of this process then; by default the one that says which signal it was.
+    """
     terminal = os.dup(2)  # standard error itself goes to the log while a DAG runs
 
     def stop(number: int, _: object) -> None:
@@ -276,7 +298,7 @@ def _stop_on_signals(stack: ExitStack) -> None:
             signal.signal(again, signal.SIG_IGN)
         stack.close()
         os.write(terminal, b"\nStopped; nothing is left running.\n")
-        os._exit(128 + number)
+        os._exit(128 + number if status is None else status)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
