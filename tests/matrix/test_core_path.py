@@ -33,7 +33,7 @@ from testbed.java import Java
 from testbed.kdc import Kdc
 from testbed.postgres import Postgres
 from testbed.secured_broker import SecuredBroker
-from testbed.spark import SHORT_JOBS, spark_conf, spark_env
+from testbed.spark import PATIENT, SHORT_JOBS, spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import wait_for
 from tests.conftest import unique_name
@@ -178,6 +178,7 @@ def ground(
         jars += [jars_of(java, say, row.minor) for name, jars_of in _JARS.items() if package_of(name, row.spark)]
         settings = {
             **spark_conf(jar for group in jars for jar in group),
+            **PATIENT,
             **kafka.spark_settings,
             "spark.databricks.delta.snapshotPartitions": "1",  # of 50, for a table of a few files
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",

@@ -130,7 +130,7 @@ OUTSIDE = (
     Mutation("epochs: seeks beyond the log", "_BEYOND", Instead("2 ** 62", "1"), "tests/contract/test_epochs.py"),
     Mutation("epochs: a client for each chunk", "ends_of_epochs", Instead("chunks(sorted(epochs), LOOK_UP_CHUNK)", "[sorted(epochs)[:LOOK_UP_CHUNK]]"), "tests/contract/test_epochs.py"),
     Mutation("broker: epoch", "epoch_of", Always("value is not None and value >= 0"), "tests/contract/test_cluster_contract.py"),
-    Mutation("outside: token text", "TokenSource._ask", Instead("f'{self._named()} raised {text[:_SHOWN]}'", "'no token'"), "tests/contract/test_secured_brokers.py"),
+    Mutation("outside: token text", "TokenSource._ask", Instead("f'{self._named()} raised {text[:_SHOWN]}{why}'", "'no token'"), "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token masked", "TokenSource._ask", Rather("mask", "text = f'{type(error).__name__}: {error}'"), "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token shared", "TokenSource.__call__", Always("_renew_at"), "tests/contract/test_secured_brokers.py"),
     Mutation("outside: token source", "token_source", Never("uses_sasl"), "tests/contract/test_secured_brokers.py"),

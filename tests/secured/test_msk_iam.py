@@ -23,9 +23,9 @@ from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from testbed.cache import Say
 from testbed.driven_jvm import DrivenJvm
-from testbed.jars import broker_jars, msk_iam_jars
+from testbed.jars import broker_jars, msk_iam_jars, pinned
 from testbed.java import Java
-from tests.secured.page import blocks
+from tests.secured.page import PAGE, blocks
 
 (CONNECTION,) = (json.loads(block) for block in blocks("json") if "amazonaws" in block)
 HOST = CONNECTION["bootstrap.servers"].removesuffix(":9098")
@@ -86,6 +86,11 @@ def test_spark_s_client_takes_what_is_rendered_and_signs_with_it(jvm: Any, airfl
     assert (payload["host"], payload["action"]) == (HOST, "kafka-cluster:Connect")
     assert payload["x-amz-credential"].startswith(f"{KEY_ID}/")
     assert payload["x-amz-credential"].endswith("/eu-west-1/kafka-cluster/aws4_request")
+
+
+def test_the_page_names_the_package_that_is_tested() -> None:
+    (jar,) = pinned("msk-iam")
+    assert f'"{jar}"' in PAGE
 
 
 @pytest.mark.parametrize(
