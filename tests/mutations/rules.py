@@ -140,7 +140,7 @@ RULES = (
     Mutation("F13", "_refuse_policies", Never("holds")),
     Mutation("F14", "why_anew", Never("held")),
     Mutation("F14", "held_by_order", Never("by_order - present")),
-    Mutation("F14", "why_anew", Instead("held_by_order(order.request, topics_now(order, at_hand.s))", "order.request.policies.hold")),
+    Mutation("F14", "held_in_words", Instead("held_by_order(at_hand.order.request, topics_now(at_hand.order, at_hand.s))", "at_hand.order.request.policies.hold")),
     Mutation("F14", "_resolve_partition", Never("epoch is None and position == start.offset")),
     Mutation("F14", "plan_anew", Instead("re_plan or not begins_elsewhere", "re_plan")),
     Mutation("F15", "_new", Instead("Resolved(snapshot.end_offset, f'{what} → end', skipped=snapshot.end_offset - log_start)", "Resolved(snapshot.end_offset, f'{what} → end')")),
