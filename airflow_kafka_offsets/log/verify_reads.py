@@ -182,16 +182,16 @@ class Fates:
     :ivar definitions: of each row definition that a split was written with, the splits; ``None`` where the records were
         written as they are.
     :ivar topics: of each topic, how many records are rows, were set aside, and were left out.
-    :ivar attempts: how many there were up to the one of each split that counts, of all splits together.
     :ivar columns: of each output, as far as the drivers have told, its columns and their types.
+    :ivar attempts: how many there were up to the one of each split that counts, of all splits together.
     """
 
     set_aside: int = 0
     left_out: int = 0
     definitions: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
     topics: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    attempts: int = 0
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    attempts: int = 0
 
     def __str__(self) -> str:
         """Without a full stop; empty where all records are rows of the output."""
@@ -217,7 +217,7 @@ def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
     tried = sum(report.attempt for report in reports.values())
     columns = {output: found for report in reports.values() for output, found in report.columns.items()}
     set_aside, left_out = (sum(getattr(read, name) for _, read in reads) for name in ("set_aside", "left_out"))
-    return Fates(set_aside, left_out, definitions, topics, tried, columns)
+    return Fates(set_aside, left_out, definitions, topics, columns, tried)
 
 
 def require_verified(
