@@ -15,7 +15,12 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 # By folder; the first that holds a file is the file's. All others start a broker at most.
-KINDS = {"tests/spark/sinks/": "a driver", "tests/spark/": "a session", "tests/airflow/": "Airflow"}
+KINDS = {
+    "tests/spark/sinks/": "a driver",
+    "tests/spark/": "a session",
+    "tests/airflow/": "Airflow",
+    "tests/lineage/": "Airflow",
+}
 
 # Minutes each, whatever the number of their tests.
 LONG = ("tests/airflow/test_dags.py", "tests/spark/rows/test_row_sink.py", "tests/spark/test_example_job.py")

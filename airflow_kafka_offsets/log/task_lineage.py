@@ -118,19 +118,17 @@ def _ranges(
 
 
 def _outputs(plan: Plan, topics: Sequence[str], fates: Fates | None) -> dict[tuple[str, str], Facets]:
-    """What the batch writes: its rows by the plan, and bad records where the reports name another output."""
+    """What is written: rows by the plan, and bad records where the reports name an output that is no topic's."""
     written = {} if fates is None else fates.columns
     pattern = plan.asked.output
+    of_rows = outputs_of(pattern, plan.topics)
     found: dict[tuple[str, str], Facets] = {}
-    own = outputs_of(pattern, topics)
-    for output in [*own, *sorted(written.keys() - set(own))]:
+    for output in dict.fromkeys([*outputs_of(pattern, topics), *sorted(written)]):
         facets: dict[str, Any] = {}
         if columns := written.get(output):
             facets["schema"] = {"fields": [{"name": name, "type": kind} for name, kind in columns.items()]}
         if fates is not None:
-            count = fates.set_aside
-            if output in own and pattern is not None:
-                count = sum(rows for topic, (rows, _, _) in fates.topics.items() if of_topic(pattern, topic) == output)
-            facets["outputStatistics"] = {"rowCount": count}
+            rows = [rows for topic, (rows, _, _) in fates.topics.items() if of_topic(pattern or "", topic) == output]
+            facets["outputStatistics"] = {"rowCount": sum(rows) if output in of_rows else fates.set_aside}
         found[dataset_of_output(output)] = facets
     return found

@@ -20,7 +20,7 @@ from tests.builders import plan, planned, tp
 from tests.lineage.valid_events import OWN, facets_of, problems, schemas
 
 WINDOW = {"batch": BatchName("a-b-c"), "window": True, "window_bounds": (0, 3_600_001)}
-FATES = Fates(1, 0, {}, {"orders": (3, 1, 0)}, {"/lake/orders": {"id": "bigint", "at": "timestamp"}})
+FATES = Fates(1, 0, {}, {"orders": (3, 1, 0)}, columns={"/lake/orders": {"id": "bigint"}})
 
 
 def event(told: TaskLineage) -> dict[str, Any]:

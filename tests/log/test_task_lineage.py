@@ -70,7 +70,7 @@ def test_a_split_tells_its_own_pieces_only() -> None:
 
 def test_counts_are_those_of_the_reports_and_absent_without() -> None:
     made = plan(TWO_TOPICS, output="/lake/orders")
-    fates = Fates(1, 2, {}, {"orders": (2, 1, 1), "payments": (2, 0, 1)}, {"/lake/orders": {"id": "bigint"}})
+    fates = Fates(1, 2, {}, {"orders": (2, 1, 1), "payments": (2, 0, 1)}, columns={"/lake/orders": {"id": "bigint"}})
     told = of_plan(made, SERVERS, fates=fates, writes=True)
     assert told.inputs[ORDERS]["inputStatistics"] == {"rowCount": 4}
     assert told.inputs[PAYMENTS]["inputStatistics"] == {"rowCount": 3}
@@ -88,11 +88,21 @@ def test_counts_are_those_of_the_reports_and_absent_without() -> None:
 def test_each_topic_has_its_own_output_and_bad_records_theirs() -> None:
     made = plan(TWO_TOPICS, output="delta:lake.{topic}")
     columns = {"delta:lake.orders": {"id": "bigint"}, "/lake/bad": {"reason": "string"}}
-    fates = Fates(3, 0, {}, {"orders": (2, 2, 0), "payments": (2, 1, 0)}, columns)
+    fates = Fates(3, 0, {}, {"orders": (2, 2, 0), "payments": (2, 1, 0)}, columns=columns)
     outputs = of_plan(made, SERVERS, fates=fates, writes=True).outputs
     rows = {name: facets["outputStatistics"]["rowCount"] for name, facets in outputs.items()}
     assert rows == {("delta", "lake.orders"): 2, ("delta", "lake.payments"): 2, ("file", "/lake/bad"): 3}
     assert "schema" not in outputs["delta", "lake.payments"]
+
+
+def test_a_topic_that_a_split_does_not_read_has_no_rows_of_it_though_its_table_was_emptied() -> None:
+    made = plan([planned(0, 0, 1_000_000), planned(tp(0, "payments"), 0, 2_000_000)], output="lake.{topic}", splits=3)
+    columns = {f"lake.{topic}": {"id": "bigint"} for topic in ("orders", "payments")}
+    split = next(n for n, pieces in enumerate(made.splits) if {p.topic_partition.topic for p in pieces} == {"payments"})
+    fates = Fates(5, 0, {}, {"payments": (7, 5, 0)}, columns=columns)
+    outputs = of_plan(made, SERVERS, split=split, fates=fates, writes=True).outputs
+    rows = {name: facets["outputStatistics"]["rowCount"] for (_, name), facets in outputs.items()}
+    assert rows == {"lake.payments": 7, "lake.orders": 0}
 
 
 def test_of_a_large_plan_ranges_are_left_out_and_no_sum_changes() -> None:
