@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from airflow_kafka_offsets.log.batch_lines import BatchLine
-from airflow_kafka_offsets.log.entries import Totals
+from airflow_kafka_offsets.log.entries import Summary, Totals
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan_table import counted
 
@@ -146,8 +146,9 @@ def _since(newest: BatchLine, standing: Standing) -> list[Phrase]:
         return []
     parts, unread = [], standing.unread
     if newest.committed is not None:
-        did = "set the position at" if newest.summary.reason and not newest.summary.records else "read up to"
-        parts.append(Phrase(f"{newest.title} {did} {clock(newest.summary.planned_ms, standing.now_ms)}."))
+        parts.append(
+            Phrase(f"{newest.title} {_did(newest.summary)} {clock(newest.summary.planned_ms, standing.now_ms)}.")
+        )
     if unread is None:
         parts.append(Phrase("How many records have come since is not known."))
     elif not unread:
@@ -162,6 +163,13 @@ def _since(newest: BatchLine, standing: Standing) -> list[Phrase]:
             Phrase(f"{what}, the oldest {short_time(behind_ms)} ago." if behind_ms is not None else f"{what}.")
         )
     return parts
+
+
+def _did(summary: Summary) -> str:
+    """What a batch did, at the time of its plan: it has read up to that time only if it left nothing."""
+    if summary.reason and not summary.records:
+        return "set the position at"
+    return "read up to" if summary.left == 0 else "was planned at"
 
 
 def left_out(totals: Totals | None) -> list[Phrase]:

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.lag_and_margin import together
 from tests.contract.pipeline import Pipeline, Run
-from tests.page.conftest import TOPIC, figures, produce, run, view
+from tests.page.conftest import TOPIC, figures, produce, run, said, view
 
 
 class Sent:
@@ -50,7 +50,7 @@ def commit(pipeline: Pipeline, resolved: Run) -> None:
     outcome = resolved.commit()
     assert outcome.plan is not None
     left = left_by(outcome.plan, pipeline.cluster, pipeline.now_ms)
-    metrics.send_commit(pipeline.pipeline_id, outcome, together((left or {}).values()))
+    metrics.send_commit(pipeline.pipeline_id, outcome, together((left or {}).values()), pipeline.now_ms)
 
 
 def report_some_as_bad(resolved: Run, set_aside: int, left_out: int) -> None:
@@ -108,4 +108,6 @@ def test_show_lag_page_and_metrics_say_the_same(pipeline: Pipeline, monkeypatch:
 
     assert figures(page)["unread"] == lagging["lag"] == sent.gauges["lag"] == 6
     assert page.chart[-1].left == 6
+    assert "Batch 3 was planned at " in said(page), "it did not read up to that time"
+    assert "6 records are not read yet" in said(page)
     assert figures(page)["retention"] == lagging["margin_ms"]
