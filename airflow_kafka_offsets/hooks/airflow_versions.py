@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
+from threading import RLock
 from typing import Any
 
 import airflow.sdk
@@ -84,6 +85,7 @@ __all__ = [
 ]
 
 _PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+_ONE_AT_A_TIME = RLock()  # Airflow's pages look in several threads, and the variable is the process's
 _FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -95,13 +97,14 @@ def connections_in_the_database() -> Iterator[None]:
     this variable, as ``airflow connections get`` does. Without it there are those of the environment and of a secrets
     backend only. What Airflow itself has said about this process stays as it is.
     """
-    former = os.environ.get(_PROCESS_CONTEXT)
-    os.environ.setdefault(_PROCESS_CONTEXT, "server")
-    try:
-        yield
-    finally:
-        if former is None:
-            del os.environ[_PROCESS_CONTEXT]
+    with _ONE_AT_A_TIME:
+        former = os.environ.get(_PROCESS_CONTEXT)
+        os.environ.setdefault(_PROCESS_CONTEXT, "server")
+        try:
+            yield
+        finally:
+            if former is None:
+                del os.environ[_PROCESS_CONTEXT]
 
 
 def runs_that_succeeded_last(ti: Any) -> set[str]:

@@ -7,14 +7,14 @@ task of the DAG. So an address that names another DAG's pipeline shows nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.batch.standing import NextRun
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.errors import NoPosition, StoreDamaged, StoreUnavailable
+from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged, StoreUnavailable
 from airflow_kafka_offsets.log.batch_lines import BatchLine, line_of, read_line
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
@@ -80,7 +80,7 @@ def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
     """The pipeline, if it is the DAG's.
 
     :raises NoPosition: the DAG has no such pipeline, or the log says that it is another DAG's.
-    :raises InvalidRequest: the work store or the connection cannot be used as they are named.
+    :raises InvalidRequest: the work store cannot be used as it is named.
     """
     from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
     from airflow_kafka_offsets.hooks.dag_runs import next_run_of
@@ -96,13 +96,12 @@ def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
     with connections_in_the_database():
         log = PipelineLog(store_of_airflow(about["work_store"]), pipeline_id)
         hook = KafkaOffsetsHook(connection) if connection else None
-        open_cluster = hook.open_cluster if hook is not None and hook.client_config else None
-    found = None
-    try:
+        with suppress(InvalidRequest):  # who asks Kafka says so
+            _ = hook and hook.client_config
+    open_cluster, found = hook.open_cluster if hook else None, None
+    with suppress(StoreUnavailable, StoreDamaged):  # the page says so
         found = look_at_newest(log)
         require_dag(dag_id, pipeline_id, found)
-    except (StoreUnavailable, StoreDamaged):
-        pass  # the page says so
     return PagePipeline(
         dag_id, task_id, log, open_cluster, partial(next_run_of, dag_id), connection, found, this_airflow()
     )
@@ -127,6 +126,18 @@ def look_at_newest(log: PipelineLog) -> NewestFound:
         by_time = [name for name in names if time_claim_of_name(name)] or names
         window = read_line(log.store, log.folder_of_window(by_time[-1])) if by_time else None
     return NewestFound(batch, window, numbers, tuple(places))
+
+
+def found_in(pipeline: PagePipeline) -> NewestFound:
+    """What its log has last. Where that could not be told when it was opened, whose it is, is looked at now.
+
+    :raises NoPosition: it is another DAG's; and as :func:`look_at_newest`.
+    """
+    if pipeline.found is not None:
+        return pipeline.found
+    found = look_at_newest(pipeline.log)
+    require_dag(pipeline.dag_id, pipeline.log.pipeline_id, found)
+    return found
 
 
 def require_dag(dag_id: str, pipeline_id: str, found: NewestFound) -> None:

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.batch.look_ups import topics_that_exist
 from airflow_kafka_offsets.batch.measured_lag import Measured, measure, next_offsets, partition_states
 from airflow_kafka_offsets.broker.protocol import OffsetReader
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import ADDRESS, NothingToDiscover, named
+from airflow_kafka_offsets.errors import ADDRESS, KafkaOffsetsError, NothingToDiscover, named
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.log.batch_lines import BatchLine
 from airflow_kafka_offsets.log.entries import BatchLog
@@ -110,9 +110,10 @@ def _ask(look: _Look, log: PipelineLog, newest: BatchLine, open_cluster: OpenClu
         if batch is not None:
             with open_cluster() as cluster:
                 _ask_cluster(look, batch.log, cluster)
-    except Exception as error:  # any: it is shown, and the page stays
+    except Exception as error:  # any: it is shown, and the page stays; what is not ours may hold a secret
+        what = error if isinstance(error, KafkaOffsetsError) else type(error).__name__
         known = look.answer or KafkaAnswer(now_ms())
-        look.answer = replace(known, not_known=(*known.not_known, f"Kafka could not be asked: {error}"))
+        look.answer = replace(known, not_known=(*known.not_known, f"Kafka could not be asked: {what}"))
     finally:
         look.over.set()
 

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.log.batch_lines import line_of
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.page.batch_rows import state_of
-from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, look_at_newest
+from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, found_in
 from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaLooks
 from airflow_kafka_offsets.page.pipeline_page import kafka_answer
 from airflow_kafka_offsets.page.views import Bar, Page, PartitionOrder, PartitionRow, PartitionsAsked, PartitionsView
@@ -39,7 +39,7 @@ def partitions_view(
     :raises StoreUnavailable: the store does not answer; StoreDamaged: the batch cannot be read.
     """
     now, not_asked = now_ms(), list[str]()
-    found = pipeline.found or look_at_newest(pipeline.log)
+    found = found_in(pipeline)
     batch = _batch_named(pipeline, name)
     answer = kafka_answer(pipeline, found, looks, not_asked)
     newest = batch if found.batch and batch.folder == found.batch.folder else pipeline.log.newest()

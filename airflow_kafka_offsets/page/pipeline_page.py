@@ -17,7 +17,7 @@ from airflow_kafka_offsets.log.batch_lines import BatchLine, Line, read_lines
 from airflow_kafka_offsets.log.entries import Totals
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.page.batch_rows import batch_row, chart_point
-from airflow_kafka_offsets.page.dag_pipelines import NewestFound, PagePipeline, look_at_newest
+from airflow_kafka_offsets.page.dag_pipelines import NewestFound, PagePipeline, found_in
 from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaAnswer, KafkaLooks
 from airflow_kafka_offsets.page.views import BatchesAsked, BatchRow, ChartPoint, Page, PipelineView
 from airflow_kafka_offsets.plan.plan import number_named
@@ -39,7 +39,7 @@ def pipeline_view(pipeline: PagePipeline, asked: BatchesAsked, looks: KafkaLooks
     batches: Page[BatchRow] = Page((), 1, 1, 0, 0)
     answer, next_run = None, _next_run(pipeline, not_asked)
     try:
-        found = pipeline.found or look_at_newest(pipeline.log)
+        found = found_in(pipeline)
         if found.batch is not None and pipeline.open_cluster is not None:  # it answers while the log is read
             looks.begin(pipeline.log, found.batch, pipeline.open_cluster)
         names = _Names(pipeline.log, found)
@@ -97,8 +97,8 @@ def command(pipeline: PagePipeline) -> str:
 def _next_run(pipeline: PagePipeline, not_asked: list[str]) -> NextRun | None:
     try:
         return pipeline.next_run()
-    except Exception as error:  # any: Airflow's database
-        not_asked.append(f"Airflow could not be asked for the next run: {error}")
+    except Exception as error:  # any: of Airflow's database, whose messages may hold a secret
+        not_asked.append(f"Airflow could not be asked for the next run: {type(error).__name__}")
         return None
 
 

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.log.batch_lines import BatchLine, Line, read_lines
 from airflow_kafka_offsets.page.batch_rows import batch_row, state_of
-from airflow_kafka_offsets.page.dag_pipelines import PagePipeline
+from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, found_in
 from airflow_kafka_offsets.page.views import BatchRow, WindowCell, WindowsView
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, time_claim_of_name
 
@@ -26,6 +26,7 @@ def windows_view(pipeline: PagePipeline, month: str | None = None) -> WindowsVie
     now, log = now_ms(), pipeline.log
     empty = WindowsView(None, (), (), (), now, ())
     try:
+        found_in(pipeline)
         places = log.window_places()
         months = tuple(place for place in places if place != "offsets")
         shown = month if month in months else months[-1] if months else None

@@ -9,7 +9,7 @@ from airflow_kafka_offsets.hooks.dag_runs import next_run_of
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.page.actions import do, foresee
-from airflow_kafka_offsets.page.dag_pipelines import PipelineName, open_pipeline, pipelines_of_dag, require_dag
+from airflow_kafka_offsets.page.dag_pipelines import PipelineName, open_pipeline, pipelines_of_dag
 from airflow_kafka_offsets.page.kafka_look import KafkaLooks
 from airflow_kafka_offsets.page.partition_page import partitions_view
 from airflow_kafka_offsets.page.pipeline_page import pipeline_view
@@ -51,19 +51,19 @@ def test_a_dag_has_the_pages_of_its_pipelines_and_of_no_other(done: Orders) -> N
     assert [(row.before, row.after, row.left) for row in shown.partitions.rows] == [(5, 8, 4)]
 
 
-def test_a_pipeline_whose_log_is_another_dags_is_not_shown_whatever_an_xcom_says(done: Orders) -> None:
-    """Somebody copies a DAG with its pipeline_id: from then on the pages are those of the one that plans."""
-    page = open_pipeline("batch", done.log.pipeline_id)
-    found = page.found
-    assert found is not None
-    require_dag("batch", page.log.pipeline_id, found)
-    with pytest.raises(NoPosition):
-        require_dag("copy", page.log.pipeline_id, found)
-
-
-def test_an_action_is_foreseen_then_done_and_the_log_names_the_person(done: Orders) -> None:
+def test_an_action_is_checked_foreseen_and_done_and_the_log_names_the_person(done: Orders) -> None:
     page = open_pipeline("batch", done.log.pipeline_id)
     back = {"to_earliest": "yes", "reason": "the schema was wrong"}
+    for action, fields, person in (
+        ("clean", {}, ALICE),
+        ("reset", {"work_store": "s3://elsewhere"}, ALICE),
+        ("reset", {"execute": "yes"}, ALICE),
+        ("reset", {"to_latest": "yes", "to_earliest": "yes"}, ALICE),
+        ("reset", {"shift_by": "many"}, ALICE),
+        ("reset", {"to_latest": "yes"}, " "),
+    ):
+        with pytest.raises(InvalidRequest):
+            do(page, action, fields, person)
     foreseen = foresee(page, "reset", back, ALICE)
     assert foreseen.facts["read_again"] == 8
     assert foreseen.facts["dry_run"] is True
@@ -87,18 +87,3 @@ def test_an_action_is_foreseen_then_done_and_the_log_names_the_person(done: Orde
     assert "airflow dags clear batch" in redone.head
     row = pipeline_view(open_pipeline("batch", page.log.pipeline_id), BatchesAsked(), KafkaLooks(60.0)).batches.rows[1]
     assert [link.words for link in row.runs] == [ALICE]
-
-
-def test_what_is_no_action_or_no_field_of_it_is_refused_before_anything_is_asked(done: Orders) -> None:
-    page = open_pipeline("batch", done.log.pipeline_id)
-    for action, fields, person in (
-        ("clean", {}, ALICE),
-        ("reset", {"work_store": "s3://elsewhere"}, ALICE),
-        ("reset", {"execute": "yes"}, ALICE),
-        ("reset", {"to_latest": "yes", "to_earliest": "yes"}, ALICE),
-        ("reset", {"shift_by": "many"}, ALICE),
-        ("reset", {"to_latest": "yes"}, " "),
-    ):
-        with pytest.raises(InvalidRequest):
-            do(page, action, fields, person)
-    assert done.newest.log.plan.batch.number == 2

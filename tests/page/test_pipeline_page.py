@@ -301,7 +301,7 @@ def test_an_airflow_whose_database_does_not_answer_leaves_the_rest(pipeline: Pip
         raise RuntimeError("database is locked")
 
     seen = view(pipeline, next_run=down)
-    assert seen.not_asked == ("Airflow could not be asked for the next run: database is locked",)
+    assert seen.not_asked == ("Airflow could not be asked for the next run: RuntimeError",)
     assert values(seen)["next_run"] == "unknown"
     assert figures(seen)["unread"] == 0
 
