@@ -122,6 +122,8 @@ def _launched(context: Any, group: str) -> float | None:
     tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
     for job in tracker.getJobIdsForGroup(group):
         for stage in tracker.getJobInfo(job).stageIds:
+            if tracker.getStageInfo(stage) is None:  # a job names its stages before Spark's store has them
+                continue
             time_ms = store.lastStageAttempt(stage).firstTaskLaunchedTime()
             if time_ms.isDefined():
                 return float(time_ms.get().getTime() / 1000)

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.refusal_reasons import mechanism_of, misfit, refusal_of_token
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -304,8 +305,10 @@ def _as_java_writes_it(topic_id: str | None) -> str | None:
 
 
 def _outside(jvm: Any, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
-    """A consumer rather than the admin client: it takes a list and gives numbers, two calls to Java a partition."""
-    asked = _as_list(jvm, (jvm.org.apache.kafka.common.TopicPartition(*p.topic_partition) for p in partitions))
+    """A consumer rather than the admin client: it takes a list and gives numbers, in few calls to Java."""
+    # Spark's own reader of its option: to make a partition of Java's takes a call for each, and seconds of many.
+    offsets = jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(spark_options(partitions)["startingOffsets"])
+    asked = jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
     starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
     lines = []
     for p in partitions:
