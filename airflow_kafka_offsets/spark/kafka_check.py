@@ -33,6 +33,7 @@ _LOOK_S = 2.0  # for each of two looks at the listener, after that
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _UPDATER = "org.apache.spark.kafka010.KafkaConfigUpdater"
+_READER = "org.apache.spark.sql.kafka010.JsonUtils"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
@@ -115,7 +116,9 @@ class _SparkKafka:
 
     @property
     def is_seen(self) -> bool:
-        return self.jvm is not None and None not in [self.class_of(name) for name in (_ADMIN, _CONSUMER, _UPDATER)]
+        return self.jvm is not None and None not in [
+            self.class_of(name) for name in (_ADMIN, _CONSUMER, _UPDATER, _READER)
+        ]
 
     @property
     def address(self) -> str:
@@ -307,7 +310,8 @@ def _as_java_writes_it(topic_id: str | None) -> str | None:
 def _outside(jvm: Any, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
     """A consumer rather than the admin client: it takes a list and gives numbers, in few calls to Java."""
     # Spark's own reader of its option: to make a partition of Java's takes a call for each, and seconds of many.
-    offsets = jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(spark_options(partitions)["startingOffsets"])
+    read = jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets
+    offsets = read(spark_options(partitions)["startingOffsets"])
     asked = jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
     starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
     lines = []
