@@ -34,7 +34,7 @@ WORDS: Mapping[str, ActionWords] = {
         "Skip records", "The unfinished batch, or a window, is left out, or what it has up to a record."
     ),
     "redo": ActionWords("Do a batch again", "Its next run reads the same offsets and replaces the same rows."),
-    "take-over": ActionWords("Take over", "This Airflow goes on with a pipeline that another Airflow has written."),
+    "take over": ActionWords("Take over", "This Airflow goes on with a pipeline that another Airflow has written."),
 }
 
 FIELDS: Mapping[str, FormField] = {

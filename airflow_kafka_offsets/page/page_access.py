@@ -61,7 +61,7 @@ class SignedOrder:
 
 
 def sign(order: SignedOrder) -> str:
-    return str(_signer().dumps({**asdict(order)}))
+    return str(_signer().dumps(asdict(order)))
 
 
 def signed(token: str, user: Any, dag_id: str) -> SignedOrder:

@@ -61,7 +61,7 @@ def pipeline(text: str = "words", count: int | None = 5_270) -> PipelineView:
         is_waiting=True,
         not_asked=(text,),
         command=text,
-        can=("reset", "skip", "redo", "take-over"),
+        can=("reset", "skip", "redo", "take over"),
     )
 
 

@@ -65,19 +65,22 @@ def test_a_store_that_does_not_answer_leaves_a_page_that_says_so(server: PageSer
 def test_an_action_is_looked_at_then_done_once_and_the_log_names_the_person(server: PageServer, done: Orders) -> None:
     client, name = server.client("editor"), done.log.pipeline_id
     form = {"pipeline": name, "action": "reset", "look": "true", "where": "to_earliest", "reason": "<b>why</b>"}
-    refused = client.get(f"{DAG}/act", params=form)
-    assert refused.status_code == 409
-    assert 'name="order"' not in refused.text
-    looked = client.get(f"{DAG}/act", params={**form, "allow_duplicates": "yes"}).text
-    order = looked.partition('name="order" value="')[2].partition('"')[0]
-    assert done.newest.log.plan.batch is not None
-    assert done.newest.log.plan.batch.number == 1, "a look writes nothing"
 
-    answer = client.post(f"{DAG}/act", data={"order": order})
+    def order(**more: str) -> str:
+        looked = client.get(f"{DAG}/act", params={**form, **more}).text
+        return looked.partition('name="order" value="')[2].partition('"')[0]
+
+    refused = client.post(f"{DAG}/act", data={"order": order()})
+    assert (refused.status_code, "ResetRefused" in refused.text) == (409, True)
+    confirmed = order(allow_duplicates="yes")
+    assert done.newest.log.plan.batch is not None
+    assert done.newest.log.plan.batch.number == 1, "neither a look nor a refusal writes"
+
+    answer = client.post(f"{DAG}/act", data={"order": confirmed})
     assert answer.status_code == 200, answer.text
     by = done.newest.log.plan.by
     assert (done.newest.log.plan.batch.number, by.run, by.person) == (2, None, "editor")
-    again = client.post(f"{DAG}/act", data={"order": order})
+    again = client.post(f"{DAG}/act", data={"order": confirmed})
     assert (again.status_code, "has moved on" in again.text) == (409, True)
     assert done.newest.log.plan.batch.number == 2
     shown = client.get(DAG, params={"pipeline": name}).text

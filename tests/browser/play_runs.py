@@ -38,30 +38,31 @@ def produce(count: int) -> None:
 
 
 def add_users() -> None:
-    from airflow.api_fastapi.app import init_auth_manager
+    """Those of the FAB login; the simple one has them in its settings."""
+    from airflow.api_fastapi.app import create_app, get_auth_manager
 
-    manager: Any = init_auth_manager()
+    create_app(apps="core")
+    manager: Any = get_auth_manager()
     if not hasattr(manager, "security_manager"):
         return
-    from airflow.providers.fab.www.app import create_app
-
-    with create_app(enable_plugins=False).app_context():
+    flask = getattr(manager, "flask_app", None) or manager.appbuilder.app
+    with flask.app_context():
         security = manager.security_manager
         for name, rights in RIGHTS.items():
             role = security.add_role(name)
             for right in (*EVERYBODY, *rights):
                 security.add_permission_to_role(role, security.create_permission(*right))
-            security.add_user(name, name, name, f"{name}@example.org", role, name)
+            assert security.add_user(name, name, name, f"{name}@example.org", role, name), name
 
 
 def main(file: str, runs: str) -> None:
-    dags = {}
+    add_users()
+    dags: dict[str, Any] = {}
     for dag_id, conf, records in json.loads(runs):
         produce(records)
         if dag_id is not None:
             dags.setdefault(dag_id, load_dag(Path(file), dag_id))
             assert run_dag(dags[dag_id], conf=conf).state == "success", (dag_id, conf)
-    add_users()
 
 
 if __name__ == "__main__":

@@ -33,6 +33,17 @@ OUTSIDE = (
     Mutation("metrics: a refusal by its error", "outcome_counted", Instead("type(error).__name__", "outcome"), "tests/airflow/test_metrics.py"),
     Mutation("callbacks: of who did the batch", "call_for_batch", Never("done.by.run != me"), "tests/airflow/test_batch_callbacks.py"),
     Mutation("callbacks: a failure is none of the task", "_call", Instead("Exception", "KeyError"), "tests/airflow/test_batch_callbacks.py"),
+    # the page in Airflow
+    Mutation("page: any DAG is no DAG", "_one_dag", Never("dag_id == '~'"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: the right to read", "of_dag", Instead("TO_READ", "[]"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: the right to edit, to look", "look_before", Instead("TO_EDIT", "[]"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: the right to edit", "act", Instead("TO_EDIT", "[]"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: whose form", "signed", Never("order.dag_id"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: how old a form", "signed", Instead("ORDER_LASTS_S", "None"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: moved on since", "act", Never("order.seen"), "tests/airflow/test_page_rights.py"),
+    Mutation("page: a text is a text", "_environment", Less("autoescape"), "tests/airflow/test_page_shown.py"),
+    Mutation("page: what nobody sees", "_visible", Instead("harmless(value)", "value"), "tests/airflow/test_page_shown.py"),
+    Mutation("page: from which Airflow on", "PAGE_FROM", Instead("'3.1.1'", "'3.1.0'"), "tests/airflow/test_page_plugin.py"),
     # audits
     Mutation("audit: a gap is none that was read again", "_measured", Instead("uncounted > 0", "uncounted < 0"), "tests/log/test_audit.py"),
     Mutation("audit: nobody was asked", "_decision", Instead("p.position == p.start_offset", "False"), "tests/log/test_audit.py"),

@@ -33,10 +33,10 @@ def spark(reference: dict[str, Any], set_aside: int = 0) -> None:
         attempt.report(ReadReport(plan.plan_id, split, attempt.number, "rows", reads, output))
 
 
-def pipeline(name: str, **resolve: Any) -> None:
+def pipeline(name: str, topics: str = "orders", **resolve: Any) -> None:
     with TaskGroup(name):
         plan = ResolveStartupOffsetsOperator(
-            task_id="resolve", topics="orders", output_name=f"lake.{resolve['group_id']}", **resolve
+            task_id="resolve", topics=topics, output_name=f"lake.{resolve['group_id']}", **resolve
         )
         commit = CommitOffsetsOperator(task_id="commit", plan=XComArg(plan, key="plan"))
         spark(XComArg(plan, key="plan"), "{{ params.set_aside | int }}") >> commit
@@ -51,6 +51,7 @@ with DAG("evil", params={"set_aside": 0}, render_template_as_native_obj=True, **
         pipeline_id="<script>alert('pipeline')</script>",
         group_id='"><img src=x onerror=alert(1)>',
         auto_offset_reset="earliest",
+        topics="orders,wide",
     )
 
 
