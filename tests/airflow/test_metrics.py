@@ -8,6 +8,7 @@ import atexit
 import re
 import socket
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,15 +46,19 @@ class Received:
     """What has come in, by name; counters add up from when Airflow's exporter was made.
 
     :ivar kinds: by name, ``gauge`` or ``sum``, a counter; with the unit, of which there is none.
+    :ivar instances: what the processes call themselves that have sent something.
     """
 
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    instances: set[str] = field(default_factory=set)
     values: dict[str, list[tuple[dict[str, str], float]]] = field(default_factory=dict)
 
     def take(self, body: bytes) -> None:
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
         for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            about = {a.key: a.value.string_value for a in resource.resource.attributes}
+            self.instances.add(about["service.instance.id"])
             for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
                 kind = metric.WhichOneof("data")
                 points = getattr(metric, kind).data_points
@@ -130,6 +135,8 @@ def test_a_run_says_what_the_batch_had_and_what_is_left(orders: Orders, received
         "records_lost": 0,
         "records_skipped": 0,
     }
+    kinds = {"gauge": get_args(Gauge), "sum": get_args(Counter)}  # by both a name in Prometheus is made, and by a unit
+    assert all(name in kinds[kind] and not unit for name, (kind, unit) in received.kinds.items())
     steps = {"look_up_seconds", "plan_seconds", "verify_seconds", "commit_seconds"}
     assert {name for name in seen if name.endswith("_seconds")} == {
         *steps,
@@ -208,17 +215,13 @@ def test_a_margin_is_sent_with_its_time_and_nothing_where_it_is_not_known(receiv
     assert not received.of(pipeline="unknown", by="run")
 
 
-@pytest.fixture
-def delta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the exporter that is made next."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
-
-
-def test_a_setting_of_opentelemetry_sends_what_was_added(delta: None, received: Received) -> None:
-    for _ in range(2):
-        with outcome_counted("commits", "twice"):
-            pass
-        assert received.of(pipeline="twice", outcome="done") == {"commits": 1}
+def test_each_process_of_opentelemetry_names_itself(received: Received) -> None:
+    """So each has series of its own in Prometheus, and of a counter what it has counted itself."""
+    with outcome_counted("commits", "once"):
+        pass
+    assert received.of(pipeline="once", outcome="done") == {"commits": 1}
+    (instance,) = received.instances
+    assert str(uuid.UUID(instance)) == instance
 
 
 def test_what_a_cap_leaves_is_sent_and_not_that_all_is_read(orders: Orders, received: Received, run: RunDag) -> None:

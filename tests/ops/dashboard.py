@@ -5,40 +5,58 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 FILE = Path(__file__).parents[2] / "ops" / "grafana-dashboard.json"
-_BY_PIPELINE = "{{pipeline}}"
-_BY_RUN = ',by="run"'
+_BY_PIPELINE, _BY_RUN = "{{pipeline}}", ',by="run"'
 
 
 @dataclass(frozen=True)
 class Panel:
-    """:ivar expressions: each with the legend of its lines."""
+    """
+    :ivar expressions: each with the legend of its lines.
+    :ivar kind: Grafana's; ``stat`` has one value for the time that is shown.
+    """
 
     title: str
     description: str
     unit: str
     expressions: tuple[tuple[str, str], ...]
+    kind: Literal["timeseries", "stat"] = "timeseries"
 
 
-def _newest(name: str, tags: str = "") -> str:
-    """A gauge, also of a task that is over: OpenTelemetry forgets it after some minutes."""
-    return f'max by (pipeline) (last_over_time(airflow_kafka_offsets_{name}{{pipeline=~"$pipeline"{tags}}}[$__range]))'
+def _of(name: str, tags: str = "") -> str:
+    return f'airflow_kafka_offsets_{name}{{pipeline=~"$pipeline"{tags}}}'
 
 
-def _added(name: str, by: str = "pipeline") -> str:
-    """A counter: OpenTelemetry's way to Prometheus puts ``_total`` behind its name."""
-    selected = f'{{__name__=~"airflow_kafka_offsets_{name}(_total)?",pipeline=~"$pipeline"}}'
-    return f"sum by ({by}) (increase({selected}[$__rate_interval]))"
+def _newest(time: str, tags: str = "") -> str:
+    """A gauge that is a time, also of a task that is over: OpenTelemetry forgets it after some minutes."""
+    return f"max by (pipeline) (last_over_time({_of(time, tags)}[$__range]))"
+
+
+def _at_newest(name: str, time: str, tags: str = "") -> str:
+    """A gauge, of the process that has the newest time: with OpenTelemetry each has series of its own."""
+    times = f"last_over_time({_of(time, tags)}[1h])"
+    newest = f"{times} == on (pipeline) group_left () max by (pipeline) ({times})"
+    return f"max by (pipeline) (last_over_time({_of(name, tags)}[1h]) and ({newest}))"
+
+
+def _total(name: str, by: str = "pipeline") -> str:
+    """What was counted in the time that is shown.
+
+    statsd_exporter adds all processes up. With OpenTelemetry the name ends in ``_total``, and each process has a series
+    of its own, which is what it has counted.
+    """
+    added = f"sum by ({by}) (increase({_of(name)}[$__range]))"
+    return f"{added} or sum by ({by}) (max_over_time({_of(f'{name}_total')}[$__range]))"
 
 
 PANELS = (
     Panel(
         "Unread records",
-        "What the last run has left.",
+        "What the newest run has left.",
         "short",
-        ((_newest("lag", _BY_RUN), _BY_PIPELINE),),
+        ((_at_newest("lag", "lag_looked_at_seconds", _BY_RUN), _BY_PIPELINE),),
     ),
     Panel(
         "Lag in seconds",
@@ -58,7 +76,8 @@ PANELS = (
         "s",
         (
             (
-                f"{_newest('retention_margin_seconds')} - (time() - {_newest('retention_looked_at_seconds')})",
+                _at_newest("retention_margin_seconds", "retention_looked_at_seconds")
+                + f" - (time() - {_newest('retention_looked_at_seconds')})",
                 _BY_PIPELINE,
             ),
         ),
@@ -69,8 +88,8 @@ PANELS = (
         "short",
         (
             (
-                'max by (pipeline, group) (airflow_kafka_offsets_lag{by="look"}) and max by (pipeline, group) '
-                '(time() - airflow_kafka_offsets_lag_looked_at_seconds{by="look"}) < 600',
+                'max by (pipeline, group) (airflow_kafka_offsets_lag{by="look"} and '
+                'time() - airflow_kafka_offsets_lag_looked_at_seconds{by="look"} < 600)',
                 "{{pipeline}}{{group}}",
             ),
         ),
@@ -86,32 +105,36 @@ PANELS = (
         "Resolve: look-up, plan. Commit: verify, commit.",
         "s",
         tuple(
-            (_newest(f"{step}_seconds"), f"{_BY_PIPELINE} {step}") for step in ("look_up", "plan", "verify", "commit")
+            (f"max by (pipeline) ({_of(f'{step}_seconds')})", f"{_BY_PIPELINE} {step}")
+            for step in ("look_up", "plan", "verify", "commit")
         ),
     ),
     Panel(
         "Records",
-        "By the commits. OpenTelemetry: only if Airflow sends what was added (docs/monitor.md).",
+        "By the commits of the time that is shown.",
         "short",
         tuple(
-            (_added(f"records_{what}"), f"{_BY_PIPELINE} {what}")
+            (_total(f"records_{what}"), f"{_BY_PIPELINE} {what}")
             for what in ("planned", "rows", "set_aside", "left_out", "lost", "skipped")
         ),
+        "stat",
     ),
     Panel(
         "How resolve and commit ended",
-        "done, or the error's name. OpenTelemetry: only if Airflow sends what was added (docs/monitor.md).",
+        "In the time that is shown: done, or the error's name.",
         "short",
         tuple(
-            (_added(tasks, "pipeline, outcome"), f"{_BY_PIPELINE} {tasks} {{{{outcome}}}}")
+            (_total(tasks, "pipeline, outcome"), f"{_BY_PIPELINE} {tasks} {{{{outcome}}}}")
             for tasks in ("resolves", "commits")
         ),
+        "stat",
     ),
     Panel(
         "Attempts for each split",
-        "1: no Spark job had to be started again. OpenTelemetry: only if Airflow sends what was added.",
+        "In the time that is shown. 1: no Spark job had to be started again.",
         "short",
-        ((f"{_added('attempts')} / {_added('splits')}", _BY_PIPELINE),),
+        ((f"({_total('attempts')}) / ({_total('splits')})", _BY_PIPELINE),),
+        "stat",
     ),
     Panel(
         "Since records were lost, or set aside",
@@ -134,7 +157,7 @@ PANELS = (
         "Windows: partitions that are waited for",
         "They may still get records of before the window's end.",
         "short",
-        ((_newest("window_partitions_waiting"), _BY_PIPELINE),),
+        ((_at_newest("window_partitions_waiting", "window_looked_at_seconds"), _BY_PIPELINE),),
     ),
 )
 
@@ -169,12 +192,18 @@ def dashboard() -> dict[str, Any]:
                 "id": number + 1,
                 "title": panel.title,
                 "description": panel.description,
-                "type": "timeseries",
+                "type": panel.kind,
                 "datasource": source,
                 "gridPos": {"x": number % 2 * 12, "y": number // 2 * 8, "w": 12, "h": 8},
                 "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
                 "targets": [
-                    {"refId": chr(ord("A") + index), "datasource": source, "expr": expr, "legendFormat": legend}
+                    {
+                        "refId": chr(ord("A") + index),
+                        "datasource": source,
+                        "expr": expr,
+                        "legendFormat": legend,
+                        "instant": panel.kind == "stat",
+                    }
                     for index, (expr, legend) in enumerate(panel.expressions)
                 ],
             }

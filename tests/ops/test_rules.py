@@ -19,7 +19,8 @@ from testbed.debian_packages import unpacked
 from tests.ops.dashboard import dashboard
 
 RULES = Path(__file__).parents[2] / "ops" / "prometheus-rules.yml"
-ALERTS = {rule["alert"]: rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+(GROUP,) = yaml.safe_load(RULES.read_text())["groups"]
+ALERTS = {rule["alert"]: rule for rule in GROUP["rules"] if "alert" in rule}
 
 
 @dataclass(frozen=True)
@@ -37,25 +38,41 @@ class Case:
     value: str | None
 
 
-RUN = 'lag{by="run"}'
-MARGIN, MARGIN_AT, LAG_AT = "retention_margin_seconds", "retention_looked_at_seconds", 'lag_looked_at_seconds{by="run"}'
+RUN, LAG_AT = 'lag{by="run"}', 'lag_looked_at_seconds{by="run"}'
+MARGIN, MARGIN_AT = "retention_margin_seconds", "retention_looked_at_seconds"
+HOURLY = {LAG_AT: "0x59 3600x59 7200x59 10800x59 14400x59"}
+
+
+def of_processes(*values: int, minutes: int = 60) -> dict[str, str]:
+    """A lag every so many minutes, as OpenTelemetry has it: of a process of its own, for some minutes."""
+    series = {}
+    for number, value in enumerate(values):
+        tags, at = f'{{by="run",instance="{number}"}}', number * minutes
+        before = f"_x{at} " if at else ""
+        series |= {f"lag{tags}": f"{before}{value}x6", f"lag_looked_at_seconds{tags}": f"{before}{at * 60}x6"}
+    return series
+
+
 CASES = [
-    Case("KafkaOffsetsLagGrows", "three rises", 239, {RUN: "10x59 20x59 30x59 40x59"}, ""),
-    Case("KafkaOffsetsLagGrows", "known for minutes", 239, {RUN: "10x4 _x55 20x4 _x55 30x4 _x55 40x4"}, ""),
-    Case("KafkaOffsetsLagGrows", "one run left less", 299, {RUN: "9x59 10x59 20x59 15x59 40x59"}, None),
-    Case("KafkaOffsetsLagGrows", "two rises", 239, {RUN: "10x59 10x59 20x59 30x59"}, None),
+    Case("KafkaOffsetsLagGrows", "three rises", 239, {RUN: "10x59 20x59 30x59 40x59", **HOURLY}, ""),
+    Case("KafkaOffsetsLagGrows", "of a process each", 190, of_processes(10, 20, 30, 40), ""),
+    Case("KafkaOffsetsLagGrows", "one left less", 90, of_processes(10, 20, 15, 30, 40, minutes=20), None),
+    Case("KafkaOffsetsLagGrows", "one run left less", 299, {RUN: "9x59 10x59 20x59 15x59 40x59", **HOURLY}, None),
+    Case("KafkaOffsetsLagGrows", "two rises", 239, {RUN: "10x59 10x59 20x59 30x59", **HOURLY}, None),
     Case(
         "KafkaOffsetsLagGrows",
         "only what a trigger sees rises",
         239,
-        {RUN: "10x239", 'lag{by="look"}': "10x59 20x59 30x59 40x59"},
+        {RUN: "10x239", 'lag{by="look"}': "10x59 20x59 30x59 40x59", 'lag_looked_at_seconds{by="look"}': "90000x239"}
+        | HOURLY,
         None,
     ),
     Case(
         "KafkaOffsetsLagGrows",
         "a trigger sends its last lag beside",
         239,
-        {RUN: "10x59 20x59 30x59 40x59", 'lag{by="look"}': "900x239"},
+        {RUN: "10x59 20x59 30x59 40x59", 'lag{by="look"}': "900x239", 'lag_looked_at_seconds{by="look"}': "90000x239"}
+        | HOURLY,
         "",
     ),
     Case(
@@ -84,6 +101,20 @@ CASES = [
         "of a look before the newest",
         120,
         {MARGIN: "90000x120", MARGIN_AT: "0x120", LAG_AT: "0x59 3600x60"},
+        None,
+    ),
+    Case(
+        "KafkaOffsetsRetentionNear",
+        "of a process whose margin is an older one",
+        120,
+        {
+            'retention_margin_seconds{instance="a"}': "90000x120",
+            'retention_looked_at_seconds{instance="a"}': "0x120",
+            'retention_margin_seconds{instance="b"}': "_x59 970000x61",
+            'retention_looked_at_seconds{instance="b"}': "_x59 3600x61",
+            'lag_looked_at_seconds{by="run",instance="a"}': "0x120",
+            'lag_looked_at_seconds{by="run",instance="b"}': "_x59 3600x61",
+        },
         None,
     ),
     *(
