@@ -44,4 +44,7 @@ def has_empty_intervals(dag: Any) -> bool:
     A window without bounds of its own is that interval.
     """
     timetable: Any = getattr(dag, "timetable", None)
-    return type(timetable) in _NO_INTERVAL and not timetable.interval  # a partitioned one, a subclass, gives partitions
+    if type(timetable) not in _NO_INTERVAL:  # a partitioned one, a subclass, gives partitions
+        return False
+    told = hasattr(timetable, "interval")  # before Airflow 3.2 it stands in what the database gets, and nowhere else
+    return not (timetable.interval if told else timetable.serialize()["interval"])

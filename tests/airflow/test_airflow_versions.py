@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
+from airflow_kafka_offsets.hooks import templates
 from airflow_kafka_offsets.hooks.airflow_versions import runs_that_succeeded_last
 from airflow_kafka_offsets.triggers.shared_client import in_thread
 
@@ -49,6 +50,18 @@ def test_a_wait_ends_at_once_whatever_its_look_is_waiting_for() -> None:
         assert complaints == []
 
     asyncio.run(trigger())
+
+
+@pytest.mark.parametrize(("seconds", "is_empty"), [(0.0, True), (3600.0, False)])
+def test_before_airflow_3_2_a_timetable_tells_its_interval_to_the_database_alone(
+    seconds: float, is_empty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Older:
+        def serialize(self) -> dict[str, Any]:
+            return {"expression": "0 * * * *", "timezone": "UTC", "interval": seconds, "run_immediately": False}
+
+    monkeypatch.setattr(templates, "_NO_INTERVAL", (Older,))
+    assert templates.has_empty_intervals(SimpleNamespace(timetable=Older())) is is_empty
 
 
 def test_before_airflow_3_2_the_last_success_is_one_run_of_each_kind() -> None:
