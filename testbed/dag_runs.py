@@ -43,7 +43,10 @@ class RunResult:
 
 def load_dag(path: Path, dag_id: str) -> Any:
     """The DAG object of a file, for :func:`run_dag`. The file is told which DAG is asked for, as when a task runs."""
-    from airflow.dag_processing.dagbag import DagBag
+    try:
+        from airflow.dag_processing.dagbag import DagBag
+    except ModuleNotFoundError:  # before Airflow 3.2
+        from airflow.models.dagbag import DagBag
 
     with patch.dict(os.environ, {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id}):
         bag = DagBag(str(path))

@@ -39,15 +39,12 @@ def produce(count: int) -> None:
 
 def add_users() -> None:
     """Those of the FAB login; the simple one has them in its settings."""
-    from airflow.api_fastapi.app import create_app, get_auth_manager
-
-    create_app(apps="core")
-    manager: Any = get_auth_manager()
-    if not hasattr(manager, "security_manager"):
+    if "fab" not in os.environ.get("AIRFLOW__CORE__AUTH_MANAGER", ""):
         return
-    flask = getattr(manager, "flask_app", None) or manager.appbuilder.app
-    with flask.app_context():
-        security = manager.security_manager
+    from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
+
+    with get_application_builder() as builder:
+        security = builder.sm
         for name, rights in RIGHTS.items():
             role = security.add_role(name)
             for right in (*EVERYBODY, *rights):
