@@ -102,6 +102,7 @@ def _pipeline_of_task(names: list[PipelineName], task_id: str) -> str:
 
 def _batch_of_run(pipeline: PagePipeline, run_id: str) -> str | None:
     """The batch that the run took, as addresses name it; ``None``: none, or the store does not say."""
+    run_id = run_id.replace(" ", "+")  # a run's id has no space; the tabs of Airflow 3.1 do not encode its plus
     try:
         found = pipeline.log.batch_of_run(RunKey(pipeline.dag_id, run_id, pipeline.task_id))
     except UnavailableError:

@@ -45,6 +45,8 @@ def test_the_page_of_a_run_shows_its_batch(server: PageServer, done: Orders) -> 
     assert run is not None
     about = {"pipeline": done.log.pipeline_id, "run": run.run_id, "task": "orders.commit"}
     assert "this run" in server.client("reader").get(DAG, params=about).text
+    of_airflow_3_1 = {**about, "run": run.run_id.replace("+", " ")}
+    assert "this run" in server.client("reader").get(DAG, params=of_airflow_3_1).text
     assert "this run" not in server.client("reader").get(DAG, params={**about, "run": "another"}).text
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ class Site:
     login: str
     broker: KafkaBroker
     browser: Any
+    logged_in: dict[str, Any] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -65,14 +66,19 @@ class Site:
         return f"{self.url}/kafka-offsets/dags/{dag_id}{place}{query}"
 
     def person(self, name: str, **context: Any) -> Any:
-        """A page in a browser in which this person has logged in, by the form of the login."""
-        page = self.browser.new_context(viewport={"width": 1300, "height": 1000}, **context).new_page()
+        """A page in a browser in which this person has logged in; the first time by the form of the login."""
+        size = {"width": 1300, "height": 1000}
+        if name not in self.logged_in:
+            page = self.browser.new_context().new_page()
+            page.goto(f"{self.url}/auth/login/" if self.login == "fab" else f"{self.url}/auth/login")
+            page.locator("input[name=username]").fill(name)
+            page.locator("input[name=password]").fill(name)
+            page.locator("input[type=submit], button[type=submit]").first.click()
+            page.wait_for_function("!location.pathname.includes('/auth/login')")
+            self.logged_in[name] = page.context.storage_state()
+            page.context.close()
+        page = self.browser.new_context(viewport=size, storage_state=self.logged_in[name], **context).new_page()
         page.set_default_timeout(60_000)
-        page.goto(f"{self.url}/auth/login/" if self.login == "fab" else f"{self.url}/auth/login")
-        page.locator("input[name=username]").fill(name)
-        page.locator("input[name=password]").fill(name)
-        page.locator("input[type=submit], button[type=submit]").first.click()
-        page.wait_for_function("!location.pathname.includes('/auth/login')")
         return page
 
 
