@@ -323,7 +323,7 @@ def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -
     """``taken`` is appended if the log says that somebody has it, or does it again."""
     order, batch = at_hand.order, at_hand.batch
     again = batch.log.redone
-    mine_again = again is not None and bool(again.attempts) and again.by.run == order.me.run
+    mine_again = again is not None and again.by.run == order.me.run
     says_otherwise = mine_again or batch.log.last_instance != order.me.instance
     return Leave(batch, at_hand.taken() if says_otherwise else None, sentence, warnings)
 

@@ -266,7 +266,7 @@ def redo(options: Options) -> Answer:
                 raise
             refusal = gone
     plan, log = batch.log.plan, batch.log
-    again = log.redone if log.redone and log.redone.attempts else None
+    again = log.redone
     key, run = plan.batch.key, log.committed.by.run if log.committed else None
     # The run that committed a batch does it again when it is cleared; nothing has to be in its conf for that.
     cleared = run and not refusal and f"airflow dags clear {shlex.quote(run.dag_id)} --run-id {shlex.quote(run.run_id)}"

@@ -251,9 +251,12 @@ class BatchLog:
 
     @property
     def redone(self) -> Taken | None:
-        """The last ``taken`` after the commit: the committed batch is done again."""
-        after = self.later[self.later.index(self.committed) + 1 :] if self.committed else ()
-        return after[-1] if after and isinstance(after[-1], Taken) else None
+        """The last ``taken`` after the commit, if the committed batch is done again by it.
+
+        Who takes it only to leave it, or to have the pipeline, ends what somebody else began.
+        """
+        last = self.later[-1] if self.committed else None
+        return last if isinstance(last, Taken) and last.attempts else None
 
     @property
     def unread(self) -> int:

@@ -70,6 +70,7 @@ def test_each_entry_has_the_next_number():
         pytest.param([Taken(ME, 1, {0: 1}), COMMIT], None, id="taken before the commit"),
         pytest.param([COMMIT, Taken(ME, 2, {0: 1})], Taken(ME, 2, {0: 1}), id="once more"),
         pytest.param([COMMIT, Taken(ME, 2, {0: 1}), Taken(OTHER, 3, {0: 2})], Taken(OTHER, 3, {0: 2}), id="the last"),
+        pytest.param([COMMIT, Taken(ME, 2, {0: 1}), Taken(OTHER, 3)], None, id="taken, and not done again"),
     ],
 )  # fmt: skip
 def test_a_committed_batch_is_done_again_by_the_last_who_took_it_after_the_commit(later, redone):
