@@ -6,7 +6,7 @@ task of the DAG. So an address that names another DAG's pipeline shows nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,8 @@ from airflow_kafka_offsets.log.batch_lines import BatchLine, line_of, read_line
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.stores.store import together
+
+Plans = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +71,30 @@ class PipelineName:
     task_id: str
 
 
-def pipelines_of_dag(dag_id: str) -> list[PipelineName]:
-    """The pipelines that the DAG's resolve tasks have named, by task and name. No store is asked."""
-    return sorted(
-        {PipelineName(one["pipeline"], task) for task, one in _pushed(dag_id)}, key=lambda p: (p.task_id, p.id)
-    )
+def plans_of_dag(dag_id: str) -> Plans:
+    """What the DAG's tasks have said of their pipelines, the newest first, with the task."""
+    from airflow_kafka_offsets.hooks.dag_runs import plans_pushed
+
+    return [
+        (task_id, value)
+        for task_id, value in plans_pushed(dag_id)
+        if isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("pipeline", "work_store"))
+    ]
 
 
-def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
+def pipelines_of_dag(dag_id: str, plans: Plans | None = None) -> list[PipelineName]:
+    """The pipelines that the DAG's resolve tasks have named, by task and name. No store is asked.
+
+    :param plans: of :func:`plans_of_dag`, where Airflow was asked already.
+    """
+    named = plans_of_dag(dag_id) if plans is None else plans
+    return sorted({PipelineName(one["pipeline"], task) for task, one in named}, key=lambda p: (p.task_id, p.id))
+
+
+def open_pipeline(dag_id: str, pipeline_id: str, plans: Plans | None = None) -> PagePipeline:
     """The pipeline, if it is the DAG's.
 
+    :param plans: as of :func:`pipelines_of_dag`.
     :raises NoPosition: the DAG has no such pipeline, or the log says that it is another DAG's.
     :raises InvalidRequest: the work store cannot be used as it is named.
     """
@@ -88,7 +104,8 @@ def open_pipeline(dag_id: str, pipeline_id: str) -> PagePipeline:
     from airflow_kafka_offsets.hooks.run_context import this_airflow
     from airflow_kafka_offsets.hooks.work_store import store_of_airflow
 
-    named = next(((task, one) for task, one in _pushed(dag_id) if one["pipeline"] == pipeline_id), None)
+    plans = plans_of_dag(dag_id) if plans is None else plans
+    named = next(((task, one) for task, one in plans if one["pipeline"] == pipeline_id), None)
     if named is None:
         raise _not_of_dag(dag_id, pipeline_id)
     task_id, about = named
@@ -145,15 +162,6 @@ def require_dag(dag_id: str, pipeline_id: str, found: NewestFound) -> None:
     tasks = [one.summary.task for one in (found.batch, found.window) if one is not None]
     if tasks and all(task is None or task[0] != dag_id for task in tasks):
         raise _not_of_dag(dag_id, pipeline_id)
-
-
-def _pushed(dag_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the DAG's tasks have said of their pipelines, the newest first, with the task."""
-    from airflow_kafka_offsets.hooks.dag_runs import plans_pushed
-
-    for task_id, value in plans_pushed(dag_id):
-        if isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("pipeline", "work_store")):
-            yield task_id, value
 
 
 def _not_of_dag(dag_id: str, pipeline_id: str) -> NoPosition:

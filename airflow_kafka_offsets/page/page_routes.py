@@ -21,7 +21,13 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, NoPosition, RequestE
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.page.action_forms import FIELDS, WORDS, fields_given
 from airflow_kafka_offsets.page.actions import ACTIONS, do, foresee
-from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, PipelineName, open_pipeline, pipelines_of_dag
+from airflow_kafka_offsets.page.dag_pipelines import (
+    PagePipeline,
+    PipelineName,
+    open_pipeline,
+    pipelines_of_dag,
+    plans_of_dag,
+)
 from airflow_kafka_offsets.page.page_access import TO_EDIT, TO_READ, MayEdit, SignedOrder, User, sign, signed
 from airflow_kafka_offsets.page.page_templates import STATIC, shown
 from airflow_kafka_offsets.page.partition_page import partitions_view
@@ -74,11 +80,12 @@ def pipeline_of_dag(
     json: bool = False,
 ) -> Response:
     """The page of a pipeline: the one that is named, else that of the task, else the first one of the DAG."""
-    names = pipelines_of_dag(dag_id)
+    plans = plans_of_dag(dag_id)
+    names = pipelines_of_dag(dag_id, plans)
     chosen = pipeline or _pipeline_of_task(names, task)
     if not chosen:
         return shown(request, "no_pipeline.html")
-    opened = open_pipeline(dag_id, chosen)
+    opened = open_pipeline(dag_id, chosen, plans)
     of_run = _batch_of_run(opened, run) if run else None
     view = pipeline_view(opened, BatchesAsked(page=number, order=order, find=find or of_run or ""))
     if json:

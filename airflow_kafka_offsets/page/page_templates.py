@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from airflow_kafka_offsets.batch.standing import UNKNOWN, clock
 from airflow_kafka_offsets.cli.printing import harmless
 from airflow_kafka_offsets.hooks.page_link import PAGE_PREFIX
 from airflow_kafka_offsets.kafka_values import RunKey
@@ -28,17 +29,11 @@ def _visible(value: Any) -> Any:
 
 
 def _counted(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
+    return UNKNOWN if value is None else f"{value:,}"
 
 
 def _at(at_ms: int | None, *, now_ms: int) -> str:
-    """A time in UTC, as short as it can be: without the day today, with the year in another year."""
-    if at_ms is None:
-        return "unknown"
-    at, now = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (at_ms, now_ms))
-    if at.date() == now.date():
-        return f"{at:%H:%M:%S}"
-    return f"{at.day} {at:%b %H:%M}" if at.year == now.year else f"{at.day} {at:%b %Y %H:%M}"
+    return UNKNOWN if at_ms is None else clock(at_ms, now_ms)
 
 
 def _instant(at_ms: int | None) -> str:

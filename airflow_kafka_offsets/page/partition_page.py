@@ -51,17 +51,14 @@ def partitions_view(
     find, count = asked.find.strip().lower(), _SORTED_BY[asked.order]
     matching = [p for p in plan.partitions if not find or _matches(p.topic_partition, find)]
     matching.sort(key=lambda p: -count(p, lags))
-    size = max(1, min(asked.size, 500))
-    pages = max(1, -(-len(matching) // size))
-    page = min(max(1, asked.page), pages)
-    shown = matching[(page - 1) * size : page * size]
-    rows = tuple(_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in shown)
+    shown = Page.of(matching, asked.page, max(1, min(asked.size, 500)), len(plan.partitions))
+    rows = tuple(_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in shown.rows)
     return PartitionsView(
         name=name,
         key=plan.batch.key,
         title=name_of(plan),
         state=state_of(line)[0],
-        partitions=Page(rows, page, pages, len(matching), len(plan.partitions)),
+        partitions=Page(rows, shown.number, shown.pages, shown.matching, shown.total),
         splits=tuple(_split_line(row) for row in splits_of(batch).rows),
         history=tuple(f"{row['at']}: {row['what']}" for row in entries_of(batch).rows),
         looked_at_ms=answer.looked_at_ms if answer else now,

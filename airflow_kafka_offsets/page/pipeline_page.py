@@ -176,20 +176,16 @@ class _Names:
 
     def page(self, asked: BatchesAsked) -> Page[str]:
         """The folders of one page. What is looked for is on it, and the page is the one that it lies on anyway."""
-        total, size = self.total, max(1, min(asked.size, 200))
-        pages = max(1, -(-total // size))
-        number = min(max(1, asked.page), pages)
+        total, size, number = self.total, max(1, min(asked.size, 200)), asked.page
         find = asked.find.strip()
         if find and total:
             place = self._place_of(find)
             if place is None:
                 return Page((), 1, 1, 0, total)
             number = (place if asked.order == "oldest first" else total - 1 - place) // size + 1
-        first = (number - 1) * size
-        places: Sequence[int] = range(first, min(first + size, total))
-        if asked.order != "oldest first":
-            places = [total - 1 - place for place in places]
-        return Page(tuple(map(self._at, places)), number, pages, total, total)
+        places = range(total) if asked.order == "oldest first" else range(total - 1, -1, -1)
+        page = Page.of(places, number, size, total)
+        return Page(tuple(map(self._at, page.rows)), page.number, page.pages, page.matching, page.total)
 
     def _at(self, place: int) -> str:
         if self._numbers is None:

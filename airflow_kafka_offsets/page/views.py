@@ -6,6 +6,7 @@ topic may be called ``<script>``, and escaping is the template's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -81,6 +82,13 @@ class Page(Generic[Row]):
     pages: int
     matching: int
     total: int
+
+    @classmethod
+    def of(cls, matching: Sequence[Row], number: int, size: int, total: int) -> Page[Row]:
+        """The page ``number`` of the rows that match, or the nearest one that there is."""
+        pages = max(1, -(-len(matching) // size))
+        number = min(max(1, number), pages)
+        return cls(tuple(matching[(number - 1) * size : number * size]), number, pages, len(matching), total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ def windows_view(pipeline: PagePipeline, month: str | None = None) -> WindowsVie
     now, log = now_ms(), pipeline.log
     empty = WindowsView(None, (), (), (), now, ())
     try:
-        found_in(pipeline)
-        places = log.window_places()
+        places = found_in(pipeline).window_places
         months = tuple(place for place in places if place != "offsets")
         shown = month if month in months else months[-1] if months else None
         names = log.windows_in(shown) if shown else []

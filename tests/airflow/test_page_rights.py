@@ -43,7 +43,7 @@ def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[tuple[Any, ...]
     """What was done; and every question of the routes has an answer."""
     acts: list[tuple[Any, ...]] = []
 
-    def opened(dag_id: str, pipeline_id: str) -> PagePipeline:
+    def opened(dag_id: str, pipeline_id: str, plans: Any = None) -> PagePipeline:
         log = PipelineLog(open_store(str(tmp_path)), pipeline_id)
         return PagePipeline(dag_id, "resolve", log, None, lambda: NextRun(None, "none"))
 
@@ -51,7 +51,7 @@ def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[tuple[Any, ...]
         acts.append((pipeline.dag_id, pipeline.log.pipeline_id, *order))
         return example.answer()
 
-    monkeypatch.setattr(page_routes, "pipelines_of_dag", lambda dag_id: [PipelineName("orders", "resolve")])
+    monkeypatch.setattr(page_routes, "pipelines_of_dag", lambda dag_id, plans=None: [PipelineName("orders", "resolve")])
     monkeypatch.setattr(page_routes, "open_pipeline", opened)
     monkeypatch.setattr(page_routes, "pipeline_view", lambda *asked: example.pipeline())
     monkeypatch.setattr(page_routes, "partitions_view", lambda *asked: example.partitions())
