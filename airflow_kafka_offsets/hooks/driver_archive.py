@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from airflow_kafka_offsets.hooks.spark_installation import SparkInstallation
+from airflow_kafka_offsets.hooks.spark_installation import SparkInstallation, java_of
 from airflow_kafka_offsets.spark import jobs
 
 OLDEST_JAVA = 13
@@ -108,8 +107,8 @@ def _java_options(configured: Mapping[str, str]) -> list[str]:
 
 def _java_home(environ: Mapping[str, str]) -> Path | None:
     """Of a Java that can have such an archive, and has the one of its own classes, on which it is built."""
-    found = shutil.which("java", path=environ.get("PATH", os.defpath))
-    home = Path(environ["JAVA_HOME"]) if environ.get("JAVA_HOME") else found and Path(found).resolve().parent.parent
+    java = java_of(environ)
+    home = java and java.resolve().parent.parent
     if not home or not all((home / name).is_file() for name in ("release", "lib/server/classes.jsa")):
         return None
     version = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(), re.MULTILINE)

@@ -75,7 +75,7 @@ def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
             "PySpark: pip install 'airflow-kafka-offsets[spark]'; or put the bin folder of a Spark on the PATH; or "
             "submit in another way, with kafka_spark_batch(submit=…)."
         )
-    if not _has_java(environ):
+    if java_of(environ) is None:
         problems.append(
             "There is no Java on this worker, and spark-submit needs Java 17 or 21: apt install "
             "openjdk-17-jre-headless, or set JAVA_HOME."
@@ -195,8 +195,10 @@ def _folder_of(pyspark: importlib.metadata.Distribution | None) -> Path | None:
     return Path(str(pyspark.locate_file("pyspark"))) if pyspark else None
 
 
-def _has_java(environ: Mapping[str, str]) -> bool:
-    home = environ.get("JAVA_HOME")
-    if home:
-        return os.access(Path(home) / "bin" / "java", os.X_OK)
-    return shutil.which("java", path=environ.get("PATH", os.defpath)) is not None
+def java_of(environ: Mapping[str, str]) -> Path | None:
+    """The ``java`` that ``spark-submit`` runs; ``None``: there is none."""
+    if home := environ.get("JAVA_HOME"):
+        java = Path(home) / "bin" / "java"
+        return java if os.access(java, os.X_OK) else None
+    found = shutil.which("java", path=environ.get("PATH", os.defpath))
+    return Path(found) if found else None

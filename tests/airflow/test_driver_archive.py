@@ -23,6 +23,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
     """Of a worker whose Java has an archive of its own classes, as each JDK has."""
     java = tmp_path / "jdk"
     (java / "lib/server").mkdir(parents=True)
+    (java / "bin").mkdir()
+    (java / "bin/java").touch(0o755)
     (java / "lib/server/classes.jsa").touch()
     (java / "release").write_text('JAVA_RUNTIME_VERSION="17.0.15+6"\nJAVA_VERSION="17.0.15"\n')
     return {"JAVA_HOME": str(java), "XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -80,7 +80,7 @@ OUTSIDE = (
     Mutation("handed over: so much of a file", "_text_of", Never("_PEM_BYTES"), "tests/airflow/test_spark_kafka.py"),
     Mutation("handed over: unknown keys", "_plain_key", Instead("UnsupportedAlgorithm", "KeyError"), "tests/airflow/test_spark_kafka.py"),
     Mutation("connection: a callback's import", "KafkaOffsetsHook.client_config", Instead("ImportError", "KeyError"), "tests/airflow/test_token_callback.py"),
-    Mutation("spark: java", "find_spark", Never("_has_java"), "tests/airflow/test_spark_installation.py"),
+    Mutation("spark: java", "find_spark", Never("java_of"), "tests/airflow/test_spark_installation.py"),
     Mutation("spark: configured", "packages_for", Always("there"), "tests/airflow/test_spark_installation.py"),
     Mutation("spark: not known", "packages_for", Instead("missing.items()", "()"), "tests/airflow/test_spark_installation.py"),
     Mutation("secured: owner's alone", "handed_over", Instead("384", "420"), "tests/airflow/test_spark_kafka.py"),
