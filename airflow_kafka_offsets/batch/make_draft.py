@@ -23,11 +23,11 @@ from airflow_kafka_offsets.batch.situation import (
 )
 from airflow_kafka_offsets.errors import (
     ClusterChanged,
-    InvalidRequest,
     NothingToDiscover,
     TopicRecreated,
     WindowIncomplete,
     named,
+    refuse,
 )
 from airflow_kafka_offsets.kafka_values import (
     Actor,
@@ -95,8 +95,8 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     :raises RefusedError: one of its kinds, with every bad partition in it; nothing is planned then.
     """
     subscribed = s.need(TopicsOf(request.scope.subscription))
-    if request.of_plan is not None and (another := request.of_plan.differences(subscribed)):
-        raise InvalidRequest(tuple(another))
+    if request.of_plan is not None:
+        refuse(request.of_plan.differences(subscribed))
     vanished, topic_warnings = compare_topics(request, subscribed.topics, start.position)
     description = _with_restored_topics(request, s, subscribed, start.position, vanished)
     outputs_of(request.output, description.topics, request.set_aside_output)  # no two may be one

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.cli.local_spark import local_spark
 from airflow_kafka_offsets.cli.option_values import pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import AuditFailed, InvalidRequest, KafkaOffsetsError
+from airflow_kafka_offsets.errors import AuditFailed, KafkaOffsetsError, refuse
 from airflow_kafka_offsets.log.audit import KIND_NAMES, AuditedBatch, days_of
 from airflow_kafka_offsets.log.output_audit import output_to_read
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -72,8 +72,7 @@ def _output(options: Options, pipeline: PipelineLog, from_ms: int | None, to_ms:
     if given is None:
         return None
     words = parsed("--sink", lambda: mapping(given, '{"format": "parquet", "path": "/lake/orders"}'))
-    if problems := problems_of(words):
-        raise InvalidRequest(problems)
+    refuse(problems_of(words))
     to_read = output_to_read(pipeline, words, from_ms, to_ms)
     spark = local_spark(to_read.formats, "--sink reads the output", "then the log alone is audited", cores="*")
     from airflow_kafka_offsets.spark.jobs.audit_output import audit_output

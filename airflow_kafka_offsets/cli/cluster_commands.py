@@ -27,7 +27,7 @@ from airflow_kafka_offsets.cli.option_values import client_config, pipeline_aske
 from airflow_kafka_offsets.cli.options import OF_FIELD, SUBSCRIPTION, request_of
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, in_time
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, NoCommittedOffset
+from airflow_kafka_offsets.errors import InvalidRequest, NoCommittedOffset, refuse
 from airflow_kafka_offsets.kafka_values import ClusterDescription, CommittedOffset
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, writer_of
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, log_starts_of
@@ -201,8 +201,8 @@ def plan(options: Options) -> Answer:
     parameters = _parameters(options)
     request = request_for(config, parameters, RunContext(now_ms()))
     stray = [f"{OF_FIELD[name].flag} goes with --pipeline-id only." for name in _OF_BATCHES if options.get(name)]
-    if stray and request.scope.pipeline_id is None:
-        raise InvalidRequest(tuple(stray))
+    if request.scope.pipeline_id is None:
+        refuse(stray)
     pipeline = pipeline_asked_for(options) if request.scope.pipeline_id is not None else None
     with KafkaCluster(config) as cluster:
         made = preview_plan(request, cluster, pipeline)

@@ -20,7 +20,7 @@ from airflow_kafka_offsets import __version__
 from airflow_kafka_offsets.cli.commands import COMMANDS, COMPLETION, PROGRAM, Command, Options
 from airflow_kafka_offsets.cli.options import add_option
 from airflow_kafka_offsets.cli.printing import Answer, say, show
-from airflow_kafka_offsets.errors import ADDRESS, CLIENT_SETTINGS, CONNECTION, InvalidRequest, KafkaOffsetsError, names
+from airflow_kafka_offsets.errors import ADDRESS, CLIENT_SETTINGS, CONNECTION, KafkaOffsetsError, names, refuse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,8 +72,7 @@ def _refuse_what_is_no_text(command: Command, options: Options) -> None:
     given = {option.flag: options.get(option.name) for option in command.options}
     texts = {flag: value for flag, value in given.items() if isinstance(value, str)}
     wrong = [flag for flag, value in texts.items() if "\0" in value or value.encode(errors="replace").decode() != value]
-    if wrong:
-        raise InvalidRequest(tuple(f"{flag} is no text in UTF-8." for flag in wrong))
+    refuse([f"{flag} is no text in UTF-8." for flag in wrong])
 
 
 def _parser() -> argparse.ArgumentParser:

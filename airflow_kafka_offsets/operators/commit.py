@@ -17,7 +17,7 @@ from airflow_kafka_offsets.batch.measured_lag import left_by
 from airflow_kafka_offsets.batch.messages import committed_sentence
 from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, RequestError
+from airflow_kafka_offsets.errors import InvalidRequest, RequestError, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import (
     ASSET_EVENTS_HAVE_KEYS,
     AirflowFailException,
@@ -293,8 +293,7 @@ def _refuse_wrong_kinds(require_report: Any, asset: Any, partitioned_asset: Any,
         wrong.append(f"partitioned_asset is {partitioned_asset!r}; give True together with an asset, or leave it out.")
     elif partitioned_asset and not ASSET_EVENTS_HAVE_KEYS:
         wrong.append("partitioned_asset needs Airflow 3.3: before, a task cannot give its event a key. Leave it out.")
-    if wrong:
-        raise InvalidRequest(tuple(wrong))
+    refuse(wrong)
 
 
 def refuse_depends_on_past(*tasks: Any) -> None:

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
 from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.batch.ownership import output_of_another_run
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError
+from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_nothing_to_read
@@ -356,8 +356,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             problems += problems_of(self.sink)
         problems += row_problems(asked, written)
         problems += problems_before_a_run(asked, undecided, empty_intervals=has_empty_intervals(self.get_dag()))
-        if problems:
-            raise InvalidRequest(tuple(problems))
+        refuse(problems)
 
     def execute(self, context: Any) -> list[list[str]]:
         """Plan, push, return; or defer while another run has the batch."""
@@ -453,9 +452,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         """
         sink, asked = self._sink_of(plan), self._asked()
         own = [*(sink_arguments(sink) if sink else ()), *row_arguments(asked), *map(str, self.application_args)]
-        problems = [*row_problems(asked, asked), *word_problems(own)]
-        if problems:
-            raise InvalidRequest(problems)
+        refuse([*row_problems(asked, asked), *word_problems(own)])
         return own
 
     def _sink_of(self, plan: Plan | None) -> Mapping[str, Any] | None:

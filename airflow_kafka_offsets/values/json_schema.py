@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.values.sql_text import quoted
 
@@ -36,8 +36,7 @@ def ddl_of(text: str, what: str) -> str:
         raise InvalidRequest((f"{what} is no JSON: {error}. {_WAY_OUT}",)) from None
     except RecursionError:
         raise InvalidRequest((f"{what} is nested too deep. {_WAY_OUT}",)) from None
-    if reading.problems:
-        raise InvalidRequest(tuple(f"{what}: {problem}. {_WAY_OUT}" for problem in reading.problems))
+    refuse([f"{what}: {problem}. {_WAY_OUT}" for problem in reading.problems])
     return ", ".join(columns)
 
 
