@@ -123,8 +123,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise NamedTwice(f"names {twice!r} twice")
+        for name, _ in pairs:
+            if name in seen:
+                raise NamedTwice(f"names {name!r} twice")
+            seen.add(name)
     return found
 
 

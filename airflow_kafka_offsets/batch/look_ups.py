@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -110,7 +110,7 @@ class World:
 
     pipeline: PipelineLog
     cluster: Cluster
-    around: NoAirflow = NoAirflow()  # noqa: RUF009  (it has no state)
+    around: NoAirflow = field(default_factory=NoAirflow)
 
     def answer(self, question: Question[Any]) -> Any:
         """:raises KafkaOffsetsError: it cannot be answered now."""

@@ -6,19 +6,20 @@ log, and the event goes without datasets.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
-class TellsLineage:
+class TellsLineage(ABC):
     """For operators: the three methods that the provider looks for."""
 
+    @abstractmethod
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
         """
         :param is_over: whether the task has run, well or not; else it is about to.
         """
-        raise NotImplementedError
 
     def get_openlineage_facets_on_start(self) -> Any:
         return self._lineage(is_over=False)

@@ -144,7 +144,8 @@ class PipelineLog:
         found = list(together(self.store, *(partial(self._in_hundred, above, reverse=False) for above in ends)))
         if not found or not found[0] or not found[-1]:
             return None
-        return tuple(int(folder.rpartition("/")[2]) for folder in (found[0][0], found[-1][-1]))  # type: ignore[return-value]
+        lowest, highest = (int(folder.rpartition("/")[2]) for folder in (found[0][0], found[-1][-1]))
+        return lowest, highest
 
     def newest_commit(self, known: StoredBatch | None = None) -> StoredBatch | None:
         """The newest batch that is committed; ``None`` where this log has none, or does not know it as committed.

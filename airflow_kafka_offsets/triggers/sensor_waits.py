@@ -1,6 +1,4 @@
-"""What the sensors wait for in the triggerer: partitions, an empty group, another pipeline's commit, a
-window that is complete.
-"""
+"""What the sensors wait for in the triggerer: partitions, an empty group, a commit, a window that is complete."""
 
 from __future__ import annotations
 
@@ -33,6 +31,8 @@ from airflow_kafka_offsets.triggers.shared_client import cluster_of
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.broker.cluster import KafkaCluster
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -116,9 +116,6 @@ class BatchCommittedTrigger(WaitingTrigger):
 
 
 # ── a complete window: one batch question a poke ──────────────────────────────────────────────────────────────────────
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
