@@ -133,15 +133,19 @@ def assign(decision: Decision, order: RunsBatch, s: Situation, world: World) -> 
         case Replace(batch, plan):
             again = put_in_place(batch, plan, s, world)
             return None if again is None else steps.settle(again, plan.splits_to_start(), decision.sentence)
-        case Do(batch, splits, entry, sentence, waiting, warnings):
-            taken = batch.append(entry) if entry else batch
-            return None if taken is None else steps.settle(taken, splits, sentence, waiting, warnings)
-        case Leave(batch, entry, sentence, warnings):
-            left = batch.append(entry) if entry else batch
+        case Do(_, splits, _, sentence, waiting, warnings):
+            mine = taken(decision)
+            return None if mine is None else steps.settle(mine, splits, sentence, waiting, warnings)
+        case Leave(_, _, sentence, warnings):
+            left = taken(decision)
             return None if left is None else Assignment(left, (), sentence, warnings=warnings)
         case Wait(batch, holder):
             raise _overlapping(holder, batch)
-    raise TypeError(f"{decision} is no decision for a run")
+
+
+def taken(decision: Do | Leave) -> StoredBatch | None:
+    """The batch, once it is on record who does it, where the decision has an entry that says so."""
+    return decision.batch.append(decision.taken) if decision.taken else decision.batch
 
 
 def put_in_place(batch: StoredBatch, plan: Plan, s: Situation, world: World) -> StoredBatch | None:
@@ -286,12 +290,10 @@ class _Steps:
 # ── a commit, and what a person orders ────────────────────────────────────────────────────────────────────────────────
 
 
-def commit(decision: Decision, order: Commit, world: World) -> CommitOutcome | None:
+def commit(decision: Follow, order: Commit, world: World) -> CommitOutcome | None:
     """Append the commit: that creation *is* the commit. Then the group follows; who dies in between leaves that to the
     retry, or to the next run.
     """
-    if not isinstance(decision, Follow):
-        raise TypeError(f"{decision} is no decision for a commit")
     batch, group = decision.batch, Followed(left_alone="a window moves no group")
     if batch is not None and decision.entry is not None:
         batch = batch.append(decision.entry)

@@ -6,24 +6,16 @@ batch that has its name from its bounds, moves no position, and may be planned a
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from airflow_kafka_offsets.batch import messages
 from airflow_kafka_offsets.batch.decide_batch import BatchAtHand, do, do_again, leave, plan_anew, why_anew, window_draft
-from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset, decide_take_over
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import (
     Commit,
     Create,
     Decision,
     Follow,
-    LeaveOut,
     Nothing,
-    Order,
-    Redo,
-    Reset,
     RunsBatch,
-    TakeOver,
     Wait,
 )
 from airflow_kafka_offsets.batch.ownership import (
@@ -60,27 +52,13 @@ from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.values.row_definition import Limit
 
 
-def decide(order: Order, s: Situation) -> Decision:
+def decide_run(order: RunsBatch, s: Situation) -> Decision:
     """
     :raises Lacking: an answer is not known yet.
     :raises RefusedError: to go on would lose records or read them twice.
     :raises RequestError: the order cannot be carried out.
     """
-    match order:
-        case RunsBatch(request):
-            return _window(order, s) if request.window else _next_batch(order, s)
-        case Commit():
-            return decide_commit(order, s)
-        case Reset():
-            return decide_reset(order, s)
-        case LeaveOut():
-            return decide_leave_out(order, s)
-        case Redo():
-            return decide_redo(order, s)
-        case TakeOver():
-            return decide_take_over(order, s)
-        case _ as never:
-            assert_never(never)
+    return _window(order, s) if order.request.window else _next_batch(order, s)
 
 
 def _next_batch(order: RunsBatch, s: Situation) -> Decision:

@@ -1,13 +1,14 @@
-"""Observe, decide, carry out: one loop serves every order.
+"""Decide, observe, carry out: one loop serves every order.
 
 ::
 
-    order ─► observe ─► decide ─► carry out ─► outcome
-                ▲         │ ▲          │
-                │     Ask ▼ │ answer   │ somebody was faster
-                └─────────────────────-┘
+    order ─► decide ─► carry out ─► outcome
+              │ ▲ ▲        │
+     question ▼ │ └────────┘ somebody was faster: nothing is known any more
+           observe
 
-A dry run is the same way, over a log and a cluster that stay as they are (``preview``).
+A decision says what it lacks, one question after the other, and is made anew with the answer. So the order of the looks
+stands where they are needed. A dry run is the same way, over a log and a cluster that stay as they are (``preview``).
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from airflow_kafka_offsets.batch import carry_out
 from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
-from airflow_kafka_offsets.batch.decide import decide
+from airflow_kafka_offsets.batch.decide import decide_commit, decide_run
+from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset, decide_take_over
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.orders import (
     Commit,
-    Decision,
     Do,
     LeaveOut,
-    Order,
+    LookAgain,
     PlanReference,
     Redo,
     Replace,
@@ -37,25 +38,18 @@ from airflow_kafka_offsets.batch.orders import (
     SetPosition,
     TakeOver,
 )
-from airflow_kafka_offsets.batch.situation import (
-    BatchIn,
-    Lacking,
-    NewestBatch,
-    OffsetsOfGroup,
-    Question,
-    Situation,
-    TopicsOf,
-)
+from airflow_kafka_offsets.batch.situation import Lacking, Situation
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Move, Target
-from airflow_kafka_offsets.request.parse_request import PlanRequest
 
 log = logging.getLogger(__name__)
+D = TypeVar("D")
 T = TypeVar("T")
 _MOST_TRIES = 100  # each is lost to a writer that was faster; so many in a row are no race any more
+_MOST_QUESTIONS = 50  # no decision needs half as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +67,19 @@ class ResetOutcome:
     group: Followed
 
 
-def decided(order: Order, world: World) -> tuple[Decision, Situation]:
-    """What is to be done, and by which answers; nothing is written.
+def decided(decide: Callable[[Situation], D], world: World, s: Situation | None = None) -> tuple[D, Situation]:
+    """What is to be done, and by which answers: what the decision lacks is asked. Nothing is written.
 
-    :raises KafkaOffsetsError: why it cannot be.
+    :raises KafkaOffsetsError: why it cannot be; or the store or the cluster does not answer.
     """
-    return ask_until_decided(partial(decide, order), observe(order, world), world)
+    s = s or Situation(world.pipeline.pipeline_id, world.pipeline.store.uri)
+    for _ in range(_MOST_QUESTIONS):
+        try:
+            return decide(s), s
+        except Lacking as lacking:
+            question = lacking.question
+        s = s.with_answer(question, world.answer(question))
+    raise RuntimeError(f"a decision asked {_MOST_QUESTIONS} questions, the last of them {question}")
 
 
 def assign_batch(order: RunsBatch, world: World) -> Assignment:
@@ -88,7 +89,9 @@ def assign_batch(order: RunsBatch, world: World) -> Assignment:
     :raises WindowOverlaps: another window of the pipeline has records of this one.
     :raises RefusedError: to go on would lose records or read them twice; nothing was written.
     """
-    return _until_done(order, world, lambda decision, s: carry_out.assign(decision, order, s, world))
+    return _until_done(
+        partial(decide_run, order), lambda decision, s: carry_out.assign(decision, order, s, world), world
+    )
 
 
 def commit_batch(order: Commit, world: World) -> CommitOutcome:
@@ -99,7 +102,7 @@ def commit_batch(order: Commit, world: World) -> CommitOutcome:
     :raises GroupMoved: somebody else wrote to the group; nothing was committed.
     :raises StoreUnavailable: this is not the store that the run was planned in.
     """
-    return _until_done(order, world, lambda decision, _: carry_out.commit(decision, order, world))
+    return _until_done(partial(decide_commit, order), lambda found, _: carry_out.commit(found, order, world), world)
 
 
 def set_position(order: Reset, world: World) -> ResetOutcome:
@@ -110,9 +113,9 @@ def set_position(order: Reset, world: World) -> ResetOutcome:
     :raises GroupActive: the group has live members.
     """
 
-    def carry(decision: Decision, _: Situation) -> ResetOutcome | None:
-        if not isinstance(decision, SetPosition):
-            return None  # the log went on while it was looked at
+    def carry(decision: SetPosition | LookAgain, _: Situation) -> ResetOutcome | None:
+        if isinstance(decision, LookAgain):
+            return None
         found = (decision.target, decision.moves, decision.stays)
         if decision.draft is None:
             return ResetOutcome(None, *found, follow(world, order.me))
@@ -122,7 +125,7 @@ def set_position(order: Reset, world: World) -> ResetOutcome:
         done = commit_batch(Commit(PlanReference(batch.name, batch.log.plan.plan_id), order.me, order.now_ms), world)
         return ResetOutcome(done.batch, *found, done.group)
 
-    return _until_done(order, world, carry)
+    return _until_done(partial(decide_reset, order), carry, world)
 
 
 def leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
@@ -134,13 +137,11 @@ def leave_out(order: LeaveOut, pipeline: PipelineLog) -> tuple[Plan, Plan]:
 
     world = log_alone(pipeline)
 
-    def carry(decision: Decision, s: Situation) -> tuple[Plan, Plan] | None:
-        if not isinstance(decision, Replace):
-            return None
+    def carry(decision: Replace, s: Situation) -> tuple[Plan, Plan] | None:
         done = carry_out.put_in_place(decision.batch, decision.plan, s, world)
         return None if done is None else (decision.batch.log.plan, decision.plan)
 
-    return _until_done(order, world, carry)
+    return _until_done(partial(decide_leave_out, order), carry, world)
 
 
 def redo_batch(order: Redo, world: World) -> StoredBatch:
@@ -149,11 +150,7 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
     :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway.
     :raises DataLoss: its records are gone; nothing was written.
     """
-
-    def carry(decision: Decision, _: Situation) -> StoredBatch | None:
-        return decision.batch.append(decision.taken) if isinstance(decision, Do) and decision.taken else None
-
-    return _until_done(order, world, carry)
+    return _until_done(partial(decide_redo, order), lambda decision, _: carry_out.taken(decision), world)
 
 
 def take_pipeline_over(order: TakeOver, world: World) -> tuple[StoredBatch, Followed]:
@@ -163,17 +160,17 @@ def take_pipeline_over(order: TakeOver, world: World) -> tuple[StoredBatch, Foll
     :raises GroupMoved: somebody else wrote to the group; the log says who has the pipeline by then.
     """
 
-    def carry(decision: Decision, _: Situation) -> tuple[StoredBatch, Followed] | None:
-        taken = decision.batch.append(decision.taken) if isinstance(decision, Do) and decision.taken else None
+    def carry(decision: Do, _: Situation) -> tuple[StoredBatch, Followed] | None:
+        taken = carry_out.taken(decision)
         return None if taken is None else (taken, follow(world, order.me))
 
-    return _until_done(order, world, carry)
+    return _until_done(partial(decide_take_over, order), carry, world)
 
 
-def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation], T | None]) -> T:
+def _until_done(decide: Callable[[Situation], D], carry: Callable[[D, Situation], T | None], world: World) -> T:
     for _ in range(_MOST_TRIES):
         with world.around.timed("decide"):
-            found = decided(order, world)
+            found = decided(decide, world)
         with world.around.timed("carry out"):
             outcome = carry(*found)
         if outcome is not None:
@@ -185,47 +182,3 @@ def _until_done(order: Order, world: World, carry: Callable[[Decision, Situation
         "See which runs work on this pipeline (kafka-offsets show), and try again.",
         retriable=True,
     )
-
-
-# ── the looks that an order always needs, in the order that the rules need ────────────────────────────────────────────
-# The group is looked at before the log: the key of a batch that the log does not know then means that the log is old.
-# What only some decisions need is asked later, one question after the other.
-
-
-_MOST_QUESTIONS = 50  # no decision needs half as many
-
-
-def observe(order: Order, world: World) -> Situation:
-    """:raises KafkaOffsetsError: the store or the cluster does not answer."""
-    s = Situation(world.pipeline.pipeline_id, world.pipeline.store.uri)
-    match order:
-        case RunsBatch(request) if request.window:
-            s = answered(s, TopicsOf(request.scope.subscription), world)
-        case RunsBatch(request, me):
-            s = answered(topics_and_group(request, s, world), NewestBatch(me.run), world)
-        case Commit(reference) if reference.folder is not None:
-            s = answered(s, BatchIn(reference.folder), world)
-        case Reset():
-            s = answered(s, NewestBatch(None), world)
-    return s
-
-
-def ask_until_decided(decide: Callable[[Situation], T], s: Situation, world: World) -> tuple[T, Situation]:
-    """The decision, and the situation that it was made in: what it lacks is asked, one question after the other."""
-    for _ in range(_MOST_QUESTIONS):
-        try:
-            return decide(s), s
-        except Lacking as lacking:
-            question = lacking.question
-        s = answered(s, question, world)
-    raise RuntimeError(f"a decision asked {_MOST_QUESTIONS} questions, the last of them {question}")
-
-
-def topics_and_group(request: PlanRequest, s: Situation, world: World) -> Situation:
-    topics = TopicsOf(request.scope.subscription)
-    s = answered(s, topics, world)
-    return answered(s, OffsetsOfGroup(request, tuple(s.need(topics).partitions())), world)
-
-
-def answered(s: Situation, question: Question[Any], world: World) -> Situation:
-    return s.with_answer(question, world.answer(question))

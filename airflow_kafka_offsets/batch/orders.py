@@ -121,10 +121,7 @@ class TakeOver:
     now_ms: int
 
 
-Order = RunsBatch | Commit | Reset | LeaveOut | Redo | TakeOver
-
-
-# ── what can be decided: a closed union; carry_out executes each, messages has the sentences ──────────────────────────
+# ── what is decided: of each order its own; carry_out executes each, messages has the sentences ───────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +207,10 @@ class Nothing:
     draft: Draft | None = None
 
 
+Decision = Create | Replace | Do | Leave | Wait | Nothing
+"""What a run does, or why it does nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Follow:
     """Let the group follow the position, after a batch's commit.
@@ -249,6 +250,3 @@ class SetPosition:
 @dataclass(frozen=True, slots=True)
 class LookAgain:
     """The log went on while the group was looked at."""
-
-
-Decision = Create | Replace | Do | Leave | Wait | Nothing | Follow | SetPosition | LookAgain

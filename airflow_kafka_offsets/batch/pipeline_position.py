@@ -66,10 +66,12 @@ class GoesOn:
 def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     """Topics, group and log agree, or it raises (docs/log.md, "When log and group disagree").
 
+    The group is looked at before the log: the key of a batch that the log does not know then means that the log is old.
+
     :raises RefusedError: one of its kinds.
     """
-    request, me, newest = order.request, order.me, log_now(order, s).newest
     description, held = topics_now(order, s), group_now(order, s)
+    request, me, newest = order.request, order.me, log_now(order, s).newest
     signature = Signature.of(s.pipeline, me.instance or "")
     follows = held if held is not None and request.group_follows else {}  # checkpoint-only neither looks nor signs
     written = signature.own(follows)

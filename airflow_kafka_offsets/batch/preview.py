@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from airflow_kafka_offsets.batch.complete_request import request_for
-from airflow_kafka_offsets.batch.engine import ask_until_decided, decided, topics_and_group
+from airflow_kafka_offsets.batch.decide import decide_run
+from airflow_kafka_offsets.batch.engine import decided
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import Create, Do, Nothing, Replace, RunsBatch
@@ -54,8 +56,9 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
     :raises RefusedError: as the run would be refused.
     """
     if pipeline is None or request.window:
-        return _draft_alone(request, World(_NoLog(), cluster))
-    decision, _ = decided(RunsBatch(request, NOBODY), World(pipeline, cluster))
+        world = World(_NoLog(), cluster)
+        return decided(lambda s: draft(request, NOBODY, s, Start()), world, Situation("", ""))[0]
+    decision, _ = decided(partial(decide_run, RunsBatch(request, NOBODY)), World(pipeline, cluster))
     match decision:
         case Create(draft=found) | Nothing(draft=Draft() as found) | Replace(plan=found):
             return found
@@ -63,11 +66,6 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
             plan = batch.log.plan
             return plan.with_warnings([f"{plan.batch} is not committed: the next run does it again, as it is."])
     raise TypeError(f"{decision} is no decision for a new run")
-
-
-def _draft_alone(request: PlanRequest, world: World) -> Draft:
-    s = topics_and_group(request, Situation("", ""), world)
-    return ask_until_decided(lambda s: draft(request, NOBODY, s, Start()), s, world)[0]
 
 
 class _NoLog(PipelineLog):

@@ -316,7 +316,7 @@ class Lacking(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The answers so far. ``observe`` asks those that an order always needs, in the order that the rules need.
+    """The answers so far, to what a decision has asked in the order that the rules need.
 
     :ivar pipeline: the name of the pipeline; ``store``: what people call its work store.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+from airflow_kafka_offsets.batch.decide_by_hand import decide_redo
 from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch, take_pipeline_over
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo, TakeOver
@@ -258,7 +259,7 @@ def redo(options: Options) -> Answer:
         world = World(pipeline, cluster)
         try:
             if dry_run or not splits:
-                decided(order, world)
+                decided(partial(decide_redo, order), world)
             else:
                 batch = redo_batch(order, world)
         except DataLoss as gone:
