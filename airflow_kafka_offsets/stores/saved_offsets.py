@@ -76,9 +76,11 @@ def _file(place: str, file: Path) -> bytes:
 def _of_query(place: str, store: Store) -> bytes:
     """The offsets after the last batch, if that is committed.
 
+    The commits are listed first: a query that goes on meanwhile has begun a batch that they lack, and is refused.
+
     :raises ValueError: it is not; there is none; or its offsets are missing.
     """
-    begun, done = (max(_numbers(store, folder), default=None) for folder in ("offsets", "commits"))
+    done, begun = (max(_numbers(store, folder), default=None) for folder in ("commits", "offsets"))
     if done is not None and (begun is None or begun <= done):
         return _need(place, store, f"offsets/{done}")
     before = [f"offsets/{done}"] if done is not None else [f"sources/{n}0" for n in store.list("sources")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.saved_offsets import text_at
+from airflow_kafka_offsets.stores.store import Store
 from tests.stores.kinds import SHARED, Kind
 
 BATCH = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
@@ -65,6 +67,34 @@ def test_a_batch_that_has_begun_is_not_decided_for_anybody(done: int, ranges: st
     said = rf"batch 2 has begun and is not committed.*\({ranges}\).*none of them, give {place}{before}; "
     with pytest.raises(ValueError, match=rf"{said}if it has them all, give {place}/offsets/2$"):
         offset_at(place)
+
+
+@dataclass
+class GoesOn:
+    """A checkpoint whose query commits its batch and begins the next one between two listings."""
+
+    store: Store
+    place: Path
+    listed: list[str] = field(default_factory=list)
+
+    def list(self, folder: str) -> list[str]:
+        found = self.store.list(folder)
+        self.listed += [folder] if folder else []
+        if len(self.listed) == 1:
+            (self.place / "commits/2").write_text("v1")
+            (self.place / "offsets/3").write_text(of_batch(40))
+        return found
+
+    def get(self, name: str) -> bytes | None:
+        return self.store.get(name)
+
+
+def test_a_query_that_goes_on_while_it_is_looked_at_is_refused(tmp_path: Path) -> None:
+    """Its batch 3 would be in its output and in the pipeline's, were batch 2 taken for the last."""
+    folder = tmp_path / "query"
+    place = checkpoint(folder, begun=3, done=2)
+    with pytest.raises(ValueError, match="has begun and is not committed"):
+        text_at("specific_offsets", place, lambda uri: GoesOn(open_store(uri), folder))  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize(
