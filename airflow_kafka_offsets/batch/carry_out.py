@@ -163,9 +163,7 @@ def put_in_place(batch: StoredBatch, plan: Plan, s: Situation, world: World) -> 
 
 def _overlapping(holder: Actor, batch: StoredBatch) -> OverlappingRun:
     dag_run = (holder.run.dag_id, holder.run.run_id) if holder.run else ("", "")  # nobody waits for a person
-    return OverlappingRun(
-        str(holder), str(batch.log.plan.batch), *dag_run, f"{batch.folder}/{batch.log.next_number}.json"
-    )
+    return OverlappingRun(str(holder), str(batch.log.plan.batch), *dag_run, batch.next_object)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,8 @@ from airflow_kafka_offsets.plan.position import (
 
 def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     """
-    :raises ResetRefused: a batch is unfinished; or records would be read again, and nobody has said that this is meant.
+    :raises ResetRefused: a batch is unfinished; the log has moved on since the person looked; or records would be read
+        again, and nobody has said that this is meant.
     :raises GroupMoved: somebody else wrote to the group.
     :raises GroupActive: the group has live members.
     """
@@ -89,6 +90,8 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
             "Its first run begins where startup_mode says: set that instead of a reset.",
         )
     committed, plan = newest.log.committed, newest.log.plan
+    if order.seen not in (None, newest.next_object):
+        raise ResetRefused([f"{plan.batch} has moved on since you looked"], "Nothing was done. Look again.")
     if committed is None or committed.position is None:
         raise _unfinished(newest)
     position = committed.position
@@ -112,7 +115,7 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     number = max(number_of(plan.batch.key), in_group) + 1
     by = replace(order.me, instance=order.me.instance or newest.log.last_instance)
     draft = None
-    if any(one.changes for one in moves):
+    if any(one.changes or one.before is None for one in moves):  # another policy may begin a new partition elsewhere
         draft = reset_draft(plan, moves, description.topic_ids, held, f"reset {target}: {order.reason}", order.now_ms)
     return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by, newest.log.history)
 

@@ -57,7 +57,7 @@ def remove(removal: Removal) -> bool:
         if not removal.batch.close():
             return False
         if not removal.batch.log.plan.asked.window:
-            names = (*names, f"{removal.folder}/{removal.batch.log.next_number}.json")
+            names = (*names, removal.batch.next_object)
     for name in names:
         removal.pipeline.store.delete(name)
     return True

@@ -66,6 +66,11 @@ class StoredBatch:
         return f"{self.folder}/{self.log.plan_number}.json"
 
     @property
+    def next_object(self) -> str:
+        """The name that the next entry gets: it is another one as soon as somebody has written."""
+        return f"{self.folder}/{self.log.next_number}.json"
+
+    @property
     def name(self) -> str:
         """The folder below the pipeline's, as runs know it."""
         return self.folder.split("/", 2)[2]
@@ -81,7 +86,7 @@ class StoredBatch:
         return self._create(Cleaned())
 
     def _create(self, entry: StoredEntry) -> bool:
-        return create_object(self.store, f"{self.folder}/{self.log.next_number}.json", entry_to_dict(entry))
+        return create_object(self.store, self.next_object, entry_to_dict(entry))
 
     def entries(self) -> list[tuple[int, Entry]]:
         """Every entry from the first plan on, with its number; ``log`` begins with the current plan."""

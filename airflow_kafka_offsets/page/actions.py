@@ -47,15 +47,24 @@ def foresee(pipeline: PagePipeline, action: str, fields: Mapping[str, str], pers
     return _run(pipeline, action, fields, person, execute=False)
 
 
-def do(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str) -> Answer:
+def do(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str, seen: str | None) -> Answer:
     """Do it; the log then names the person.
 
+    :param seen: the log's next object when the person looked: a reset by so many offsets is never done twice.
     :raises KafkaOffsetsError: it is refused; nothing was written.
     """
-    return _run(pipeline, action, fields, person, execute=True)
+    return _run(pipeline, action, fields, person, execute=True, seen=seen)
 
 
-def _run(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str, *, execute: bool) -> Answer:
+def _run(
+    pipeline: PagePipeline,
+    action: str,
+    fields: Mapping[str, str],
+    person: str,
+    *,
+    execute: bool,
+    seen: str | None = None,
+) -> Answer:
     command = next((one for one in COMMANDS if one.name == action.replace(" ", "-") and action in ACTIONS), None)
     if command is None:
         raise InvalidRequest((f"There is no action {action!r}: it is one of {', '.join(ACTIONS)}.",))
@@ -76,6 +85,7 @@ def _run(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person:
         **given,
         "instance": this_airflow(),
         "person": person.strip(),
+        "seen": seen,
         "execute": execute or None,
     }
     run: Callable[[Options], Answer] = getattr(

@@ -186,14 +186,14 @@ def act(request: Request, dag_id: str, user: User, form: Annotated[Mapping[str, 
     opened = open_pipeline(dag_id, order.pipeline_id)
     if _newest_object(opened) != order.seen:
         raise HTTPException(409, "The pipeline has moved on since you looked. Nothing was done. Look again.")
-    answer = do(opened, order.action, order.fields, user.get_name())
+    answer = do(opened, order.action, order.fields, user.get_name(), order.seen)
     words = WORDS[order.action]
     return shown(request, "done.html", answer=answer, words=words, pipeline_id=order.pipeline_id)
 
 
 def _newest_object(pipeline: PagePipeline) -> str | None:
     newest = pipeline.log.newest()
-    return None if newest is None else f"{newest.folder}/{newest.log.next_number}"
+    return None if newest is None else newest.next_object
 
 
 # ── what goes wrong ───────────────────────────────────────────────────────────────────────────────────────────────────

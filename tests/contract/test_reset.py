@@ -35,6 +35,7 @@ from airflow_kafka_offsets.plan.position import (
     ToOffsets,
     ToTime,
 )
+from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Pipeline, entries
 from tests.contract.troubles import Backup, EventfulStore, Killed, Meanwhile, die, produce
@@ -324,6 +325,29 @@ def test_a_cleared_run_of_before_the_reset_does_its_own_batch_again(cluster: Any
     again = pipeline.run("one")
     assert (again.number, again.ranges) == (1, [(0, 4)] * 3)
     assert pipeline.at() == pipeline.held() == {0: 0, 1: 0, 2: 0}
+
+
+def test_a_new_partition_that_a_person_resets_to_its_start_is_on_record_before_a_policy_skips_it(
+    memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    assert isinstance(memory.reader, InMemoryCluster)
+    in_memory.run("one")
+    memory.reader.add_partitions(in_memory.topic, 1)
+    memory.produce(in_memory.topic, 2, 3)
+    done = reset(in_memory, ToEarliest(), partitions=(TopicPartition(in_memory.topic, 3),))
+    assert (counts(done), in_memory.at()[3]) == ([(0, 0, 0)], 0)
+    assert in_memory.run("two", new_partition="latest").ranges == [(4, 4)] * 3 + [(0, 2)]
+
+
+def test_who_has_been_shown_the_log_resets_it_as_it_was_shown_and_once(memory: AnyCluster, in_memory: Pipeline) -> None:
+    """Two requests of one form, which have both found the log as it was shown."""
+    in_memory.run("one")
+    produce(memory, in_memory)
+    seen = in_memory.newest.next_object
+    assert counts(reset(in_memory, ShiftBy(1), seen=seen)) == [(1, 0, 0)] * 3
+    with pytest.raises(ResetRefused, match="has moved on since you looked"):
+        reset(in_memory, ShiftBy(1), seen=seen)
+    assert in_memory.at() == {0: 5, 1: 5, 2: 5}
 
 
 def test_a_group_that_somebody_moved_is_refused_and_nothing_is_written(cluster: AnyCluster, pipeline: Pipeline) -> None:
