@@ -6,7 +6,8 @@ Connect has no JVM here.
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -42,6 +43,22 @@ def query_execution(frame: DataFrame) -> Any:
     """The plans of a frame; ``None`` where there is no JVM."""
     java = getattr(frame, "_jdf", None)
     return None if java is None else java.queryExecution()
+
+
+@contextmanager
+def with_settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Give settings of a session that has a JVM another value while the block runs."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 # ── folders of an output, through the file systems that Spark has itself ──────────────────────────────────────────────

@@ -101,6 +101,11 @@ class Batch:
         return self._frames[-1]
 
     @property
+    def size(self) -> int:
+        """How many records the split has at most."""
+        return sum(p.range.size for p in self.partitions)
+
+    @property
     def topics(self) -> set[str]:
         """Those that may have rows of this split: by this plan, or by one of the batch before."""
         parts = [plan.splits[self.split] for plan in self._plans if self.split < plan.split_count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -75,10 +76,12 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     keep_secrets_out_of_the_log(spark)
     given = _given(spark, batch, options)
     all_options = _source_options(spark, batch, batch.partitions, given)
-    frame = _frame(spark, batch.partitions, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
-    names = batch.store.list(batch.folder)
-    require_current(batch.store, batch.plan_object, batch.plan, names)
-    require_records(spark, batch, all_options)
+    with ThreadPoolExecutor(1) as beside:
+        records_are_there = beside.submit(require_records, spark, batch, all_options)
+        frame = _frame(spark, batch.partitions, all_options)  # lazy: it refuses wrong options, and asks Kafka nothing
+        names = batch.store.list(batch.folder)
+        require_current(batch.store, batch.plan_object, batch.plan, names)
+        records_are_there.result()
     attempt = begin(batch.store, batch.plan_object, batch.plan, batch.split, batch.output, names, batch.set_aside)
     attempt.look()
     batch._attempt = attempt
@@ -89,7 +92,7 @@ def read_batch(spark: SparkSession, batch: Batch, **options: Any) -> DataFrame:
     log.info(
         "%s: up to %d records of %d partitions",
         attempt,
-        sum(p.range.size for p in batch.partitions),
+        batch.size,
         len(batch.partitions),
     )
     return frame

@@ -22,9 +22,9 @@ from pyspark.sql import functions as f
 from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
-from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.driver_jvm import jvm_of, query_execution, with_settings
 from airflow_kafka_offsets.spark.job_batch import Batch
-from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
+from airflow_kafka_offsets.spark.kafka_source import FEWEST, no_records_of_kafka
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged, Sink
@@ -37,6 +37,12 @@ WRITTEN = "what the job has written"
 BAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "reason")
 FATE = "kafka_fate"
 ROW, SET_ASIDE, LEFT_OUT = "row", "set aside", "left out"
+OF_FEW = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Settings for a query over no more than ``FEWEST`` records: to compile and to adapt it takes longer than to run it."""
 KINDS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}  # folders may read as others
 _WORD = "shiftright(CAST(offset AS BIGINT), 6)"
 _BIT = "shiftleft(1L, CAST(CAST(offset AS BIGINT) & 63 AS INT))"
@@ -113,7 +119,7 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
         for place in other_places(batch) if frame is not None else ():
             if (set_aside := place.written(spark, batch)) is not None:
                 frame = offsets_of(frame).unionByName(offsets_of(set_aside))
-        counts = count_offsets(frame) if frame is not None else {}
+        counts = count_offsets(frame, batch) if frame is not None else {}
     except Exception as error:
         log.warning("%s failed, and its output cannot be read back: %s", batch._begun, error)
         return False
@@ -145,12 +151,12 @@ def union_of(frames: Sequence[DataFrame]) -> DataFrame:
     return first
 
 
-def count_offsets(frame: DataFrame) -> Counts:
+def count_offsets(frame: DataFrame, batch: Batch) -> Counts:
     """What the frame has of each partition. One row for each comes to the driver.
 
     :raises InvalidRequest: it has no topic, partition and offset of each row.
     """
-    return _collect(_count_by_partition(frame))
+    return _collect(_count_by_partition(frame), batch)
 
 
 def records_without(records: DataFrame, rows: DataFrame) -> DataFrame:
@@ -170,7 +176,7 @@ def has_every_offset(batch: Batch, counts: Counts) -> bool:
 
 def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: DataFrame) -> ReadReport:
     if isinstance(written, Divided):
-        counts = count_offsets(written.frame) if written.counts is None else written.counts
+        counts = count_offsets(written.frame, batch) if written.counts is None else written.counts
         proof = _proof(batch, counts, source, is_read_back=not written.is_merged)
         return _report_of(batch, counts, "merged" if proof == "scan" else proof)
     if isinstance(written, Merged):
@@ -189,7 +195,7 @@ def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: 
         )
     if batch.partitions and is_source and not _is_persisted(source):
         log.warning("Kafka is read a second time, to count: call records.persist() before the write.")
-    counts = _collect(counting)
+    counts = _collect(counting, batch)
     return _report_of(batch, counts, "scan" if is_source else _proof(batch, counts, source, is_read_back=is_read_back))
 
 
@@ -210,7 +216,7 @@ def _refuse_parts(batch: Batch, reports: list[ReadReport]) -> None:
         raise InvalidRequest(
             [
                 f"{len(reports)} frames were returned, and each must read back all of "
-                f"{sum(p.range.size for p in batch.partitions)} offsets: {', '.join(parts)}. Where the records are "
+                f"{batch.size} offsets: {', '.join(parts)}. Where the records are "
                 "divided over several outputs (good ones and dead letters), return one frame over all of them: "
                 "good.unionByName(dead). Else an output lacks records: correct the job."
             ]
@@ -253,8 +259,10 @@ def by_word(frame: DataFrame, *more: str, by: Sequence[str] = ("topic", "partiti
     return frame.groupBy(*by, f.expr(f"{_WORD} AS word")).agg(*map(f.expr, counts))
 
 
-def _collect(counting: DataFrame) -> Counts:
-    rows = counting.collect()
+def _collect(counting: DataFrame, batch: Batch) -> Counts:
+    spark = counting.sparkSession
+    with with_settings(spark, OF_FEW if batch.size <= FEWEST and jvm_of(spark) is not None else {}):
+        rows = counting.collect()
     if any(value is None for row in rows for value in row):
         raise InvalidRequest(
             ["Some of what was written has no topic, partition or offset: it did not come from this batch."]
@@ -277,23 +285,22 @@ def _proof(batch: Batch, counts: Counts, source: DataFrame, *, is_read_back: boo
     if has_every_offset(batch, counts):
         return "rows" if is_read_back else "scan"
     rows = sum(counted.read.row_count for counted in counts.values())
-    offsets = sum(p.range.size for p in batch.partitions)
     if batch.partitions:
         if not _is_persisted(source):
             log.warning(
                 "%d rows were written for %d offsets: Kafka is read a second time, to compare. Where the topic is "
                 "compacted or transactional, records.persist() before the write saves that.",
                 rows,
-                offsets,
+                batch.size,
             )
-        if _collect(_count_by_partition(source)) == counts:
+        if count_offsets(source, batch) == counts:
             return "compared" if is_read_back else "scan"
     log.warning(
         "%s: %d rows were written for %d offsets, and Spark scans other records than these, so the commit will refuse "
         "this read.",
         batch._begun,
         rows,
-        offsets,
+        batch.size,
     )
     return "rows"
 

@@ -190,7 +190,7 @@ class _Write:
         rows = union_of([self._rows(table, frames) for (table, _), frames in zip(self.parts, self.frames, strict=True)])
         counts = None
         if not self.has_looked_again and not all(isinstance(table.sink, FilesSink) for table, _ in self.parts):
-            counts = count_offsets(rows)
+            counts = count_offsets(rows, self.batch)
             if not has_every_offset(self.batch, counts):
                 self._look_again(rows)
         parts = [rows, *self._set_aside()]

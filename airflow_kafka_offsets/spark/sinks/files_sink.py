@@ -23,15 +23,15 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.plan.plan_table import first_few
-from airflow_kafka_offsets.spark.driver_jvm import Folders
+from airflow_kafka_offsets.spark.driver_jvm import Folders, with_settings
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
@@ -88,11 +88,13 @@ class FilesSink:
         self._finish_others(folders, own, batch)
         staging = f"{own}{batch.attempt}-{secrets.token_hex(2)}"
         try:
-            self._stage(folders, compared.fitted(keyed, fill=True), batch, f"{staging}/new")
+            rows = compared.fitted(keyed, fill=True)
+            self._stage(folders, rows, batch, f"{staging}/new")
             self._unhide(folders, f"{staging}/new")
             new = [self._place(folder) for folder in folders.found(f"{staging}/new/{self._own_folders(batch)}")]
             if judge is not None:
-                judge(self._read(spark, f"{staging}/new", [f"{staging}/new/{place}" for place in new]))
+                staged = [f"{staging}/new/{place}" for place in new]
+                judge(self._read(spark, f"{staging}/new", staged, rows.schema))
             folders.write_lines(f"{staging}/{UNPUBLISHED}", new)
             batch.look(self.output)
             if not folders.exists(f"{staging}/{UNPUBLISHED}"):
@@ -105,7 +107,7 @@ class FilesSink:
                 folders.remove(staging)
             raise
         self._swap(folders, staging, batch)
-        return self.written(spark, batch)
+        return self.written(spark, batch, rows.schema)
 
     def keys(self, spark: SparkSession) -> list[str]:
         """Of all folders of a batch. One whose rows are all gone may still be named, where its folder is left."""
@@ -115,9 +117,11 @@ class FilesSink:
         found = folders.found(f"{self.path}/{self._levels()}{BATCH_COLUMN}=*")
         return sorted({folder.rpartition("=")[2] for folder in found})
 
-    def written(self, spark: SparkSession, batch: SinkBatch) -> DataFrame:
+    def written(self, spark: SparkSession, batch: SinkBatch, schema: StructType | None = None) -> DataFrame:
+        """:param schema: of the files, where it is known: else Spark looks into them, into all of JSON and CSV."""
         check_batch(batch)
-        return self._read(spark, self.path, Folders(spark, self.path).found(f"{self.path}/{self._own_folders(batch)}"))
+        found = Folders(spark, self.path).found(f"{self.path}/{self._own_folders(batch)}")
+        return self._read(spark, self.path, found, schema)
 
     def rows(self, spark: SparkSession, bounds: tuple[str, str] | None = None) -> DataFrame | None:
         """All rows, or those of the batches whose keys lie between two; ``None`` where there are none."""
@@ -126,10 +130,11 @@ class FilesSink:
         folders = [one for one in found if bounds is None or bounds[0] <= keys[one] <= bounds[1]]
         return self._read(spark, self.path, folders) if folders else None
 
-    def _read(self, spark: SparkSession, base: str, folders: list[str]) -> DataFrame:
+    def _read(self, spark: SparkSession, base: str, folders: list[str], schema: StructType | None = None) -> DataFrame:
         if not folders:
             return no_records(spark)
-        return spark.read.format(self.format).options(**dict(self.options)).option("basePath", base).load(folders)
+        reader = spark.read if schema is None else spark.read.schema(schema)
+        return reader.format(self.format).options(**dict(self.options)).option("basePath", base).load(folders)
 
     def _refuse_other_rows(self, folders: Folders) -> None:
         """Rows that lie there in another way: a reader of the whole folder would leave them out, or the batches.
@@ -238,12 +243,12 @@ class FilesSink:
         spark = keyed.sparkSession
         if self.partition_by:
             # Else Spark sorts all rows by these columns, though most tasks have rows of one folder alone.
-            with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
+            with with_settings(spark, {"spark.sql.maxConcurrentOutputFileWriters": "1"}):
                 writer.partitionBy(*self.partition_by, *OWN_COLUMNS).save(new)
             return
         own = f"{new}/{self._own_folders(batch)}"  # written as one folder: Spark need not ask each row for its own
         writer.save(own)
-        if len(folders.found(f"{own}/part-*")) == 1 and self._read(spark, new, [own]).isEmpty():
+        if len(folders.found(f"{own}/part-*")) == 1 and self._read(spark, new, [own], keyed.schema).isEmpty():
             folders.remove(own)
 
     def _unhide(self, folders: Folders, staged: str) -> None:
@@ -337,17 +342,3 @@ def files(
 
 def _attempt(staging: str) -> int:
     return int(staging.rpartition("--")[2].partition("-")[0])
-
-
-@contextmanager
-def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Give a setting another value while the block runs."""
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
