@@ -70,7 +70,7 @@ def promises(rows: list[Row], memory: dict[int, float]) -> Iterator[tuple[str, s
         yield _at_most("10,000 partitions: the four look-ups, × the sum of their floors", ours / floors, 3)
         whole_ms = ms(10_000, LOOPBACK, PLAN, lookup_and_json)
         yield _at_most("10,000 partitions: whole plan with its JSON, × the sum of the floors", whole_ms / floors, 4)
-        for network, least in ((LOOPBACK, 4), (FAR, 30)):
+        for network, least in ((LOOPBACK, 4), (FAR, 20)):
             for way, said in ((whole, "a whole plan"), (lookup_and_json, "a whole plan with its JSON")):
                 ahead = ms(10_000, network, BOTH_ENDS, loop) / ms(10_000, network, PLAN, way)
                 promise = f"10,000 partitions, {network}: the loop over watermarks takes ≥ {least} × {said}"
@@ -78,7 +78,7 @@ def promises(rows: list[Row], memory: dict[int, float]) -> Iterator[tuple[str, s
     if any(row.partitions == 50_000 for row in rows):
         network = next(row.network for row in rows if row.partitions == 50_000)
         more = ms(50_000, network, PLAN, lookup_and_json) / ms(10_000, LOOPBACK, PLAN, lookup_and_json)
-        yield _at_most("50,000 partitions take × 10,000", more, 6)
+        yield _at_most("50,000 partitions take × 10,000", more, 7)
         yield _at_most("50,000 partitions: MiB above the idle interpreter", memory[50_000], MIB)
 
 

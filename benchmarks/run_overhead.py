@@ -1,10 +1,11 @@
 """What ``kafka_spark_batch`` adds to a bare Spark task in a real scheduler: ``python -m benchmarks.run_overhead``.
 
 It starts a broker and an Airflow (LocalExecutor, PostgreSQL, the scheduler's default pace) and runs the DAGs of
-``benchmarks/dags`` in turns: a bare Spark task that reads the topic, one with a query of Structured Streaming under
-``availableNow``, which keeps its offsets in a checkpoint, and this package's. Of each task instance it takes the times
-from the metadata database, and from callbacks when ``execute`` begins: what is before that is Airflow's, and so is the
-time between two tasks.
+``benchmarks/dags`` in turns, over the same new records: a bare Spark task that is told where they are, one with a query
+of Structured Streaming under ``availableNow``, which keeps its offsets in a checkpoint, this package's with and without
+a fast start, and this package's for one small topic and for ten, each into an output of its own. Of each task instance
+it takes the times from the metadata database, and from callbacks when ``execute`` begins: what is before that is
+Airflow's, and so is the time between two tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from testbed.standalone import StandaloneAirflow
 
 HERE = Path(__file__).resolve().parent
 TOPIC, PARTITIONS = "orders", 2
-BARE, STREAM, BATCH = "overhead_bare", "overhead_stream", "overhead_batch"
+SMALL_TOPICS, OF_A_SMALL_ONE = 10, 1_000
+BARE, STREAM, BATCH, NOT_FAST, ONE, TEN = (
+    f"overhead_{name}" for name in ("bare", "stream", "batch", "batch_without_fast_start", "one_topic", "ten_topics")
+)
 DEFAULT_PACE = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "1",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "5",
@@ -48,7 +52,8 @@ def main() -> int:
     options = parser.parse_args()
     rounds = options.rounds
     java = find_java(say)
-    parts: dict[str, list[Parts]] = {BARE: [], STREAM: [], BATCH: []}
+    parts: dict[str, list[Parts]] = {dag_id: [] for dag_id in (BARE, STREAM, BATCH, NOT_FAST, ONE, TEN)}
+    small = [f"small_{number}" for number in range(SMALL_TOPICS)]
     with (
         tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder_name,
         KafkaBroker(java=java) as broker,
@@ -56,7 +61,8 @@ def main() -> int:
     ):
         folder = Path(folder_name)
         marks = folder / "marks"
-        broker.create_topic(TOPIC, PARTITIONS)
+        for topic, partitions in {TOPIC: PARTITIONS, **dict.fromkeys(small, 1)}.items():
+            broker.create_topic(topic, partitions)
         environment = {
             **airflow_home.connections(broker.client_config, spark_master="local[1]"),
             **spark_env(java),
@@ -64,6 +70,7 @@ def main() -> int:
             **DEFAULT_PACE,
             "PYTHONPATH": str(HERE.parent),
             "OVERHEAD_TOPIC": TOPIC,
+            "OVERHEAD_SMALL_TOPICS": " ".join(small),
             "OVERHEAD_OUTPUT": str(folder / "output"),
             "OVERHEAD_MARKS": str(marks),
             "OVERHEAD_JOBS": str(HERE / "jobs"),
@@ -73,16 +80,20 @@ def main() -> int:
             airflow.wait_for_dag(BATCH)
             for number in range(rounds + 1):
                 say("to warm up" if number == 0 else f"round {number} of {rounds}")
+                starts = {str(each): number * options.records // PARTITIONS for each in range(PARTITIONS)}
                 broker.produce_many(TOPIC, options.records, partitions=PARTITIONS)
+                for topic in small:
+                    broker.produce_many(topic, OF_A_SMALL_ONE)
                 for dag_id, found in parts.items():
-                    run_id = airflow.trigger(dag_id)
+                    run_id = airflow.trigger(dag_id, {"starting_offsets": json.dumps({TOPIC: starts})})
                     state = airflow.wait_for_run(dag_id, run_id, deadline_s=600.0)
                     assert state == "success", airflow.tasks(dag_id, run_id)
                     if number:
                         found.append(_parts(airflow.database, marks, dag_id, run_id))
     print(title("What a whole run adds to a bare Spark task", "apache-airflow", "pyspark"))
     print(
-        f"Each round brings {options.records:,} records. `bare` reads the topic from its start, `stream` what is new.\n"
+        f"Each round brings {options.records:,} records, which each of the first four runs reads. The last two read "
+        f"{OF_A_SMALL_ONE:,} records of one topic, and of each of {SMALL_TOPICS} topics into outputs of their own.\n"
     )
     _print(parts)
     return 0
@@ -130,16 +141,14 @@ def _print(parts: Mapping[str, list[Parts]]) -> None:
         low, high = spread([one["", "whole run"] for one in found])
         print(f"\n{dag_id.removeprefix('overhead_')}: {whole[dag_id]:.1f} s ({low:.1f} to {high:.1f}).")
     executes = sum(median(BATCH, task, "execute") for task in OWN)
-    around = {task: sum(median(BATCH, task, step) for step in steps[:3]) for task in OWN}
-    spark = median(BATCH, "spark", "execute") - median(BARE, "spark", "execute")
-    bare, stream = (whole[BATCH] - whole[other] for other in (BARE, STREAM))
-    print(f"\nAdded: {bare:.1f} s to the bare run, {stream:.1f} s to the stream's.")
-    print(f"- `execute` of the three own tasks: {executes:.2f} s")
-    print(f"- Airflow around them (scheduling, a process each, its imports): {sum(around.values()):.1f} s")
-    print(f"- the Spark task, against the bare one: {spark:+.1f} s")
-    first, last = around["resolve"], around["commit"]
-    print(f"\nBy calculation, one task for sensor and resolve would save {first:.1f} s of that, a commit as a callback")
-    print(f"of the Spark task {last:.1f} s: together {first + last:.1f} s of {whole[BATCH]:.1f} s.")
+    around = sum(median(BATCH, task, step) for task in OWN for step in steps[:3])
+    print(
+        f"\nOf `batch`, `execute` of the three own tasks takes {executes:.2f} s, Airflow around them {around:.1f} s.\n"
+    )
+    print("| beside | the whole run takes | promised |\n|---|---:|---:|")
+    for what, other, most in ((BATCH, BARE, 1.0), (NOT_FAST, BARE, 1.1), (BATCH, STREAM, None), (TEN, ONE, 2.0)):
+        names = " beside ".join(f"`{dag_id.removeprefix('overhead_')}`" for dag_id in (what, other))
+        print(f"| {names} | {whole[what] / whole[other]:.2f} times | {most or ''} |")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Three DAGs that do the same: ``kafka_spark_batch``, and a bare Spark task with a batch read or a stream's.
+"""DAGs that do the same: ``kafka_spark_batch``, and a bare Spark task with a batch read or a stream's.
 
 For ``benchmarks/run_overhead.py``.
 """
@@ -29,20 +29,30 @@ def mark(what: str) -> Any:
 
 marked = {"on_execute_callback": mark("begins"), "on_success_callback": mark("succeeds")}
 
-for name, job in (("bare", "read_topic.py"), ("stream", "available_now.py")):
+STARTS = "{{ dag_run.conf.starting_offsets }}"
+
+for name, job, more in (("bare", "read_topic.py", [STARTS]), ("stream", "available_now.py", [])):
     with DAG(f"overhead_{name}", schedule=None, default_args=marked):
         SparkSubmitOperator(
             task_id="spark",
             application=f"{os.environ['OVERHEAD_JOBS']}/{job}",
-            application_args=[os.environ["OVERHEAD_SERVERS"], TOPIC, f"{OUTPUT}/{name}"],
+            application_args=[os.environ["OVERHEAD_SERVERS"], TOPIC, f"{OUTPUT}/{name}", *more],
         )
 
-with DAG("overhead_batch", schedule=None, default_args=marked):
-    kafka_spark_batch(
-        "orders",
-        topics=TOPIC,
-        group_id="overhead",
-        startup_mode="earliest-offset",
-        sink={"format": "parquet", "path": f"{OUTPUT}/batch"},
-        prefix_group_id=False,
-    )
+SMALL = os.environ["OVERHEAD_SMALL_TOPICS"].split()
+for name, topics, folder, spark in (
+    ("batch", TOPIC, "", {}),
+    ("batch_without_fast_start", TOPIC, "", {"fast_start": False}),
+    ("one_topic", SMALL[0], "/{topic}", {}),
+    ("ten_topics", SMALL, "/{topic}", {}),
+):
+    with DAG(f"overhead_{name}", schedule=None, default_args=marked):
+        kafka_spark_batch(
+            "orders",
+            topics=topics,
+            group_id=name,
+            startup_mode="earliest-offset",
+            sink={"format": "parquet", "path": f"{OUTPUT}/{name}{folder}"},
+            spark=spark,
+            prefix_group_id=False,
+        )

@@ -1,10 +1,10 @@
-"""The bare run's job: all records of a topic, each time, to Parquet files. Arguments: servers, topic, output."""
+"""The bare run's job: new records of a topic to Parquet files. Arguments: servers, topic, output, starting offsets."""
 
 import sys
 
 from pyspark.sql import SparkSession
 
-servers, topic, output = sys.argv[1:]
+servers, topic, output, starts = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-records = spark.read.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic).load()
-records.write.mode("overwrite").parquet(output)
+source = spark.read.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+source.option("startingOffsets", starts).load().write.mode("append").parquet(output)
