@@ -433,7 +433,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         servers = servers_of(self.kafka_config_id)
         if self._planned is not None:
             return of_plan(self._planned, servers)
-        return of_topics(servers, parse_scope(parameters_of(ScopeParameters, self)).topic_names)
+        return of_topics(servers, parse_scope(parameters_of(ScopeParameters, self)).topics_named)
 
     def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> RowDefinition | None:
         """This run's row definition; ``None`` where records stay as they are."""

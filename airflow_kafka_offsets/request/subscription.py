@@ -77,6 +77,13 @@ class Scope:
         return self.subscription.topics if isinstance(self.subscription, TopicList) else ()
 
     @property
+    def topics_named(self) -> tuple[str, ...]:
+        """Those, and the topics of which partitions are listed."""
+        if isinstance(self.subscription, PartitionSet):
+            return tuple(dict.fromkeys(tp.topic for tp in self.subscription.partitions))
+        return self.topic_names
+
+    @property
     def subscription_words(self) -> str:
         """What is subscribed to, in words."""
         match self.subscription:

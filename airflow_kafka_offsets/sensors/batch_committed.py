@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_kafka_offsets.batch.measured_lag import position_of
 from airflow_kafka_offsets.hooks.run_context import run_context_of
+from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.request.commit_target import CommitTarget, parse_commit_target, target_to_dict
 from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.modes import Offsets
@@ -101,6 +104,15 @@ class BatchCommittedSensor(WaitingSensor):
             work_store=self.work_store,
             poke_interval=self.poke_interval,
         )
+
+    def _topics_asked(self) -> Sequence[str]:
+        """For a batch or for offsets, Kafka is not asked."""
+        if self.batch is not None or self.offsets is not None:
+            return ()
+        if self.topics is not None:
+            return _topics(self.topics)
+        position = position_of(PipelineLog(configured_work_store(self.work_store), self.pipeline_id))
+        return sorted({tp.topic for tp in position.offsets}) if position else ()
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         self.log.info("Pipeline %s has committed so far; its newest batch is %s", found["pipeline_id"], found["batch"])

@@ -45,6 +45,9 @@ class GroupEmptySensor(WaitingSensor):
             kafka_config_id=self.kafka_config_id, group_id=self.group_id, poke_interval=self.poke_interval
         )
 
+    def _topics_asked(self) -> Sequence[str]:
+        return ()
+
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         self.log.info("Group %s is %s: it has no live member", found["group_id"], found["state"])
         return dict(found)

@@ -28,8 +28,10 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
 )
 from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
+from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import unsettled
-from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
+from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.request.times import parse_seconds
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 _GRACE = timedelta(minutes=2)
 
 
-class WaitingSensor(BaseSensorOperator):
+class WaitingSensor(TellsLineage, BaseSensorOperator):
     """Waits for what its trigger looks for; the trigger is the same whether it runs here or in the triggerer.
 
     :param deferrable: wait in the triggerer, without a worker slot. Default: yes, unless ``mode`` is given, or somebody
@@ -54,6 +56,7 @@ class WaitingSensor(BaseSensorOperator):
         ``[sensors] default_timeout``.
     """
 
+    kafka_config_id: str
     ui_color = "#e6f2e6"
     operator_extra_links = (PipelinePageLink(),)
     task_doc: ClassVar[str | None] = None  # what the UI shows where the DAG's author says nothing else
@@ -82,6 +85,7 @@ class WaitingSensor(BaseSensorOperator):
         )
         self.deferrable = is_deferrable(mode) if deferrable is None else deferrable
         self._missing = ""  # of the last look
+        self._topics_found: tuple[str, ...] = ()
 
     def refuse_what_is_wrong(self, problems: Sequence[str]) -> None:
         """The last act of each sensor's ``__init__``.
@@ -108,7 +112,7 @@ class WaitingSensor(BaseSensorOperator):
         try:
             found = self._trigger(context).look()
             if not isinstance(found, NotYet):
-                return PokeReturnValue(is_done=True, xcom_value=self._report(context, found))
+                return PokeReturnValue(is_done=True, xcom_value=self._done(context, found))
         except UnavailableError as error:
             if not error.retriable:
                 raise
@@ -131,7 +135,7 @@ class WaitingSensor(BaseSensorOperator):
             try:
                 if "error" in event:
                     raise error_from_dict(event)
-                return self._report(context, event)
+                return self._done(context, event)
             except RequestError as error:
                 raise AirflowFailException(str(error)) from None
 
@@ -194,6 +198,18 @@ class WaitingSensor(BaseSensorOperator):
             if self.never_fail:
                 raise AirflowSkipException(f"Skipped, as never_fail says: {error}") from error
             raise
+
+    def _done(self, context: Any, found: Mapping[str, Any]) -> Any:
+        self._topics_found = tuple(found.get("topics") or found.get("newest_timestamps") or ())
+        return self._report(context, found)
+
+    def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        topics = self._topics_asked() or self._topics_found
+        return of_topics(servers_of(self.kafka_config_id), topics) if topics else TaskLineage()
+
+    def _topics_asked(self) -> Sequence[str]:
+        """The topics that Kafka is asked about, by name; none where a pattern finds them."""
+        return parse_scope(parameters_of(ScopeParameters, self)).topics_named
 
     @abstractmethod
     def _trigger(self, context: Any) -> WaitingTrigger:

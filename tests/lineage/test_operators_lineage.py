@@ -8,16 +8,26 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets import CommitOffsetsOperator, ResolveStartupOffsetsOperator
+from airflow_kafka_offsets import (
+    BatchCommittedSensor,
+    CommitOffsetsOperator,
+    GroupEmptySensor,
+    OffsetLagSensor,
+    PartitionDiscoverySensor,
+    ResolveStartupOffsetsOperator,
+    WindowCompleteSensor,
+)
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.follow_group import Followed
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage
-from airflow_kafka_offsets.log.entries import Planned
+from airflow_kafka_offsets.log.entries import Committed, Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.log.verify_reads import Fates, PartitionRead, ReadReport
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.builders import KEY, PIPELINE, plan, planned, tp
 
@@ -124,7 +134,61 @@ def test_commit_of_a_run_that_has_nothing_to_do_tells_nothing(given: Any) -> Non
     assert commit._task_lineage(is_over=True).inputs == {}
 
 
-@pytest.mark.parametrize("kind", [ResolveStartupOffsetsOperator, SparkSubmitPlanOperator, CommitOffsetsOperator])
+def sensors(batch: StoredBatch) -> dict[str, WaitingSensor]:
+    """Each sensor, by what it is asked to wait for."""
+    there: dict[str, Any] = {"pipeline_id": PIPELINE, "work_store": batch.store.uri}
+    return {
+        "lag": OffsetLagSensor(task_id="lag", topics="orders,payments", group_id="g"),
+        "partitions": PartitionDiscoverySensor(task_id="partitions", partitions={"orders": [0, 2]}),
+        "a pattern": PartitionDiscoverySensor(task_id="pattern", topic_pattern="orders.*"),
+        "a window": WindowCompleteSensor(task_id="window", topics="orders", end="2026-11-20T10:00:00Z"),
+        "a time": BatchCommittedSensor(task_id="time", end="2026-11-20T10:00:00Z", **there),
+        "a time of topics": BatchCommittedSensor(task_id="of", end="2026-11-20T10:00:00Z", topics="payments", **there),
+        "a batch": BatchCommittedSensor(task_id="batch", batch=7, **there),
+        "offsets": BatchCommittedSensor(task_id="offsets", offsets={"orders": {"0": 42}}, **there),
+        "a group": GroupEmptySensor(task_id="group", group_id="g"),
+    }
+
+
+def test_a_sensor_tells_the_topics_that_it_asks_kafka_about_and_no_ranges(batch: StoredBatch) -> None:
+    payments = (ORDERS[0], "payments")
+    for_time = batch.append(Committed(batch.log.by, 1, batch.log.plan.plan_id, position_after(batch.log.plan, None)))
+    assert for_time is not None
+    told = {what: sensor._task_lineage(is_over=False) for what, sensor in sensors(batch).items()}
+    assert {what: set(lineage.inputs) for what, lineage in told.items()} == {
+        "lag": {ORDERS, payments},
+        "partitions": {ORDERS},
+        "a pattern": set(),
+        "a window": {ORDERS},
+        "a time": {ORDERS},
+        "a time of topics": {payments},
+        "a batch": set(),
+        "offsets": set(),
+        "a group": set(),
+    }
+    for lineage in told.values():
+        assert (set(map(len, lineage.inputs.values())) | {0}, lineage.outputs, lineage.batch) == ({0}, {}, None)
+
+
+def test_a_sensor_tells_the_topics_of_a_pattern_once_it_has_found_them(batch: StoredBatch) -> None:
+    sensor = sensors(batch)["a pattern"]
+    sensor.execute_complete({}, {"cluster_id": "c", "topics": {"orders": [0], "orders-2": [0]}})
+    assert set(sensor._task_lineage(is_over=True).inputs) == {ORDERS, (ORDERS[0], "orders-2")}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ResolveStartupOffsetsOperator,
+        SparkSubmitPlanOperator,
+        CommitOffsetsOperator,
+        OffsetLagSensor,
+        PartitionDiscoverySensor,
+        WindowCompleteSensor,
+        BatchCommittedSensor,
+        GroupEmptySensor,
+    ],
+)
 def test_the_provider_finds_the_methods_that_it_looks_for(kind: type) -> None:
     from airflow.providers.openlineage.extractors import base
 
