@@ -96,14 +96,12 @@ class Reset:
     topics: tuple[str, ...] = ()
     partitions: tuple[Any, ...] = ()
     allow_duplicates: bool = False
-    seen: str | None = None
 
 
 def reset_position(
     pipeline: PipelineLog, cluster: Any, me: Actor, asked: Reset, *, now_ms: int, dry_run: bool
 ) -> ResetOutcome:
-    more = (asked.topics, asked.partitions, asked.allow_duplicates, asked.seen)
-    order = ResetOrder(asked.target, asked.reason, me, now_ms, *more)
+    order = ResetOrder(asked.target, asked.reason, me, now_ms, asked.topics, asked.partitions, asked.allow_duplicates)
     world = World(pipeline, cluster)
     if dry_run:  # as the command does it
         return engine.set_position(replace(order, allow_duplicates=True), rehearsed(world))

@@ -78,8 +78,7 @@ from airflow_kafka_offsets.plan.position import (
 
 def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     """
-    :raises ResetRefused: a batch is unfinished; the log has moved on since the person looked; or records would be read
-        again, and nobody has said that this is meant.
+    :raises ResetRefused: a batch is unfinished; or records would be read again, and nobody has said that this is meant.
     :raises GroupMoved: somebody else wrote to the group.
     :raises GroupActive: the group has live members.
     """
@@ -90,8 +89,6 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
             "Its first run begins where startup_mode says: set that instead of a reset.",
         )
     committed, plan = newest.log.committed, newest.log.plan
-    if order.seen not in (None, newest.next_object):
-        raise ResetRefused([f"{plan.batch} has moved on since you looked"], "Nothing was done. Look again.")
     if committed is None or committed.position is None:
         raise _unfinished(newest)
     position = committed.position

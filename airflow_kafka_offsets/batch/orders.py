@@ -76,7 +76,6 @@ class Reset:
 
     :ivar topics: all partitions of these topics; :ivar partitions: these; neither: all that the position has.
     :ivar allow_duplicates: whether records may be read, and written, a second time.
-    :ivar seen: the log's next object, as the person was shown it; ``None``: whatever has come since.
     """
 
     target: Target | OfGroup | OfBatch
@@ -86,7 +85,6 @@ class Reset:
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
     allow_duplicates: bool = False
-    seen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

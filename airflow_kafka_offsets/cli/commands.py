@@ -28,7 +28,7 @@ PROGRAM = "kafka-offsets"
 
 Options = Mapping[str, Any]
 """What was given, by the options' names. Under ``airflow`` there is ``instance`` too: what names that Airflow. From a
-pipeline's page there is ``person`` as well: the name by which Airflow knows them.
+pipeline's page there are ``person`` as well, the name by which Airflow knows them, and ``log``: the pipeline's.
 """
 
 

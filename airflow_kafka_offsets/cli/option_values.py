@@ -124,6 +124,9 @@ def pipeline_asked_for(options: Options) -> PipelineLog:
     :raises InvalidRequest: neither is given.
     :raises NoPosition: the work store does not have it.
     """
+    opened: PipelineLog | None = options.get("log")
+    if opened is not None:
+        return opened
     name = options.get("pipeline_id")
     parts = [options.get(part) for part in ("group_id", "dag_id", "task_id")]
     if name is None and all(parts):

@@ -141,7 +141,6 @@ def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
         subscription.topics if isinstance(subscription, TopicList) else (),
         subscription.partitions if isinstance(subscription, PartitionSet) else (),
         bool(options.get("allow_duplicates")),
-        options.get("seen"),
     )
 
 

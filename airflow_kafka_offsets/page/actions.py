@@ -47,24 +47,15 @@ def foresee(pipeline: PagePipeline, action: str, fields: Mapping[str, str], pers
     return _run(pipeline, action, fields, person, execute=False)
 
 
-def do(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str, seen: str | None) -> Answer:
+def do(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str) -> Answer:
     """Do it; the log then names the person.
 
-    :param seen: the log's next object when the person looked: a reset by so many offsets is never done twice.
     :raises KafkaOffsetsError: it is refused; nothing was written.
     """
-    return _run(pipeline, action, fields, person, execute=True, seen=seen)
+    return _run(pipeline, action, fields, person, execute=True)
 
 
-def _run(
-    pipeline: PagePipeline,
-    action: str,
-    fields: Mapping[str, str],
-    person: str,
-    *,
-    execute: bool,
-    seen: str | None = None,
-) -> Answer:
+def _run(pipeline: PagePipeline, action: str, fields: Mapping[str, str], person: str, *, execute: bool) -> Answer:
     command = next((one for one in COMMANDS if one.name == action.replace(" ", "-") and action in ACTIONS), None)
     if command is None:
         raise InvalidRequest((f"There is no action {action!r}: it is one of {', '.join(ACTIONS)}.",))
@@ -77,15 +68,14 @@ def _run(
     given = {name: _value(name, text) for name, text in fields.items() if text.strip()}
     about = {
         "pipeline_id": pipeline.log.pipeline_id,
-        "work_store": pipeline.log.store.uri,
         "kafka_config_id": pipeline.connection,
     }
     options: Options = {
         **{name: value for name, value in about.items() if name in has},
         **given,
+        "log": pipeline.log,
         "instance": this_airflow(),
         "person": person.strip(),
-        "seen": seen,
         "execute": execute or None,
     }
     run: Callable[[Options], Answer] = getattr(

@@ -9,7 +9,7 @@ not enough.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -49,7 +49,7 @@ class SignedOrder:
     """What a person has been shown and may now confirm.
 
     :ivar user: who has seen it; nobody else can confirm it.
-    :ivar seen: the newest object of the pipeline's log then: what has moved on since is looked at again first.
+    :ivar seen: which entries of the pipeline's log were to come next: what has moved on since is looked at again first.
     """
 
     user: str
@@ -57,7 +57,7 @@ class SignedOrder:
     pipeline_id: str
     action: str
     fields: Mapping[str, str]
-    seen: str | None
+    seen: Sequence[str]
 
 
 def sign(order: SignedOrder) -> str:

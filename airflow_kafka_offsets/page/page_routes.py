@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -17,10 +17,13 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as AnyHTTPException
 
+from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.errors import KafkaOffsetsError, NoPosition, RequestError, UnavailableError
 from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.page.action_forms import FIELDS, WORDS, fields_given
 from airflow_kafka_offsets.page.actions import ACTIONS, do, foresee
+from airflow_kafka_offsets.page.confirmed_log import MovedOn, if_still, next_entries
 from airflow_kafka_offsets.page.dag_pipelines import (
     PagePipeline,
     PipelineName,
@@ -164,13 +167,13 @@ def look_before(request: Request, dag_id: str, user: User, pipeline: str, action
     about: dict[str, Any] = {"action": action, "pipeline_id": pipeline, **form}
     if not look:
         return shown(request, "act.html", answer=None, refused=None, token=None, **about)
-    order = SignedOrder(
-        str(user.get_id()), dag_id, pipeline, action, fields_given(action, given), _newest_object(opened)
-    )
+    fields = fields_given(action, given)
     try:
-        answer = foresee(opened, action, order.fields, user.get_name())
+        seen = next_entries(opened.log, fields)
+        answer = foresee(opened, action, fields, user.get_name())
     except KafkaOffsetsError as refused:
         return shown(request, "act.html", _status_of(refused), answer=None, refused=str(refused), token=None, **about)
+    order = SignedOrder(str(user.get_id()), dag_id, pipeline, action, fields, seen)
     token = sign(order) if answer.dry_run else None
     return shown(request, "act.html", answer=answer, refused=None, token=token, **about)
 
@@ -184,16 +187,13 @@ def act(request: Request, dag_id: str, user: User, form: Annotated[Mapping[str, 
     """Do what the person was shown, if the log is still what it was then: a form that is sent twice acts once."""
     order = signed(form.get("order", ""), user, dag_id)
     opened = open_pipeline(dag_id, order.pipeline_id)
-    if _newest_object(opened) != order.seen:
-        raise HTTPException(409, "The pipeline has moved on since you looked. Nothing was done. Look again.")
-    answer = do(opened, order.action, order.fields, user.get_name(), order.seen)
+
+    def confirmed(log: PipelineLog) -> Answer:
+        return do(replace(opened, log=log), order.action, order.fields, user.get_name())
+
+    answer = if_still(opened.log, order.fields, order.seen, confirmed)
     words = WORDS[order.action]
     return shown(request, "done.html", answer=answer, words=words, pipeline_id=order.pipeline_id)
-
-
-def _newest_object(pipeline: PagePipeline) -> str | None:
-    newest = pipeline.log.newest()
-    return None if newest is None else newest.next_object
 
 
 # ── what goes wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,6 +202,11 @@ def _newest_object(pipeline: PagePipeline) -> str | None:
 @page.exception_handler(KafkaOffsetsError)
 def _refused(request: Request, error: KafkaOffsetsError) -> Response:
     return shown(request, "message.html", _status_of(error), message=str(error))
+
+
+@page.exception_handler(MovedOn)
+def _moved_on(request: Request, error: MovedOn) -> Response:
+    return shown(request, "message.html", 409, message=str(error))
 
 
 def _status_of(error: KafkaOffsetsError) -> int:

@@ -148,7 +148,7 @@ def confirm(server: PageServer, person: str, token: str, dag_id: str = "alpha") 
 def test_what_was_shown_is_done_in_the_name_of_who_confirms_it(server: PageServer, done: list[Any]) -> None:
     answer = confirm(server, "editor", order_of(server))
     assert answer.status_code == 200
-    assert done == [("alpha", "orders", "reset", {"to_latest": "yes", "reason": "because"}, "editor", None)]
+    assert done == [("alpha", "orders", "reset", {"to_latest": "yes", "reason": "because"}, "editor")]
 
 
 def test_the_cookie_alone_writes_nothing(server: PageServer, done: list[Any]) -> None:

@@ -339,17 +339,6 @@ def test_a_new_partition_that_a_person_resets_to_its_start_is_on_record_before_a
     assert in_memory.run("two", new_partition="latest").ranges == [(4, 4)] * 3 + [(0, 2)]
 
 
-def test_who_has_been_shown_the_log_resets_it_as_it_was_shown_and_once(memory: AnyCluster, in_memory: Pipeline) -> None:
-    """Two requests of one form, which have both found the log as it was shown."""
-    in_memory.run("one")
-    produce(memory, in_memory)
-    seen = in_memory.newest.next_object
-    assert counts(reset(in_memory, ShiftBy(1), seen=seen)) == [(1, 0, 0)] * 3
-    with pytest.raises(ResetRefused, match="has moved on since you looked"):
-        reset(in_memory, ShiftBy(1), seen=seen)
-    assert in_memory.at() == {0: 5, 1: 5, 2: 5}
-
-
 def test_a_group_that_somebody_moved_is_refused_and_nothing_is_written(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     before = Backup(pipeline.store).objects

@@ -41,7 +41,7 @@ OUTSIDE = (
     Mutation("page: whose form", "signed", Never("order.dag_id"), "tests/airflow/test_page_rights.py"),
     Mutation("page: how old a form", "signed", Instead("ORDER_LASTS_S", "None"), "tests/airflow/test_page_rights.py"),
     Mutation("page: moved on since", "act", Never("order.seen"), "tests/airflow/test_page_rights.py"),
-    Mutation("page: moved on in that moment", "decide_reset", Never("order.seen"), "tests/contract/test_reset.py"),
+    Mutation("page: moved on in that moment", "_NextAlone.create", Never("self._seen"), "tests/page/test_confirmed_log.py"),
     Mutation("page: a text is a text", "_environment", Less("autoescape"), "tests/airflow/test_page_shown.py"),
     Mutation("page: what nobody sees", "_visible", Instead("harmless(value)", "value"), "tests/airflow/test_page_shown.py"),
     Mutation("page: from which Airflow on", "PAGE_FROM", Instead("'3.1.1'", "'3.1.0'"), "tests/airflow/test_page_plugin.py"),
