@@ -18,6 +18,7 @@ from airflow_kafka_offsets.plan.plan_table import counted
 Tone = Literal["plain", "good", "open", "bad"]
 """How a state or a phrase is coloured: nothing special, all is well, under way, look at it."""
 UNKNOWN = "unknown"
+_SOON_MS = 60_000  # a scheduler makes a run some seconds after its time
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -36,7 +37,7 @@ class Figure:
     :ivar name: ``unread``, ``oldest``, ``retention``, ``next_run``, ``lost`` or ``set_aside``: the same on each page.
     :ivar value: what is shown large: ``2,040``, ``3 min``; ``unknown``, ``never`` and ``none`` are possible.
     :ivar words: what stands below it: ``records not read yet``.
-    :ivar number: the count, or the milliseconds; ``None``: unknown, or there is none.
+    :ivar number: the count, or the milliseconds, of a run that is overdue below 0; ``None``: unknown, or there is none.
     """
 
     name: str
@@ -90,8 +91,15 @@ class Standing:
 
     @property
     def until_next_ms(self) -> int | None:
+        """Less than 0: it should have begun by now."""
         at_ms = self.next_run.at_ms if self.next_run else None
-        return None if at_ms is None else max(0, at_ms - self.now_ms)
+        return None if at_ms is None else at_ms - self.now_ms
+
+    @property
+    def overdue_since(self) -> str | None:
+        """When the next run should have begun, where a scheduler that is well would have made it by now."""
+        at_ms, until_ms = self.next_run.at_ms if self.next_run else None, self.until_next_ms
+        return None if at_ms is None or until_ms is None or until_ms > -_SOON_MS else clock(at_ms, self.now_ms)
 
 
 def counted_batches(totals: Totals) -> str:
@@ -127,6 +135,8 @@ def sentence(standing: Standing) -> tuple[Phrase, ...]:
     margin_ms, until_ms = standing.lag.margin_ms if standing.lag else None, standing.until_next_ms
     if standing.unread and margin_ms is not None and until_ms is not None and margin_ms < until_ms:
         parts.append(Phrase("Retention may take unread records before the next run.", "bad"))
+    if standing.overdue_since:
+        parts.append(Phrase(f"The next run is overdue since {standing.overdue_since}.", "bad"))
     return tuple(parts)
 
 
@@ -248,9 +258,12 @@ def _next(standing: Standing) -> Figure:
         return Figure("next_run", UNKNOWN, "to the next run", None)
     if until_ms is None or run.at_ms is None:
         return Figure("next_run", "none", f"no next run by a clock ({run.words})", None)
+    if standing.overdue_since:
+        words = f"the next run, since {standing.overdue_since} ({run.words})"
+        return Figure("next_run", "overdue", words, until_ms, "bad")
     return Figure(
         "next_run",
-        short_time(until_ms),
+        short_time(max(0, until_ms)),
         f"to the next run ({clock(run.at_ms, standing.now_ms)}, {run.words})",
         until_ms,
     )

@@ -165,8 +165,9 @@ class PipelineLog:
         # The group may know a batch as committed that this log, an older copy, does not.
         return before if before is not None and before.log.committed else None
 
-    def batch(self, number: int) -> StoredBatch | None:
-        return read_batch(self.store, self.folder_of(number))
+    def batch(self, number: int, known: StoredBatch | None = None) -> StoredBatch | None:
+        """:param known: see :func:`read_batch`."""
+        return read_batch(self.store, self.folder_of(number), known)
 
     def begin(self, number: int, planned: Planned) -> StoredBatch | None:
         """The new batch ``number``; ``None`` where somebody was faster."""

@@ -6,15 +6,15 @@ from airflow_kafka_offsets.batch.standing import Tone, clock, short_time
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.batch_lines import BatchLine, DamagedLine, Line
 from airflow_kafka_offsets.log.last_runs import time_of_id
-from airflow_kafka_offsets.page.views import BatchRow, ChartPoint, RunLink
+from airflow_kafka_offsets.page.views import BatchRow, BatchState, ChartPoint, RunLink
 from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.plan_table import counted, first_few
 from airflow_kafka_offsets.plan.window_claims import words_of_name
 
 
 def batch_row(line: Line, now_ms: int) -> BatchRow:
-    name = line.folder.rpartition("/")[2]
-    title = str(int(name)) if name.isdecimal() else words_of_name(name)
+    name = name_in_addresses(line.folder)
+    title = words_of_name(name)
     if isinstance(line, DamagedLine):
         why = str(line.error)
         return BatchRow(name, "", title, "damaged", "bad", None, (), None, None, None, "", None, "", why)
@@ -22,7 +22,7 @@ def batch_row(line: Line, now_ms: int) -> BatchRow:
     state, tone = state_of(line)
     took_ms = committed.at_ms - summary.planned_ms if committed else None
     return BatchRow(
-        name=str(summary.number or name),
+        name=name,
         key=summary.key,
         title=title,
         state=state,
@@ -37,6 +37,12 @@ def batch_row(line: Line, now_ms: int) -> BatchRow:
         took="" if took_ms is None else short_time(took_ms),
         why=_why(line, now_ms),
     )
+
+
+def name_in_addresses(folder: str) -> str:
+    """A batch's number, or a window's name."""
+    name = folder.rpartition("/")[2]
+    return str(int(name)) if name.isdecimal() else name
 
 
 def chart_point(line: BatchLine) -> ChartPoint | None:
@@ -59,6 +65,16 @@ def state_of(line: BatchLine) -> tuple[str, Tone]:
     if line.redone is None:
         return "committed", "good"
     return ("being done again", "open") if line.is_being_done_again else ("done again", "good")
+
+
+def is_in(line: Line, state: BatchState) -> bool:
+    if isinstance(line, DamagedLine):
+        return state == "damaged"
+    if state == "lost or skipped":
+        return line.summary.lost + line.summary.skipped > 0
+    if state == "set aside":
+        return line.committed is not None and line.committed.set_aside > 0
+    return state_of(line)[0] == state
 
 
 def _splits(line: BatchLine) -> str:

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import ADDRESS, KafkaOffsetsError, NothingToDi
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.log.batch_lines import BatchLine
 from airflow_kafka_offsets.log.entries import BatchLog
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.lag_and_margin import lag_and_margin, log_starts_of
 
 OpenCluster = Callable[[], AbstractContextManager[OffsetReader]]
@@ -54,10 +54,12 @@ class _Look:
     """One round of questions.
 
     :ivar about: the position that it is about.
+    :ivar batch: the newest, once it is read; a plan of 10,000 partitions takes a fifth of a second.
     """
 
     about: object
     began_s: float
+    batch: StoredBatch | None = None
     answer: KafkaAnswer | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -89,7 +91,7 @@ class KafkaLooks:
         with self._lock:
             look = self._looks.get(who)
             if look is None or (look.over.is_set() and self._clock() - look.began_s >= NOT_OFTENER_S):
-                look = self._looks[who] = _Look(_about(newest), self._clock())
+                look = self._looks[who] = _Look(_about(newest), self._clock(), look.batch if look else None)
                 threading.Thread(target=_ask, args=(look, log, newest, open_cluster), daemon=True).start()
             self._looks.move_to_end(who)
             while len(self._looks) > _MOST:
@@ -106,10 +108,10 @@ def _about(newest: BatchLine) -> object:
 
 def _ask(look: _Look, log: PipelineLog, newest: BatchLine, open_cluster: OpenCluster) -> None:
     try:
-        batch = log.batch(newest.summary.number) if newest.summary.number else None
-        if batch is not None:
+        look.batch = log.batch(newest.summary.number, look.batch) if newest.summary.number else None
+        if look.batch is not None:
             with open_cluster() as cluster:
-                _ask_cluster(look, batch.log, cluster)
+                _ask_cluster(look, look.batch.log, cluster)
     except Exception as error:  # any: it is shown, and the page stays; what is not ours may hold a secret
         what = error if isinstance(error, KafkaOffsetsError) else type(error).__name__
         known = look.answer or KafkaAnswer(now_ms())

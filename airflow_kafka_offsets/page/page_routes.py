@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
@@ -23,6 +23,7 @@ from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.page.action_forms import FIELDS, WORDS, fields_given
 from airflow_kafka_offsets.page.actions import ACTIONS, do, foresee
+from airflow_kafka_offsets.page.batch_rows import name_in_addresses
 from airflow_kafka_offsets.page.confirmed_log import MovedOn, if_still, next_entries
 from airflow_kafka_offsets.page.dag_pipelines import (
     PagePipeline,
@@ -35,7 +36,7 @@ from airflow_kafka_offsets.page.page_access import TO_EDIT, TO_READ, MayEdit, Si
 from airflow_kafka_offsets.page.page_templates import STATIC, shown
 from airflow_kafka_offsets.page.partition_page import partitions_view
 from airflow_kafka_offsets.page.pipeline_page import pipeline_view
-from airflow_kafka_offsets.page.views import BatchesAsked, BatchOrder, PartitionOrder, PartitionsAsked
+from airflow_kafka_offsets.page.views import BatchesAsked, BatchOrder, BatchState, PartitionOrder, PartitionsAsked
 from airflow_kafka_offsets.page.window_page import windows_view
 
 # The frame may read Airflow's own page: no script runs in it but those that the server has marked in this very answer.
@@ -80,6 +81,7 @@ def pipeline_of_dag(
     number: _PageNumber = 1,
     order: BatchOrder = "newest first",
     find: str = "",
+    state: BatchState = "",
     json: bool = False,
 ) -> Response:
     """The page of a pipeline: the one that is named, else that of the task, else the first one of the DAG."""
@@ -90,15 +92,16 @@ def pipeline_of_dag(
         return shown(request, "no_pipeline.html")
     opened = open_pipeline(dag_id, chosen, plans)
     of_run = _batch_of_run(opened, run) if run else None
-    view = pipeline_view(opened, BatchesAsked(page=number, order=order, find=find or of_run or ""))
+    view = pipeline_view(opened, BatchesAsked(page=number, order=order, find=find or of_run or "", state=state))
     if json:
         return JSONResponse(asdict(view))
-    asked = {"order": order, "find": find, "run": run}
+    asked = {"order": order, "find": find, "state": state, "run": run}
     more: dict[str, Any] = {
         "batch": batch or of_run or view.newest,
         "of_run": of_run,
         "may_edit": may_edit,
         "words": WORDS,
+        "states": get_args(BatchState),
     }
     return shown(request, "pipeline.html", view=view, names=names, asked=asked, **more)
 
@@ -117,8 +120,7 @@ def _batch_of_run(pipeline: PagePipeline, run_id: str) -> str | None:
         found = pipeline.log.batch_of_run(RunKey(pipeline.dag_id, run_id, pipeline.task_id))
     except UnavailableError:
         return None  # the page says so
-    name = found.folder.rpartition("/")[2] if found and found.folder else ""
-    return name.lstrip("0") if name.isdigit() else name or None
+    return name_in_addresses(found.folder) if found and found.folder else None
 
 
 @of_dag.get("/partitions")

@@ -40,6 +40,8 @@ def partitions_view(
     """
     now, not_asked = now_ms(), list[str]()
     found = found_in(pipeline)
+    if found.batch is not None and pipeline.open_cluster is not None:  # it answers while the batch is read
+        looks.begin(pipeline.log, found.batch, pipeline.open_cluster)
     batch = _batch_named(pipeline, name)
     answer = kafka_answer(pipeline, found, looks, not_asked)
     newest = batch if found.batch and batch.folder == found.batch.folder else pipeline.log.newest()

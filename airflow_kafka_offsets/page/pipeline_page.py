@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_kafka_offsets.batch.standing import NextRun, Standing, figures, sentence
 from airflow_kafka_offsets.clock import now_ms
@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.log.batch_lines import BatchLine, Line, read_lines
 from airflow_kafka_offsets.log.entries import Totals
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.page.batch_rows import batch_row, chart_point
+from airflow_kafka_offsets.page.batch_rows import batch_row, chart_point, is_in, name_in_addresses
 from airflow_kafka_offsets.page.dag_pipelines import NewestFound, PagePipeline, found_in
 from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaAnswer, KafkaLooks
 from airflow_kafka_offsets.page.views import BatchesAsked, BatchRow, ChartPoint, Page, PipelineView
@@ -43,13 +43,13 @@ def pipeline_view(pipeline: PagePipeline, asked: BatchesAsked, looks: KafkaLooks
         if found.batch is not None and pipeline.open_cluster is not None:  # it answers while the log is read
             looks.begin(pipeline.log, found.batch, pipeline.open_cluster)
         names = _Names(pipeline.log, found)
-        shown = names.page(asked)
+        shown = names.portion(asked) if asked.state else names.page(asked)
         newest = names.newest(IN_CHART)
         wanted = list(dict.fromkeys((*newest, *shown.rows)))
-        by_folder = {line.folder: line for line in read_lines(pipeline.log.store, wanted)}
+        in_chart_alone = set(newest) - set(shown.rows) if found.numbers else ()
+        by_folder = {line.folder: line for line in read_lines(pipeline.log.store, wanted, in_chart_alone)}
         lines = [by_folder[folder] for folder in newest if folder in by_folder]
-        rows = tuple(batch_row(by_folder[folder], now) for folder in shown.rows if folder in by_folder)
-        batches = Page(rows, shown.number, shown.pages, shown.matching, shown.total)
+        batches = _rows(shown, by_folder, asked, now)
     except KafkaOffsetsError as error:
         not_asked.append(str(error))
     if found.batch is not None:
@@ -125,16 +125,31 @@ def _totals_of(lines: Sequence[Line]) -> Totals:
     )
 
 
+def _rows(shown: Page[str], by_folder: Mapping[str, Line], asked: BatchesAsked, now: int) -> Page[BatchRow]:
+    """Of the folders of a page all that are there; of a portion those in the state, as many as a page has."""
+    if not asked.state:
+        rows = tuple(batch_row(by_folder[folder], now) for folder in shown.rows if folder in by_folder)
+        return Page(rows, shown.number, shown.pages, shown.matching, shown.total)
+    there = [
+        (place, by_folder[folder])
+        for place, folder in enumerate(shown.rows)
+        if folder in by_folder and is_in(by_folder[folder], asked.state)
+    ]
+    looked, further = len(shown.rows), shown.further
+    if len(there) > asked.size:
+        looked = there[asked.size][0]
+        further = name_in_addresses(shown.rows[looked])
+    rows = tuple(batch_row(line, now) for _, line in there[: asked.size])
+    return Page(rows, 1, 1, len(rows), shown.total, looked, further)
+
+
 def _chart(lines: Sequence[Line]) -> tuple[ChartPoint, ...]:
     points = (chart_point(line) for line in reversed(lines) if isinstance(line, BatchLine))
     return tuple(point for point in points if point is not None)
 
 
 def _name(found: NewestFound) -> str | None:
-    newest = found.newest
-    if newest is None:
-        return None
-    return str(newest.summary.number or newest.name)
+    return name_in_addresses(found.newest.folder) if found.newest else None
 
 
 def _about(pipeline: PagePipeline, found: NewestFound) -> tuple[tuple[str, str], ...]:
@@ -187,6 +202,16 @@ class _Names:
         page = Page.of(places, number, size, total)
         return Page(tuple(map(self._at, page.rows)), page.number, page.pages, page.matching, page.total)
 
+    def portion(self, asked: BatchesAsked) -> Page[str]:
+        """The folders that are looked at for a state: from the one that is looked for on."""
+        find, newest = asked.find.strip(), self.total - 1
+        first = self._place_of(find) if find and self.total else 0 if asked.order == "oldest first" else newest
+        if first is None:
+            return Page((), 1, 1, 0, self.total)
+        places = range(first, self.total) if asked.order == "oldest first" else range(first, -1, -1)
+        further = name_in_addresses(self._at(places[IN_CHART])) if len(places) > IN_CHART else None
+        return Page(tuple(map(self._at, places[:IN_CHART])), 1, 1, 0, self.total, further=further)
+
     def _at(self, place: int) -> str:
         if self._numbers is None:
             return self._log.folder_of_window(self._windows[place])
@@ -213,7 +238,8 @@ class _Names:
         while high - low > 1:  # several at once, since each look takes as long as many
             step = max(1, -(-(high - low) // (_PROBES + 1)))
             probes = list(range(low + step, high, step))
-            found = {line.folder: line for line in read_lines(self._log.store, map(self._at, probes))}
+            folders = list(map(self._at, probes))
+            found = {line.folder: line for line in read_lines(self._log.store, folders, folders)}
             for place in probes:
                 line = found.get(self._at(place))
                 if isinstance(line, BatchLine) and line.summary.planned_ms >= at_ms:

@@ -46,7 +46,7 @@ class BatchRow:
 
     :ivar name: how it is named in ``partitions_view`` and in addresses: its number, or the window's name.
     :ivar title: ``212``, or a window's bounds.
-    :ivar state: ``committed``, ``done again``, ``being done again``, ``not committed``, ``given way``, ``damaged``.
+    :ivar state: one of ``BatchState``.
     :ivar lost: lost and skipped.
     :ivar splits: ``2 of 2 whole``.
     :ivar took_ms: from its first plan to its commit; ``None`` until it is committed.
@@ -75,6 +75,8 @@ class Page(Generic[Row]):
 
     :ivar number: of the page, from 1; :ivar pages: how many there are.
     :ivar matching: how many rows the filter leaves; :ivar total: how many there are without it.
+    :ivar looked: how many batches were looked at for a state; ``None``: no state was asked for.
+    :ivar further: the name of the batch from which on the rest is looked for; ``None``: there is no rest.
     """
 
     rows: tuple[Row, ...]
@@ -82,6 +84,8 @@ class Page(Generic[Row]):
     pages: int
     matching: int
     total: int
+    looked: int | None = None
+    further: str | None = None
 
     @classmethod
     def of(cls, matching: Sequence[Row], number: int, size: int, total: int) -> Page[Row]:
@@ -214,6 +218,18 @@ class WindowsView:
 # ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 BatchOrder = Literal["newest first", "oldest first"]
+BatchState = Literal[
+    "",
+    "not committed",
+    "being done again",
+    "done again",
+    "committed",
+    "given way",
+    "damaged",
+    "lost or skipped",
+    "set aside",
+]
+"""Empty: any. ``lost or skipped`` and ``set aside``: it has records that are; whatever its state is beside that."""
 PartitionOrder = Literal["most left first", "most records first", "most lost first", "by name"]
 
 
@@ -223,12 +239,14 @@ class BatchesAsked:
 
     :ivar find: a number or a key: that batch and those next to it in the order; or a day (``2026-11-20``): from the
         first that was planned on it on. Empty: all.
+    :ivar state: those alone, and as long as it takes to look at some dozens: from the one that ``find`` names on.
     """
 
     page: int = 1
     size: int = 20
     order: BatchOrder = "newest first"
     find: str = ""
+    state: BatchState = ""
 
 
 @dataclass(frozen=True, slots=True)

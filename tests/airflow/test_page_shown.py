@@ -21,7 +21,8 @@ PAGES: dict[str, Callable[[str], dict[str, Any]]] = {
     "pipeline.html": lambda text: {
         "view": example.pipeline(text),
         "names": [named(text), named("another")],
-        "asked": {"order": "newest first", "find": text, "run": text},
+        "asked": {"order": "newest first", "find": text, "state": "committed", "run": text},
+        "states": ("", "committed"),
         "batch": text,
         "of_run": text,
         "may_edit": True,

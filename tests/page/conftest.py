@@ -12,13 +12,14 @@ import pytest
 
 from airflow_kafka_offsets.batch.standing import NextRun
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.page.dag_pipelines import PagePipeline
 from airflow_kafka_offsets.page.kafka_look import KafkaLooks
 from airflow_kafka_offsets.page.pipeline_page import pipeline_view
 from airflow_kafka_offsets.page.views import BatchesAsked, PipelineView
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
-from tests.contract.pipeline import Pipeline
+from tests.contract.pipeline import Pipeline, Run
 
 TOPIC = "orders"
 LONG_S = 60.0  # a loaded machine may take its time; nobody waits for what is there
@@ -45,6 +46,20 @@ def produce(pipeline: Pipeline, count: int = 2, ago_ms: int = 0, partitions: int
     """``count`` records in each of the first partitions."""
     for partition in range(partitions):
         pipeline.cluster.produce(TopicPartition(TOPIC, partition), [pipeline.now_ms - ago_ms] * count)
+
+
+def report_some_as_bad(resolved: Run, set_aside: int, left_out: int) -> None:
+    """Spark wrote the batch, and its report says that some records are no rows."""
+    for split in resolved.splits:
+        job = resolved.job(split).begin().write()
+        assert job.attempt is not None
+        reads = {}
+        for p in job.plan.splits[split]:
+            bad, other = (set_aside, left_out) if p.topic_partition.partition == 0 else (0, 0)
+            reads[p.topic_partition] = PartitionRead(p.size, p.size, p.start_offset, p.end_offset - 1, bad, other)
+        job.attempt.report(
+            ReadReport(job.plan.plan_id, split, job.attempt.number, "rows", reads, job.plan.asked.output)
+        )
 
 
 def page_of(pipeline: Pipeline, **fields: Any) -> PagePipeline:

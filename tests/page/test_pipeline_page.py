@@ -6,21 +6,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.batch.standing import NextRun, clock
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.batch_lines import BatchLine, line_of, read_lines
+from airflow_kafka_offsets.page import pipeline_page
 from airflow_kafka_offsets.page.kafka_look import KafkaLooks
 from airflow_kafka_offsets.page.pipeline_page import NO_KAFKA, WAITING, pipeline_view
-from airflow_kafka_offsets.page.views import BatchesAsked
+from airflow_kafka_offsets.page.views import BatchesAsked, BatchState
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.request.times import iso
 from tests.contract.pipeline import Pipeline
-from tests.page.conftest import LONG_S, TOPIC, figures, page_of, produce, run, said, values, view
+from tests.page.conftest import LONG_S, TOPIC, figures, page_of, produce, report_some_as_bad, run, said, values, view
 from tests.stores.builders import as_it_is_now
 
 MINUTE = 60_000
@@ -167,6 +169,53 @@ def test_batches_are_paged_ordered_and_found_on_the_server(pipeline: Pipeline) -
     assert (seen.number, seen.pages, seen.total) == (1, 3, 7)
 
 
+def test_batches_in_a_state_are_found_on_the_server_some_dozens_at_a_time(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hour in range(10):
+        produce(pipeline, 3)
+        if hour == 3:
+            pipeline.cluster.delete_records(TopicPartition(TOPIC, 0), 11)
+        lost = {"policies": {"data_loss": "advance"}} if hour == 3 else {}
+        resolved = pipeline.resolve(run(hour), **lost)
+        report_some_as_bad(resolved, set_aside=int(hour == 5), left_out=0)
+        resolved.commit()
+    pipeline.resolve(run(4)).spark()  # cleared
+    pipeline.resolve(run(7))
+    store: Any = pipeline.store
+    damaged = f"{pipeline.log.folder_of(2)}/2.json"
+    store.delete(damaged)
+    store.create(damaged, b'{"version":1}')
+    produce(pipeline)
+    pipeline.resolve(run(10))
+    found = {
+        "not committed": ["11"],
+        "being done again": ["8"],
+        "done again": ["5"],
+        "damaged": ["2"],
+        "lost or skipped": ["4"],
+        "set aside": ["6"],
+        "given way": [],
+        "committed": ["10", "9", "7", "6", "4", "3", "1"],
+    }
+    assert {"", *found} == set(get_args(BatchState))
+    for state, names in found.items():
+        assert rows_of(pipeline, state=state) == names, state
+        assert rows_of(pipeline, state=state, order="oldest first") == names[::-1], state
+
+    seen = view(pipeline, BatchesAsked(state="committed", size=3)).batches
+    assert ([row.name for row in seen.rows], seen.looked, seen.further) == (["10", "9", "7"], 5, "6")
+    monkeypatch.setattr(pipeline_page, "IN_CHART", 4)
+    looks, further = [], ""
+    while further is not None:
+        seen = view(pipeline, BatchesAsked(state="damaged", find=further)).batches
+        looks.append(([row.name for row in seen.rows], seen.looked))
+        further = seen.further
+    assert looks == [([], 4), ([], 4), (["2"], 3)]
+    assert (seen.matching, seen.total) == (1, 11)
+    assert rows_of(pipeline, state="damaged", find="999") == []
+
+
 @pytest.mark.parametrize("count", [1, 2, 17, 40])
 def test_the_first_batch_of_a_day_is_found(pipeline: Pipeline, count: int) -> None:
     day = 86_400_000
@@ -224,6 +273,29 @@ def test_a_line_of_a_list_says_what_the_whole_log_says(pipeline: Pipeline) -> No
     both()
     assert as_it_is_now(pipeline.newest).log.history.totals.batches == 4
     assert as_it_is_now(pipeline.newest).log.history.totals.skipped == 6
+
+
+@pytest.mark.parametrize(
+    ("late_s", "value", "words", "phrase"),
+    [
+        (-90, "1 min", "to the next run (", ""),
+        (20, "0 s", "to the next run (", ""),
+        (3_600, "overdue", "the next run, since ", "The next run is overdue since "),
+    ],
+)
+def test_a_next_run_that_should_have_begun_is_said_to_be_overdue_since_then(
+    pipeline: Pipeline, late_s: int, value: str, words: str, phrase: str
+) -> None:
+    produce(pipeline)
+    pipeline.run(run(10))
+    at_ms = now_ms() - late_s * 1000
+    seen = view(pipeline, next_run=lambda: NextRun(at_ms, "@hourly"))
+    figure = next(figure for figure in seen.figures if figure.name == "next_run")
+    since = clock(at_ms, now_ms())
+    assert figure.value == value
+    assert figure.words.startswith(words)
+    assert since in figure.words
+    assert (f"{phrase}{since}." in said(seen)) if phrase else "overdue" not in said(seen)
 
 
 # ── what does not answer ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from airflow_kafka_offsets.cli.cluster_commands import lag
 from airflow_kafka_offsets.cli.store_commands import show
 from airflow_kafka_offsets.hooks import metrics
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.page import kafka_look
 from airflow_kafka_offsets.plan.lag_and_margin import together
 from tests.contract.pipeline import Pipeline, Run
-from tests.page.conftest import TOPIC, figures, produce, run, said, view
+from tests.page.conftest import TOPIC, figures, produce, report_some_as_bad, run, said, view
+
+MINUTE = 60_000
 
 
 class Sent:
@@ -53,32 +56,21 @@ def commit(pipeline: Pipeline, resolved: Run) -> None:
     metrics.send_commit(pipeline.pipeline_id, outcome, together((left or {}).values()), pipeline.now_ms)
 
 
-def report_some_as_bad(resolved: Run, set_aside: int, left_out: int) -> None:
-    """Spark wrote the batch, and its report says that some records are no rows."""
-    for split in resolved.splits:
-        job = resolved.job(split).begin().write()
-        assert job.attempt is not None
-        reads = {}
-        for p in job.plan.splits[split]:
-            bad, other = (set_aside, left_out) if p.topic_partition.partition == 0 else (0, 0)
-            reads[p.topic_partition] = PartitionRead(p.size, p.size, p.start_offset, p.end_offset - 1, bad, other)
-        job.attempt.report(
-            ReadReport(job.plan.plan_id, split, job.attempt.number, "rows", reads, job.plan.asked.output)
-        )
-
-
 def test_show_lag_page_and_metrics_say_the_same(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = Sent()
     monkeypatch.setattr(metrics, "Stats", sent)
     monkeypatch.setattr(cluster_commands, "KafkaCluster", lambda _: NotClosed(pipeline.cluster))
-    produce(pipeline, 4)
-    first = pipeline.resolve(run(10))
+    for module in (cluster_commands, kafka_look):  # all look at one moment, as the commit does
+        monkeypatch.setattr(module, "now_ms", lambda: pipeline.now_ms)
+    earlier = replace(pipeline, now_ms=pipeline.now_ms - 10 * MINUTE)
+    produce(earlier, 4)
+    first = earlier.resolve(run(10))
     report_some_as_bad(first, set_aside=2, left_out=1)
-    commit(pipeline, first)
-    produce(pipeline, 4)
+    commit(earlier, first)
+    produce(earlier, 4)
     pipeline.cluster.delete_records(TopicPartition(TOPIC, 1), 7)
-    commit(pipeline, pipeline.resolve(run(11), policies={"data_loss": "advance"}).spark())
-    produce(pipeline, 5)
+    commit(earlier, earlier.resolve(run(11), policies={"data_loss": "advance"}).spark())
+    produce(pipeline, 5, ago_ms=MINUTE)
     commit(pipeline, pipeline.resolve(run(12), max_records=9).spark())
 
     options = {"pipeline_id": pipeline.pipeline_id, "work_store": pipeline.store.uri}
@@ -107,6 +99,13 @@ def test_show_lag_page_and_metrics_say_the_same(pipeline: Pipeline, monkeypatch:
     assert sum(point.lost for point in page.chart) == shown["lost"] + shown["skipped"]
 
     assert figures(page)["unread"] == lagging["lag"] == sent.gauges["lag"] == 6
+    assert figures(page)["oldest"] == lagging["behind_ms"] == MINUTE
+    read_until_ms = sent.gauges["read_until_seconds"] * 1000  # a run that leaves records sends none
+    assert read_until_ms == page.batches.rows[1].planned_ms == earlier.now_ms
+    assert (page.chart[1].left, page.chart[2].left) == (0, 6)
+    assert figures(page)["oldest"] <= pipeline.now_ms - read_until_ms, (
+        "what the dashboard shows is the most that it can be"
+    )
     assert page.chart[-1].left == 6
     assert "Batch 3 was planned at " in said(page), "it did not read up to that time"
     assert "6 records are not read yet" in said(page)
