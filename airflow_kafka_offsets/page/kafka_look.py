@@ -29,6 +29,7 @@ OpenCluster = Callable[[], AbstractContextManager[OffsetReader]]
 NOT_OFTENER_S = 10.0
 WAIT_S = 0.5
 _MOST = 500  # pipelines that are remembered
+MANY = 1_000  # partitions: what they take of the processor would hold up the page's own requests to the store
 MOVED = "The position has moved since Kafka was asked, a moment ago. It is asked again ten seconds after that."
 
 
@@ -61,6 +62,7 @@ class _Look:
     began_s: float
     batch: StoredBatch | None = None
     answer: KafkaAnswer | None = None
+    is_waited_for: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -79,6 +81,7 @@ class KafkaLooks:
         Where the position has moved since Kafka was asked, the lag is not known before it may be asked again.
         """
         look = self.begin(log, newest, open_cluster)
+        look.is_waited_for.set()
         look.over.wait(max(0.0, look.began_s + self._wait_s - self._clock()))
         found = look.answer
         if found is None or look.about == _about(newest):
@@ -86,7 +89,7 @@ class KafkaLooks:
         return replace(found, offsets=None, measured=None, not_known=(*found.not_known, MOVED))
 
     def begin(self, log: PipelineLog, newest: BatchLine, open_cluster: OpenCluster) -> _Look:
-        """Let Kafka be asked, if it may be asked again."""
+        """Let Kafka be asked, if it may be asked again; about many partitions once :meth:`answer` is called."""
         who = log.store.uri, log.pipeline_id
         with self._lock:
             look = self._looks.get(who)
@@ -110,6 +113,8 @@ def _ask(look: _Look, log: PipelineLog, newest: BatchLine, open_cluster: OpenClu
     try:
         look.batch = log.batch(newest.summary.number, look.batch) if newest.summary.number else None
         if look.batch is not None:
+            if len(look.batch.log.plan.partitions) >= MANY:
+                look.is_waited_for.wait(2 * WAIT_S)
             with open_cluster() as cluster:
                 _ask_cluster(look, look.batch.log, cluster)
     except Exception as error:  # any: it is shown, and the page stays; what is not ours may hold a secret

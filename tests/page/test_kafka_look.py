@@ -8,9 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.batch_lines import BatchLine, line_of
+from airflow_kafka_offsets.page import kafka_look
 from airflow_kafka_offsets.page.kafka_look import MOVED, NOT_OFTENER_S, KafkaAnswer, KafkaLooks
+from testbed.topics import wait_for
 from tests.contract.pipeline import Pipeline
 from tests.page.conftest import LONG_S, TOPIC, produce, run
 
@@ -99,6 +103,41 @@ def test_a_position_that_has_moved_since_has_no_lag_before_kafka_may_be_asked_ag
     found = look.answer()
     assert found.measured is not None
     assert (found.measured.together.lag, found.not_known) == (0, ())
+
+
+def test_many_partitions_are_not_asked_about_while_the_page_reads_its_log(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_look, "MANY", 1)
+    monkeypatch.setattr(kafka_look, "WAIT_S", LONG_S)
+    look, read = asked(pipeline), False
+    opened_after = list[bool]()
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        opened_after.append(read)
+        yield pipeline.cluster
+
+    begun = look.looks.begin(pipeline.log, look.newest, opened)
+    wait_for("the thread has the plan", lambda: begun.batch is not None)
+    read = True
+    found = look.looks.answer(pipeline.log, look.newest, opened)
+    assert found is not None
+    assert found.measured is not None
+    assert opened_after == [True]
+
+
+def test_a_plan_that_is_known_is_not_read_again(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    look, read = asked(pipeline), list[str]()
+    look.answer()
+    get = type(pipeline.store).get
+    monkeypatch.setattr(type(pipeline.store), "get", lambda store, name: (read.append(name), get(store, name))[1])
+    newest = look.newest
+    read.clear()
+    look.now_s += NOT_OFTENER_S
+    again = look.looks.answer(pipeline.log, newest, look.open)
+    assert again is not None
+    assert (again.measured is not None, look.times, read) == (True, 2, [])
 
 
 def test_what_it_does_not_say_is_named(pipeline: Pipeline) -> None:
