@@ -1,7 +1,8 @@
 """The log as an action that a person confirms may write to it: what they looked at has to be the last that it has.
 
-What would come next then is known by its names. The first object that the action writes has to be one of them, and of
-two writers of a name one wins. So of two who confirm at one moment one acts, and the other is told what happened.
+That is known by the names of what would come next. It is looked at when the action begins, and once more just before
+it writes: who decided after another one's write finds it there, and who decided before it wants to create the same
+name. So of two who confirm at one moment one acts, and the other is told what happened.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def if_still(log: PipelineLog, fields: Mapping[str, str], seen: Sequence[str], a
     :param seen: what :func:`next_entries` gave when the person looked.
     :raises MovedOn: the log has moved on since, or does so before ``act`` has begun to write.
     """
-    if next_entries(log, fields) != list(seen):
+    if list(seen) != next_entries(log, fields):
         raise MovedOn(_what_happened(log, seen))
-    store = _NextAlone(log, seen)
+    store = _NextAlone(log, fields, seen)
     try:
         return act(PipelineLog(store, log.pipeline_id))
     except KafkaOffsetsError:  # perhaps because of what the other one has done
@@ -54,12 +55,12 @@ def if_still(log: PipelineLog, fields: Mapping[str, str], seen: Sequence[str], a
 
 
 class _NextAlone:
-    """The store of the log; the first object that is created below it is one of those that were seen to be next."""
+    """The store of the log. Just before the first object is created in it, the log is still what was seen."""
 
-    def __init__(self, log: PipelineLog, seen: Sequence[str]) -> None:
+    def __init__(self, log: PipelineLog, fields: Mapping[str, str], seen: Sequence[str]) -> None:
         store = self._store = log.store
         self.uri, self.driver_uri, self.is_remote = store.uri, store.driver_uri, store.is_remote
-        self._log, self._seen, self.has_begun = log, seen, False
+        self._log, self._fields, self._seen, self.has_begun = log, fields, list(seen), False
         self.get, self.list, self.delete = store.get, store.list, store.delete
 
     def create(self, name: str, data: bytes) -> bool:
@@ -67,11 +68,12 @@ class _NextAlone:
             return self._store.create(name, data)
         folder, _, entry = name.removesuffix(".json").rpartition("/")
         before = read_what_is_left(self._store, folder)
-        if name not in self._seen or not self._store.create(name, data):
+        if next_entries(self._log, self._fields) != self._seen or not self._store.create(name, data):
             raise MovedOn(_what_happened(self._log, self._seen))
         plan = decode(data).get("plan")
         if before and plan and plan["plan_id"] == before.log.plan.plan_id:  # once more, so that a late driver stops:
-            self._seen = [f"{folder}/{int(entry) + 1}.json"]  # two may have written the same
+            after = f"{folder}/{int(entry) + 1}.json"  # two may have written the same
+            self._seen = [after if one == name else one for one in self._seen]
         else:
             self.has_begun = True
         return True
