@@ -1,9 +1,12 @@
-"""How long the page of a pipeline takes with 10,000 batches of 10,000 partitions, and 50 ms a request to the store.
+"""How long the page of a pipeline takes with its log on S3: 10,000 batches of 10,000 partitions, 50 ms a request.
 
-``python -m benchmarks.page [--batches 10000] [--partitions 10000]``. The store is one in memory that lets each request
-wait, many at once, as the audit's benchmark has it. A batch's objects are made when they are asked for: 10,000 plans of
-10,000 partitions have 10 GB. The cluster is one in memory, asked in the background as a real one is; how long a broker
-takes for 10,000 partitions is not in it.
+``python -m benchmarks.page [--batches 10000] [--partitions 10000]``. The log lies in files, which an S3 server over
+files hands out (``testbed/s3_files.py``), behind a network of 25 ms each way. The page opens its store as a request of
+a browser does, so the work of s3fs and botocore is in the time. Commits are 1.3 GB. Each batch has a plan and reports
+of full size, too, which are one file under many names.
+
+The cluster is one in memory, asked in the background as a real one is, ten seconds after the look before: how long
+a broker takes for 10,000 partitions is not in it.
 """
 
 from __future__ import annotations
@@ -11,95 +14,116 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import re
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.hooks.work_store import store_of_airflow
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, look_at_newest
-from airflow_kafka_offsets.page.kafka_look import KafkaLooks
+from airflow_kafka_offsets.page.kafka_look import NOT_OFTENER_S, KafkaLooks
 from airflow_kafka_offsets.page.partition_page import partitions_view
 from airflow_kafka_offsets.page.pipeline_page import pipeline_view
 from airflow_kafka_offsets.page.views import BatchesAsked, PartitionsAsked
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.stores.objects import decode
-from benchmarks.audit import DELAY_S, PER_BATCH, SlowStore
-from benchmarks.measured import title
+from benchmarks.audit import PER_BATCH
+from benchmarks.measured import say, title
+from testbed.ports import free_ports
+from testbed.s3_files import S3Files
+from testbed.s3_server import environment_of
 from tests.builders import PIPELINE, planned, tp
 from tests.cluster.memory import InMemoryCluster
 from tests.model.store import MemoryStore
 from tests.stores.builders import commit, key_of, plan_of, read
 
-TOPIC = "orders"
-_NAME = re.compile(r"batches/(\d{8})/(\d{10})/(.+)")
+TOPIC, BUCKET, DELAY_MS = "orders", "lake", 50
+PROMISED_S = 1.0
+_ROUNDS = 9
 
 
-class ManyBatches:
-    """The log of one committed batch, shown as that of many: each has its number and its key, and the same offsets."""
-
-    is_remote = True
-    uri = driver_uri = "s3://lake/offsets"
-
-    def __init__(self, batches: int, partitions: int) -> None:
-        self.batches, self._root = batches, f"pipelines/{PIPELINE.replace('/', '%2F')}"
-        store = MemoryStore()
-        rows = [planned(n, 0, PER_BATCH) for n in range(partitions)]
-        begun = PipelineLog(store, PIPELINE).begin(1, Planned(plan_of(1, rows)))
-        assert begun is not None
-        read(begun)
-        done = commit(begun, begun.log.plan.resolved_at_ms + 31_000)
-        assert position_after(done.log.plan, None) == done.log.position
-        self._objects = {name.rpartition("/")[2]: data for name, data in store.objects.items()}
-        self._commit = decode(self._objects["2.json"])
-        self._rest = json.dumps({**self._commit, "summary": None}, separators=(",", ":"))
-
-    def create(self, name: str, data: bytes) -> bool:
-        raise NotImplementedError("a page writes nothing")
-
-    def delete(self, name: str) -> None:
-        raise NotImplementedError("a page removes nothing")
-
-    def get(self, name: str) -> bytes | None:
-        found = _NAME.search(name)
-        assert found is not None, name
-        number, kind = int(found[2]), found[3]
-        assert kind != "1.json" or number == self.batches, "a plan is read for a list"
-        if kind != "2.json":
-            return self._objects.get(kind)
-        summary = {**self._commit["summary"], "key": key_of(number), "number": number}
+def lay_log(root: Path, batches: int, partitions: int) -> None:
+    """The log of one committed batch, as that of many: each has its number and its key, and the same offsets."""
+    store = MemoryStore()
+    log = PipelineLog(store, PIPELINE)
+    rows = [planned(n, 0, PER_BATCH) for n in range(partitions)]
+    begun = log.begin(1, Planned(plan_of(1, rows)))
+    assert begun is not None
+    read(begun)
+    done = commit(begun, begun.log.plan.resolved_at_ms + 31_000)
+    assert position_after(done.log.plan, None) == done.log.position
+    objects = {name.rpartition("/")[2]: data for name, data in store.objects.items()}
+    committed = decode(objects.pop("2.json"))
+    rest = json.dumps({**committed, "summary": None}, separators=(",", ":"))
+    for number in range(1, batches + 1):
+        folder = root / log.folder_of(number)
+        folder.mkdir(parents=True)
+        for name, data in objects.items():
+            same = root.parent / name
+            if not same.exists():
+                same.write_bytes(data)
+            os.link(same, folder / name)
+        summary = {**committed["summary"], "key": key_of(number), "number": number}
         summary["planned_ms"] += number * 3_600_000
-        body = self._rest.replace('"summary":null', f'"summary":{json.dumps(summary)}')[:-1].encode()
-        return body + b',"sha256":"%s"}' % hashlib.sha256(body).hexdigest().encode()
-
-    def list(self, folder: str) -> list[str]:
-        below = folder.removeprefix(self._root).strip("/")
-        if below == "batches":
-            return [f"{hundred:08}/" for hundred in range(self.batches // 100 + 1)]
-        if below.startswith("window-claims"):
-            return []
-        parts = below.split("/")
-        if len(parts) == 2:
-            first = max(1, int(parts[1]) * 100)
-            return [f"{number:010}/" for number in range(first, min(int(parts[1]) * 100 + 99, self.batches) + 1)]
-        return sorted(self._objects)
+        body = rest.replace('"summary":null', f'"summary":{json.dumps(summary)}')[:-1].encode()
+        digest = hashlib.sha256(body).hexdigest().encode()
+        (folder / "2.json").write_bytes(body + b',"sha256":"%s"}' % digest)
 
 
 def cluster_of(partitions: int) -> InMemoryCluster:
-    cluster = InMemoryCluster()
+    cluster = InMemoryCluster("cluster-1")
     cluster.create_topic("__consumer_offsets")
     cluster.create_topic(TOPIC, partitions)
+    cluster.topics[TOPIC].topic_id = f"id-of-{TOPIC}"  # as the plan has it
     for number in range(partitions):
         cluster.produce(tp(number), [1_795_168_800_000] * (PER_BATCH + number % 3))
     return cluster
 
 
-def measure(batches: int, partitions: int) -> None:
-    many, cluster = ManyBatches(batches, partitions), cluster_of(partitions)
-    store = SlowStore(many)
+@contextmanager
+def slow_s3(batches: int, partitions: int) -> Iterator[S3Files]:
+    """The server with the log, and this process's way to it, which takes 50 ms there and back."""
+    logging.disable(logging.INFO)  # Airflow's goes to the same place as the table
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="page-"))) / "buckets"
+        server = S3Files(folder, say=say)
+        server.create_bucket(BUCKET)
+        lay_log(folder / BUCKET / "offsets", batches, partitions)
+        say("the log is there")
+        stack.enter_context(server)
+        (port,) = free_ports(1)
+        upstream = urlsplit(server.endpoint).netloc
+        command = [sys.executable, "-m", "testbed.delay_proxy", str(port), upstream, str(DELAY_MS / 2)]
+        proxy = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(proxy.kill)
+        assert proxy.stdout is not None
+        assert proxy.stdout.readline() == "ready\n"
+        os.environ.update(environment_of(f"http://127.0.0.1:{port}"))
+        yield server
+
+
+@dataclass
+class LaterClock:
+    later_s: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.later_s
+
+
+def measure(batches: int, partitions: int, rounds: int) -> float:
+    """:returns: the fastest of the page's times."""
+    cluster = cluster_of(partitions)
 
     @contextmanager
     def open_cluster() -> Iterator[InMemoryCluster]:
@@ -107,7 +131,7 @@ def measure(batches: int, partitions: int) -> None:
 
     def opened() -> PagePipeline:
         """As a request opens it: whose pipeline it is, its log says."""
-        log = PipelineLog(store, PIPELINE)
+        log = PipelineLog(store_of_airflow(f"s3://{BUCKET}/offsets"), PIPELINE)
         found = look_at_newest(log)
         return PagePipeline("billing", "resolve", log, open_cluster, lambda: NextRun(None, ""), found=found)
 
@@ -117,29 +141,57 @@ def measure(batches: int, partitions: int) -> None:
         "its 250th page of batches": lambda looks: pipeline_view(opened(), BatchesAsked(page=250), looks),
         "the oldest batches first": lambda looks: pipeline_view(opened(), oldest, looks),
         "from a day on": lambda looks: pipeline_view(opened(), BatchesAsked(find="2027-06-01"), looks),
+        "48 batches that are not in a state": lambda looks: pipeline_view(
+            opened(), BatchesAsked(state="damaged", find="5000"), looks
+        ),
         "partitions, most left first": lambda looks: partitions_view(opened(), str(batches), PartitionsAsked(), looks),
     }
-    for name, way in ways.items():
-        looks = KafkaLooks()
-        for which in ("first", "again"):
-            store.asked = Counter()
-            began, cpu = time.perf_counter(), time.process_time()
-            way(looks)
-            seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-            print(f"| {name}, {which} | {store.asked.total()} | {seconds:.2f} s | {cpu_s:.2f} s |", flush=True)
+    fastest = list[float]()
+    with slow_s3(batches, partitions) as server:
+        for name, way in ways.items():
+            looks = KafkaLooks(clock=(clock := LaterClock()))
+
+            def look(way: Callable[[KafkaLooks], object] = way, looks: KafkaLooks = looks) -> tuple[int, float, float]:
+                """:returns: requests, seconds, and seconds of the processor."""
+                before, began, cpu = server.asked, time.perf_counter(), time.process_time()
+                way(looks)
+                took, used = time.perf_counter() - began, time.process_time() - cpu
+                return server.asked - before, took, used
+
+            if not fastest:
+                asked, took, used = look()
+                print(
+                    f"| {name}, the first look of the process | {asked} | {took:.2f} s | | {used:.2f} s |", flush=True
+                )
+            found = []
+            for _ in range(rounds):
+                clock.later_s += NOT_OFTENER_S
+                found.append(look())
+            requests, seconds, on_cpu = (sorted(values) for values in zip(*found, strict=True))
+            fastest.append(seconds[0])
+            times = f"{seconds[0]:.2f} s | {statistics.median(seconds):.2f} s | {statistics.median(on_cpu):.2f} s"
+            print(f"| {name} | {requests[-1]} | {times} |", flush=True)
+    return fastest[0]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--batches", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
     given = parser.parse_args()
-    what = f"The page of a pipeline: {given.batches:,} batches of {given.partitions:,} partitions"
-    print(title(what, by="bench-page"))
-    print(f"Each request to the store takes {DELAY_S * 1000:.0f} ms. The time has what Kafka's answer is waited for.\n")
-    print("| what | requests | time | of it on the processor |\n|---|---|---|---|", flush=True)
-    measure(given.batches, given.partitions)
+    what = f"The page of a pipeline on S3: {given.batches:,} batches of {given.partitions:,} partitions"
+    print(title(what, "s3fs", "aiobotocore", by="bench-page"))
+    print(f"Each request to the S3 server takes {DELAY_MS} ms more. A time has what Kafka's answer is waited for:")
+    print(
+        f"the fastest of {given.rounds} looks in one process, and their median, which has what else the machine does.\n"
+    )
+    print("| what | requests | fastest | median | of it on the processor |\n|---|---|---|---|---|", flush=True)
+    took = measure(given.batches, given.partitions, given.rounds)
+    if took > PROMISED_S:
+        print(f"The page takes {took:.2f} s, and {PROMISED_S} s are promised.", file=sys.stderr)
+    return int(took > PROMISED_S)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -44,13 +44,7 @@ class S3Server(HttpServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return environment_of(self.endpoint)
 
     def command(self, port: int) -> list[str]:
         return [sys.executable, "-c", _PROGRAM, "-H", "127.0.0.1", "-p", str(port)]
@@ -61,6 +55,16 @@ class S3Server(HttpServer):
 
     def _environment_of_process(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(self._packages)}
+
+
+def environment_of(endpoint: str) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
 def _install(folder: Path) -> None:
