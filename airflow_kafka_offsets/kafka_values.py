@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, TypeVar
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +194,11 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for tp in sorted(partitions):
         grouped.setdefault(tp.topic, []).append(tp.partition)
     return grouped
+
+
+def values_by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[str, V]]:
+    """``{"orders": {"0": 42}}``: a value of each partition, as Spark and this package write it in JSON."""
+    return {
+        topic: {str(number): values[TopicPartition(topic, number)] for number in numbers}
+        for topic, numbers in by_topic(values).items()
+    }

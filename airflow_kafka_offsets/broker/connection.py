@@ -21,7 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -130,7 +130,12 @@ class Connection:
     """
 
     def __init__(
-        self, config: Mapping[str, Any], *, deadline_s: float, attempt_s: float, first_contact_s: float
+        self,
+        config: Mapping[str, Any],
+        *,
+        deadline_s: float = 60.0,
+        attempt_s: float = 5.0,
+        first_contact_s: float = 10.0,
     ) -> None:
         self.address = address(config)
         self.attempt_s = attempt_s
@@ -153,6 +158,12 @@ class Connection:
         """The client's principal, worded as the object of a sentence."""
         name = principal_of(self._config, self._tokens.token if self._tokens else None)
         return f"this client's principal, {name}," if name else "this client's principal"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._admin.drop()

@@ -19,7 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicCollection
 from confluent_kafka import IsolationLevel as KafkaIsolationLevel
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -47,11 +47,11 @@ class LookUpClient(Consumer):
     is_connected = False
 
 
-class LookUps:
-    """Questions to the brokers of one cluster; two clients for each isolation level, made when they are needed."""
+class LookUps(Connection):
+    """A connection with two more clients for each isolation level, made when they are needed."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, config: Mapping[str, Any], **limits: float) -> None:
+        super().__init__(config, **limits)
         levels: tuple[IsolationLevel, ...] = "read_uncommitted", "read_committed"
         self._clients = {level: self._make_clients(level) for level in levels}
         self._helpers = {level: self._make_clients(level) for level in levels}
@@ -60,7 +60,9 @@ class LookUps:
         for level in self._clients:
             self._drop(level)
 
-    close = ask_anew
+    def close(self) -> None:
+        self.ask_anew()
+        super().close()
 
     def list_topics(self) -> Any:
         """All topics, as the client library gives them. The client that was asked knows their leaders from then on.
@@ -69,11 +71,11 @@ class LookUps:
         """
 
         def look(client: LookUpClient) -> Any:
-            topics = client.list_topics(timeout=self._connection.attempt_s)
+            topics = client.list_topics(timeout=self.attempt_s)
             client.is_connected = True
             return topics
 
-        return self._connection.ask_with(self._clients["read_uncommitted"], "list the topics", look)
+        return self.ask_with(self._clients["read_uncommitted"], "list the topics", look)
 
     def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._ask(dict.fromkeys(partitions, LOG_START), "read_uncommitted")
@@ -96,17 +98,17 @@ class LookUps:
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
     ) -> dict[TopicPartition, int]:
         """Absent where no record is."""
-        specs, timeout_s = dict.fromkeys(partitions, OffsetSpec.max_timestamp()), self._connection.attempt_s
+        specs, timeout_s = dict.fromkeys(partitions, OffsetSpec.max_timestamp()), self.attempt_s
         answers: dict[TopicPartition, Any] = {}
 
         def look(client: AdminClient) -> None:
-            refusals = Refusals(_WHAT, self._connection, _RIGHT)
+            refusals = Refusals(_WHAT, self, _RIGHT)
             left = {tp: specs[tp] for tp in _left(specs, answers)}
             answers.update(_one_by_one(client, left, isolation_level, timeout_s, refusals, by_time=True))
             self._settle(refusals)
 
         if partitions:
-            self._connection.ask(_WHAT, look)
+            self.ask(_WHAT, look)
         return {tp: answer.timestamp for tp, answer in answers.items() if answer.offset != NO_RECORD}
 
     def _ask(
@@ -116,7 +118,7 @@ class LookUps:
         progress = Progress(_WHAT, len(asked))
 
         def look(client: LookUpClient) -> None:
-            refusals = Refusals(_WHAT, self._connection, _RIGHT)
+            refusals = Refusals(_WHAT, self, _RIGHT)
             before = len(answers)
             try:
                 for chunk, found in self._in_turns(client, isolation_level, asked, _left(asked, answers)):
@@ -132,7 +134,7 @@ class LookUps:
             except KafkaException:
                 # One broker that does not answer takes the others' answers along, of this chunk and of each later.
                 specs = {tp: _spec(asked[tp]) for tp in _left(asked, answers)}
-                admin = self._connection.admin()
+                admin = self.admin()
                 answers.update(_one_by_one(admin, specs, isolation_level, SECOND_LOOK_S, refusals, by_time=by_time))
                 self._settle(refusals)
                 self._drop(isolation_level)  # they would go on asking who did not answer
@@ -140,7 +142,7 @@ class LookUps:
             self._settle(refusals)
 
         if asked:
-            self._connection.ask_with(self._clients[isolation_level], _WHAT, look)
+            self.ask_with(self._clients[isolation_level], _WHAT, look)
         return answers
 
     def _in_turns(
@@ -162,9 +164,9 @@ class LookUps:
             one = free.get()
             try:
                 if not one.is_connected:
-                    one.list_topics(chunk[0].topic, timeout=self._connection.attempt_s)
+                    one.list_topics(chunk[0].topic, timeout=self.attempt_s)
                     one.is_connected = True
-                found: list[KafkaTopicPartition] = one.offsets_for_times(question, timeout=self._connection.attempt_s)
+                found: list[KafkaTopicPartition] = one.offsets_for_times(question, timeout=self.attempt_s)
                 return found
             finally:
                 free.put(one)
@@ -179,13 +181,12 @@ class LookUps:
     def _settle(self, refusals: Refusals) -> None:
         refusals.raise_final()
         if refusals.waiting:
-            _name_the_cause(self._connection, refusals)
+            _name_the_cause(self, refusals)
         refusals.settle()
 
     def _make_clients(self, isolation_level: IsolationLevel) -> Clients[LookUpClient]:
-        connection = self._connection
         settings = look_up_settings(isolation_level)
-        return Clients(lambda: connection.make(LookUpClient, {**connection.settings, **settings}))
+        return Clients(lambda: self.make(LookUpClient, {**self.settings, **settings}))
 
 
 def _left(partitions: Iterable[TopicPartition], answers: Collection[TopicPartition]) -> list[TopicPartition]:
@@ -282,6 +283,25 @@ def _ask_by_name(
             causes.add_all([TopicPartition(name, number) for number in unseen[name]], error.args[0])
 
 
+def messages(
+    client: LookUpClient, left: set[TopicPartition], attempt_s: float, refusals: Refusals
+) -> Iterator[tuple[TopicPartition, Message]]:
+    """What comes of the partitions that the client was assigned, as long as one of them is left; then what was refused.
+
+    :param left: whoever iterates takes out of it what has been answered.
+    """
+    until = time.monotonic() + attempt_s
+    while left and (wait_s := until - time.monotonic()) > 0:
+        message = client.poll(wait_s)
+        if message is None or (topic := message.topic()) is None:  # nothing yet, or an error that is of no partition
+            continue
+        tp = TopicPartition(topic, message.partition() or 0)
+        if tp in left:
+            yield tp, message
+    refusals.waiting.update(dict.fromkeys(left, f"no answer within {attempt_s:g} s"))
+    refusals.settle()
+
+
 # ── how far a log has what it had under an earlier leader: OffsetForLeaderEpoch (KIP-320) ─────────────────────────────
 # confluent-kafka has no such call. librdkafka asks it by itself after a ``seek`` to an offset with a leader epoch,
 # before it fetches (after ``assign`` only where the metadata happens to come later). Here it seeks beyond any log. So
@@ -311,21 +331,16 @@ def ends_of_epochs(connection: Connection, epochs: Mapping[TopicPartition, int])
                 client.seek(KafkaTopicPartition(tp.topic, tp.partition, _BEYOND, leader_epoch=epochs[tp]))
         except KafkaException as raised:
             raise NotYet(in_words(raised.args[0])) from None
-        until = time.monotonic() + connection.attempt_s
-        while left and (wait_s := until - time.monotonic()) > 0:
-            message = client.poll(wait_s)
-            error = message.error() if message is not None else None
-            if message is None or error is None or message.topic() is None:
+        for tp, message in messages(client, left, connection.attempt_s, refusals):
+            error = message.error()
+            if error is None:
                 continue
-            tp = TopicPartition(str(message.topic()), message.partition() or 0)
             ends_at = _ENDS_AT.search(error.str())
             if error.code() == KafkaError._AUTO_OFFSET_RESET and (ends_at or _NOT_KNOWN.search(error.str())):
                 answers[tp] = int(ends_at[1]) if ends_at else None
             else:
                 refusals.add(tp, error)
             left.discard(tp)
-        refusals.waiting.update(dict.fromkeys(left, f"no answer within {connection.attempt_s:g} s"))
-        refusals.settle()
 
     for chunk in chunks(sorted(epochs), LOOK_UP_CHUNK):
         # A client for each: one that was assigned other partitions before refuses to seek until they have stopped.

@@ -6,7 +6,6 @@ writes at its end never is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from airflow_kafka_offsets.broker.config import look_up_settings
 from airflow_kafka_offsets.broker.connection import Clients, Connection
-from airflow_kafka_offsets.broker.lookups import LookUpClient
+from airflow_kafka_offsets.broker.lookups import LookUpClient, messages
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks
 from airflow_kafka_offsets.errors import ClusterUnavailable
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TimestampType, TopicPartition
@@ -116,14 +115,7 @@ def _read(
     refusals = Refusals(_WHAT, connection, "Read")
     client.assign([KafkaTopicPartition(*tp, offset) for tp, offset in unfinished.items()])
     left = set(unfinished)  # without those that had an error in this attempt
-    until = time.monotonic() + connection.attempt_s
-    while left and (wait_s := until - time.monotonic()) > 0:
-        message = client.poll(wait_s)
-        if message is None or (topic := message.topic()) is None:  # nothing yet, or an error that is of no partition
-            continue
-        tp = TopicPartition(topic, message.partition() or 0)
-        if tp not in left:  # it has enough
-            continue
+    for tp, message in messages(client, left, connection.attempt_s, refusals):
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             refusals.add(tp, error)
@@ -135,8 +127,6 @@ def _read(
             client.pause([KafkaTopicPartition(*tp)])
             left.discard(tp)
             del unfinished[tp]
-    refusals.waiting.update(dict.fromkeys(left, f"no answer within {connection.attempt_s:g} s"))
-    refusals.settle()
 
 
 def _record(tp: TopicPartition, message: Message) -> Record:

@@ -26,7 +26,7 @@ _WHAT = "describe the topics"
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
 
 
-def discover(connection: Connection, look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
+def discover(look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
     """The subscription's topics and partitions that exist, without topic ids. One metadata call.
 
     A topic that this client may not describe is not in the list: one that the subscription names, and that is not
@@ -35,7 +35,7 @@ def discover(connection: Connection, look_ups: LookUps, subscription: Subscripti
     :raises NotAuthorized: it may not be described.
     """
     found = _listed(look_ups, subscription)
-    _describe_topics(connection, dict.fromkeys(_named(subscription) - set(found.topics), 1))
+    _describe_topics(look_ups, dict.fromkeys(_named(subscription) - set(found.topics), 1))
     return found
 
 
@@ -51,7 +51,7 @@ def _listed(look_ups: LookUps, subscription: Subscription) -> ClusterDescription
     return ClusterDescription(str(metadata.cluster_id), _matching(subscription, topics))
 
 
-def describe(connection: Connection, look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
+def describe(look_ups: LookUps, subscription: Subscription) -> ClusterDescription:
     """The topics and partitions of the subscription, with topic ids.
 
     :raises NothingToDiscover: something that it names is missing, or nothing matches it.
@@ -59,8 +59,8 @@ def describe(connection: Connection, look_ups: LookUps, subscription: Subscripti
     found = _listed(look_ups, subscription)
     named = _named(subscription)
     sizes = {**dict.fromkeys(named, 1), **{name: len(topic.leaders) for name, topic in found.topics.items()}}
-    topics = _matching(subscription, _describe_topics(connection, sizes))
-    _require(connection.address, subscription, named, topics)
+    topics = _matching(subscription, _describe_topics(look_ups, sizes))
+    _require(look_ups.address, subscription, named, topics)
     return ClusterDescription(found.cluster_id, topics)
 
 

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_f
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
+from airflow_kafka_offsets.kafka_values import values_by_topic
 from airflow_kafka_offsets.log.clean_up import find_old, remove
 from airflow_kafka_offsets.log.entries import Totals
 from airflow_kafka_offsets.log.last_runs import RunInLog, last_runs
@@ -81,12 +82,9 @@ def _row_of_log(pipeline: PipelineLog, newest: StoredBatch) -> Row:
     commit = pipeline.newest_commit(newest)
     position = commit.log.committed.position if commit and commit.log.committed else None
     offsets = sorted(position.offsets.items()) if position else []
-    nested: dict[str, dict[str, int]] = {tp.topic: {} for tp, _ in offsets}
-    for tp, saved in offsets:
-        nested[tp.topic][str(tp.partition)] = saved.offset
     return {
         **_row(pipeline, newest, [newest]),
-        "position": nested,
+        "position": values_by_topic({tp: saved.offset for tp, saved in offsets}),
         "offsets": [f"{tp}:{saved.offset}" for tp, saved in offsets],
         "goes_on_after": str(commit.log.plan.batch) if commit else None,
     }

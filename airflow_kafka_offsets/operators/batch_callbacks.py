@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.kafka_values import RunKey, values_by_topic
 from airflow_kafka_offsets.plan.plan import Plan
 
 log = logging.getLogger(__name__)
@@ -87,14 +87,16 @@ def _call(name: str, callbacks: Callbacks, context: Mapping[str, Any], figures: 
 
 def _lost(plan: Plan) -> dict[str, dict[str, dict[str, Any]]]:
     """Of each partition that has lost some: how many, of which offsets, and why."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for p in plan.partitions:
-        if p.lost:
-            found.setdefault(p.topic_partition.topic, {})[str(p.topic_partition.partition)] = {
+    return values_by_topic(
+        {
+            p.topic_partition: {
                 "lost": p.lost,
                 "position": p.position,
                 "start_offset": p.start_offset,
                 "end_offset": p.end_offset,
                 "reason": p.start_reason,
             }
-    return found
+            for p in plan.partitions
+            if p.lost
+        }
+    )

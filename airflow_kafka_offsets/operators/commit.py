@@ -32,7 +32,7 @@ from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroun
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition, values_by_topic
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
 from airflow_kafka_offsets.log.verify_reads import PROVED
@@ -153,7 +153,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         done = outcome.plan
         backlog = done.found.backlog if done else None
         context["ti"].xcom_push(key=RUNS_LEFT_XCOM, value=backlog.more_runs if backlog else 0)
-        lag = _lag_by_topic(left or {})
+        lag = values_by_topic({tp: found.lag for tp, found in (left or {}).items() if found.lag})
         whom = {"on_loss": self.on_loss, "on_bad_records": self.on_bad_records}
         call_for_batch(outcome, me.run, context, plan, **whom)
         return {
@@ -250,15 +250,6 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             self.log.info(words, topic, *counts.values())
         self.log.log(logging.WARNING if plan is not None and plan.lost + plan.skipped else logging.INFO, last)
         return last
-
-
-def _lag_by_topic(left: Mapping[TopicPartition, LagAndMargin]) -> dict[str, dict[str, int]]:
-    """``{"orders": {"0": 6}}``: the records that are left in each partition that has some."""
-    lag: dict[str, dict[str, int]] = {}
-    for tp in sorted(left):
-        if records := left[tp].lag:
-            lag.setdefault(tp.topic, {})[str(tp.partition)] = records
-    return lag
 
 
 def _by_topic(outcome: CommitOutcome) -> dict[str, dict[str, Any]]:
@@ -392,11 +383,7 @@ def _no_plan(problem: str) -> AirflowFailException:
 
 def _ranges(plan: Plan) -> dict[str, dict[str, list[int]]]:
     """``{"orders": {"0": [start, end]}}``, of the partitions with records."""
-    ranges: dict[str, dict[str, list[int]]] = {}
-    for p in plan.to_read():
-        of_topic = ranges.setdefault(p.topic_partition.topic, {})
-        of_topic[str(p.topic_partition.partition)] = [p.range.start_offset, p.range.end_offset]
-    return ranges
+    return values_by_topic({p.topic_partition: [p.range.start_offset, p.range.end_offset] for p in plan.to_read()})
 
 
 def _was_skipped(reference: XComArg, context: Any) -> bool:

@@ -62,13 +62,12 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.plan.plan_table import counted, plan_table
 from airflow_kafka_offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
-from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times
+from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, SplitBy, StartupModeName, Times
 from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place
 from airflow_kafka_offsets.request.parameters import (
     RequestParameters,
     ResolveParameters,
     ScopeParameters,
-    SplitBy,
     parameters_of,
 )
 from airflow_kafka_offsets.request.parse_request import OutputOrigin

@@ -16,17 +16,20 @@ from airflow_kafka_offsets.operators.batch_callbacks import Callbacks
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse_depends_on_past
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, StartupModeName, Times, UntilTimestamp
-from airflow_kafka_offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.request.modes import (
+    BoundedModeName,
+    Offsets,
+    SplitBy,
+    StartupModeName,
+    Times,
+    UntilTimestamp,
+)
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
+from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.sink_arguments import BadRecordWords, SinkWords
 from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
-
-_SUBSCRIPTION = ("kafka_config_id", "topics", "topic_pattern", "partitions")
-_OF_THE_SENSOR = (*_SUBSCRIPTION, "policies", "hold", "group_id", "pipeline_id", "work_store")
-_OF_THE_WINDOW = (*_SUBSCRIPTION, "isolation_level", "idle_timeout", "partition_width", "group_id", "pipeline_id")
 
 
 def kafka_spark_batch(
@@ -102,14 +105,14 @@ def kafka_spark_batch(
         plan = ResolveStartupOffsetsOperator(task_id="resolve", **resolve)
         waits: list[Any] = []
         if sensor is not False:
-            given = {"resolve_task_id": plan.task_id, **_of(plan, _OF_THE_SENSOR), **(sensor or {})}
+            given = {"resolve_task_id": plan.task_id, **_shared(plan, PartitionDiscoverySensor), **(sensor or {})}
             waits.append(PartitionDiscoverySensor(task_id="wait_for_partitions", **given))
         if wait_for_window is None:
             wait_for_window = plan.bounded_mode == UntilTimestamp.name
         if wait_for_window is not False:
             more = wait_for_window if isinstance(wait_for_window, Mapping) else {}
             given = {"task_id": "wait_for_window", "end": plan.bounded_timestamp, "resolve_task_id": plan.task_id}
-            waits.append(WindowCompleteSensor(**{**given, **_of(plan, _OF_THE_WINDOW), **more}))
+            waits.append(WindowCompleteSensor(**{**given, **_shared(plan, WindowCompleteSensor), **more}))
         chain(*waits, plan)
         read = submit(plan.output) if submit is not None else _spark_task(plan, application, spark)
         commit = CommitOffsetsOperator(
@@ -168,9 +171,9 @@ def _those_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in kind.__annotations__}
 
 
-def _of(plan: ResolveStartupOffsetsOperator, names: Sequence[str]) -> dict[str, Any]:
-    """The parameters that another task shares with the resolve task, as that one has them."""
-    return {name: getattr(plan, name) for name in names}
+def _shared(plan: ResolveStartupOffsetsOperator, sensor: type[WaitingSensor]) -> dict[str, Any]:
+    """The parameters that the sensor has in common with the resolve task, as that one has them."""
+    return {name: getattr(plan, name) for name in sensor.template_fields if name in plan.template_fields}
 
 
 # ── the parameters, as types: an editor completes the names and knows the values ──────────────────────────────────────

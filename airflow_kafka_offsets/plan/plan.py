@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, OffsetRange, TimestampType, TopicPartition
 from airflow_kafka_offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.request.modes import SplitBy
 
 HELD = "held: "
 """What an ``end_reason`` begins with that says why a partition is held."""

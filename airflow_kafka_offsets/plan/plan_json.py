@@ -30,6 +30,8 @@ from airflow_kafka_offsets.kafka_values import (
     RunKey,
     TimestampType,
     TopicPartition,
+    by_topic,
+    values_by_topic,
 )
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.plan import (
@@ -42,7 +44,7 @@ from airflow_kafka_offsets.plan.plan import (
     PlannedPartition,
     VerifiedSplit,
 )
-from airflow_kafka_offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.request.modes import SplitBy
 from airflow_kafka_offsets.request.parse_request import MOST_SPLITS
 from airflow_kafka_offsets.request.problems import one_of
 
@@ -295,18 +297,11 @@ def spark_options(partitions: Iterable[PlannedPartition]) -> dict[str, str]:
     ``assign`` rather than ``subscribe``: a partition added meanwhile fails a subscription and leaves this one alone.
     No two closing braces touch: YARN's cluster mode deletes ``}}`` from arguments.
     """
-    assign: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for p in partitions:
-        tp = p.topic_partition
-        assign.setdefault(tp.topic, []).append(tp.partition)
-        starts.setdefault(tp.topic, {})[str(tp.partition)] = p.start_offset
-        ends.setdefault(tp.topic, {})[str(tp.partition)] = p.end_offset
+    ranges = {p.topic_partition: p.range for p in partitions}
     return {
-        "assign": _brace_safe(assign),
-        "startingOffsets": _brace_safe(starts),
-        "endingOffsets": _brace_safe(ends),
+        "assign": _brace_safe(by_topic(ranges)),
+        "startingOffsets": _brace_safe(values_by_topic({tp: found.start_offset for tp, found in ranges.items()})),
+        "endingOffsets": _brace_safe(values_by_topic({tp: found.end_offset for tp, found in ranges.items()})),
     }
 
 

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.plan.plan import PlannedPartition, Splits
-from airflow_kafka_offsets.request.parameters import SplitBy
+from airflow_kafka_offsets.request.modes import SplitBy
 
 LEAST_CUT = 10_000  # records; to start one more Spark job takes longer than to read them
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import values_by_topic
 from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
-from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_mapping
+from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.request.parse_request import RunContext, bounds_reader
 from airflow_kafka_offsets.request.problems import Problems, one_line
 
@@ -67,7 +68,7 @@ def target_to_dict(target: CommitTarget) -> dict[str, Any]:
         case UntilBatch(named):
             return {"batch": named}
         case UntilSpecificOffsets() as until:
-            return {"offsets": to_mapping(until.numbers or {})}
+            return {"offsets": values_by_topic(until.numbers or {})}
         case UntilTimestamp(end_ms, by_topic=ends):
             return {"end_ms": end_ms, "by_topic": dict(ends)}
         case _ as never:

@@ -12,9 +12,15 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import named
 from airflow_kafka_offsets.json_columns import from_columns, require_version, text, text_or_none, whole
-from airflow_kafka_offsets.kafka_values import ClusterDescription, TopicPartition, by_topic, topics_made_anew
+from airflow_kafka_offsets.kafka_values import (
+    ClusterDescription,
+    TopicPartition,
+    by_topic,
+    topics_made_anew,
+    values_by_topic,
+)
 from airflow_kafka_offsets.request.modes import SpecificOffsets, UntilSpecificOffsets
-from airflow_kafka_offsets.request.offset_maps import mapping, to_mapping
+from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.problems import Problems, WrongTogether
 from airflow_kafka_offsets.request.subscription import SUBSCRIPTION, Scope, take_scope
@@ -70,10 +76,10 @@ def take_plan(problems: Problems, asked: RequestParameters) -> tuple[RequestPara
         partitions=by_topic(starts),
         startup_mode=SpecificOffsets.name,
         startup_timestamp=None,
-        specific_offsets=to_mapping(starts),
+        specific_offsets=values_by_topic(starts),
         bounded_mode=UntilSpecificOffsets.name,
         bounded_timestamp=None,
-        bounded_offsets=to_mapping(ends),
+        bounded_offsets=values_by_topic(ends),
     ), log
 
 

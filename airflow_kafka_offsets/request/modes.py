@@ -15,6 +15,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 
 # ── as people write them ──────────────────────────────────────────────────────────────────────────────────────────────
 
+SplitBy = Literal["size", "flink"]
 Time = int | str | datetime
 Times = Time | Mapping[str, Time | Mapping[str, Time]]
 Offsets = Mapping[str, Mapping[str, int | str] | str] | str

@@ -23,7 +23,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import named
 from airflow_kafka_offsets.json_columns import NamedTwice, read_json
-from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
 from airflow_kafka_offsets.request.modes import FromLogEnd
 from airflow_kafka_offsets.request.problems import WrongTogether
 
@@ -116,14 +116,6 @@ def _from_log_end(text: str, subject: str) -> FromLogEnd:
     if match is None:
         raise ValueError(f"{subject}; expected an offset, latest-1000 or earliest+10")
     return FromLogEnd("latest" if match[1] else "earliest", int(match[1] or match[2]))
-
-
-def to_mapping(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """``{"orders": {"0": 42}}``."""
-    found: dict[str, dict[str, int]] = {}
-    for tp in sorted(offsets):
-        found.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
-    return found
 
 
 def to_flink(offsets: Mapping[TopicPartition, int]) -> str:
@@ -222,7 +214,7 @@ def _of_kafka(line: str) -> dict[str, dict[str, int]]:
 
 def to_initial_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     """``sources/0/0`` of a checkpoint: where a query begins that has done no batch, whatever its options say."""
-    return f"{_ZERO}v1\n{json.dumps(to_mapping(offsets), separators=(',', ':'))}"
+    return f"{_ZERO}v1\n{json.dumps(values_by_topic(offsets), separators=(',', ':'))}"
 
 
 def _csv_rows(text: str) -> list[list[str]]:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from airflow_kafka_offsets.kafka_values import IsolationLevel
-from airflow_kafka_offsets.request.modes import BOUNDED_MODES, STARTUP_MODES
+from airflow_kafka_offsets.request.modes import BOUNDED_MODES, STARTUP_MODES, SplitBy
 from airflow_kafka_offsets.request.policies import ANSWERS, CommitMode, PolicyAnswers, ResetStrategy
 from airflow_kafka_offsets.values.row_definition import Tombstones
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.values.row_definition import FieldWords
 
 T = TypeVar("T", bound="ScopeParameters")
-SplitBy = Literal["size", "flink"]
 
 # ── how a row is written ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.request.modes import (
     FromTimestamp,
     GroupOffsets,
     SpecificOffsets,
+    SplitBy,
     StartupMode,
     UntilGroupOffsets,
     UntilLatest,
@@ -27,7 +28,7 @@ from airflow_kafka_offsets.request.modes import (
     UntilTimestamp,
 )
 from airflow_kafka_offsets.request.offset_maps import natural, parse_offset_bounds
-from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, SplitBy
+from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
 from airflow_kafka_offsets.request.problems import Problems, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.subscription import Scope, TopicList, take_scope

@@ -62,11 +62,6 @@ class WaitingTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return as_stored(self)
 
-    @property
-    def pace(self) -> dict[str, Any]:
-        """Interval and deadline as keyword arguments, as a trigger is stored."""
-        return {name: getattr(self, name) for name in ("poke_interval", "until_ms", "silent_fail")}
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
         left_s = None if self.until_ms is None else max(0.0, (self.until_ms - now_ms()) / 1000)
         try:

@@ -18,7 +18,6 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.plan.consumer_lag import Announced, is_new_backlog, parse_limits
-from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.request.times import parse_seconds, parse_span_ms
@@ -59,7 +58,7 @@ class KafkaLagEventTrigger(BaseEventTrigger):
         self.poke_interval = problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
         self._remind_after_ms = problems.take("remind_after", lambda: parse_span_ms(self.remind_after), None)
         problems.take_all(lambda: parse_limits(*self.watch.limits))
-        problems.take_all(lambda: parse_scope(parameters_of(ScopeParameters, self.watch)))
+        problems.take_all(lambda: parse_scope(self.watch))
         if self.watch.work_store is not None:
             problems.take_all(lambda: location_of(str(self.watch.work_store)))
         if problems:

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import send_window
 from airflow_kafka_offsets.hooks.value_sizes import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic
+from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic, values_by_topic
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.completeness import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.plan.missing_topics import missing_for
@@ -183,10 +183,7 @@ class WindowCompleteTrigger(WaitingTrigger):
 
 def _report(judged: Completeness, partitions: Collection[TopicPartition]) -> dict[str, Any]:
     report: dict[str, Any] = {"end_ms": judged.end_ms, "low_watermark_ms": judged.low_watermark_ms}
-    newest = {
-        topic: {str(n): judged.newest.get(TopicPartition(topic, n)) for n in of_topic}
-        for topic, of_topic in by_topic(partitions).items()
-    }
+    newest = values_by_topic({tp: judged.newest.get(tp) for tp in partitions})
     whole = {**report, "newest_timestamps": newest, "idle": by_topic(judged.idle)}
     return whole if fits(whole) else report
 

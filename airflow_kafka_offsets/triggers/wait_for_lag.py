@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,13 +15,13 @@ from airflow_kafka_offsets.hooks.value_sizes import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.consumer_lag import Lag, parse_limits
-from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
 from airflow_kafka_offsets.triggers.shared_client import cluster_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LagWatch:
+class LagWatch(ScopeParameters):
     """Whose lag over which topics, and how much of it is enough.
 
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
@@ -39,13 +38,7 @@ class LagWatch:
     """
 
     kafka_config_id: str = "kafka_default"
-    topics: Sequence[str] | str | None = None
-    topic_pattern: str | None = None
-    partitions: Mapping[str, Sequence[int]] | str | None = None
-    group_id: str | None = None
-    pipeline_id: str | None = None
     work_store: str | None = None
-    isolation_level: str | None = None
     min_records: int | str | None = None
     max_age: float | str | timedelta | None = None
     min_retention_margin: float | str | timedelta | None = None
@@ -75,7 +68,7 @@ class LagWatch:
         """
         config = kafka_hook(self.kafka_config_id).client_config
         limits = parse_limits(*self.limits)
-        scope = scope_for(config, parameters_of(ScopeParameters, self))
+        scope = scope_for(config, self)
         named = scope.pipeline_id
         question = lag_question(
             scope, limits, PipelineLog(configured_work_store(self.work_store), named) if named else None
@@ -96,7 +89,8 @@ class OffsetLagTrigger(WaitingTrigger):
         super().__init__(self.watch.kafka_config_id, poke_interval, until_ms, silent_fail)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return ("airflow_kafka_offsets.triggers.wait_for_lag.OffsetLagTrigger", {**self.watch.to_dict(), **self.pace})
+        path, given = super().serialize()
+        return path, {**self.watch.to_dict(), **given}
 
     @property
     def waits_for(self) -> str:

@@ -236,7 +236,7 @@ def test_L4_an_unknown_partition_is_an_error_that_names_it(site: Site, orders: s
     missing = TopicPartition(orders, 7)
     cluster: Any = site.cluster
     if isinstance(cluster, KafkaCluster):
-        cluster = KafkaCluster({"bootstrap.servers": cluster._connection.address}, deadline_s=1.0)
+        cluster = KafkaCluster({"bootstrap.servers": cluster.address}, deadline_s=1.0)
     with pytest.raises(ClusterUnavailable, match=rf"{orders}\[7\]"):
         cluster.log_start_offsets([TopicPartition(orders, 0), missing])
 

@@ -339,7 +339,7 @@ def test_a_token_that_lives_outlasts_a_callback_that_fails(secured: Secured) -> 
 
     with KafkaCluster(secured.tokens(callback)) as cluster:
         cluster.cluster_id()
-        source = cluster._connection._tokens
+        source = cluster._tokens
         assert source is not None
         source._renew_at = 0.0
         assert source() == source.token
@@ -387,7 +387,7 @@ def test_a_denied_right_names_who_lacks_it(secured: Secured, group: str, setting
     secured.broker.create_topic(topic)
     tp = TopicPartition(topic, 0)
     if principal == "User:ANONYMOUS":  # who may do everything here
-        assert KafkaCluster(settings(secured))._connection.principal == f"this client's principal, {principal},"
+        assert KafkaCluster(settings(secured)).principal == f"this client's principal, {principal},"
         return
     with KafkaCluster(settings(secured), deadline_s=5.0) as cluster:
         nothing = {tp: CommittedOffset(0)}
