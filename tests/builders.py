@@ -21,7 +21,7 @@ from airflow_kafka_offsets.plan.ranges import Facts, Known
 from airflow_kafka_offsets.plan.splits import split_ranges
 from airflow_kafka_offsets.request.modes import GroupOffsets, UntilLatest
 from airflow_kafka_offsets.request.parse_request import Limits, PlanRequest, RunContext
-from airflow_kafka_offsets.request.policies import Policies, RunOrders
+from airflow_kafka_offsets.request.policies import DEFAULTS, Policies, RunOrders
 from airflow_kafka_offsets.request.subscription import Scope, TopicList
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00Z
@@ -42,9 +42,10 @@ def request(startup: Any = None, bounded: Any = None, **given: Any) -> PlanReque
     """A request of group ``g`` for topic ``orders``, by hand; ``given`` are fields of it or of any of its parts."""
     scope = {"subscription": TopicList(("orders",)), "group_id": "g", **_of(Scope, given)}
     run_context = {"now_ms": NOW, **_of(RunContext, given)}
+    answers: Any = {name: given.pop(name, default) for name, default in DEFAULTS.items()}
     parts: dict[str, Any] = {
         "scope": Scope(**scope),
-        "policies": Policies(**_of(Policies, given)),
+        "policies": Policies(answers=answers, **_of(Policies, given)),
         "run_orders": RunOrders(**_of(RunOrders, given)),
         "limits": Limits(**_of(Limits, given)),
         "run_context": RunContext(**run_context),

@@ -155,7 +155,7 @@ def _records_something(request: PlanRequest, fresh: Draft, position: Position | 
     if position is None:
         return True
     after = position_after(fresh, position)
-    unknown = 0 if request.policies.new_partition == "earliest" else None
+    unknown = 0 if request.policies.answers["new_partition"] == "earliest" else None
     before = {tp: saved.offset for tp, saved in position.offsets.items()}
     held = {p.topic_partition for p in fresh.partitions if p.held}
     moved = any(before.get(tp, None if tp in held else unknown) != at.offset for tp, at in after.offsets.items())
@@ -187,7 +187,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
     own = s.need(BatchTakenBy(me.run)) if batch is None and me.run else None
     if own is not None and own.folder == f"windows/{claim.name}":  # the records may be gone by now
         raise BatchGone(str(me.run), str(claim), "was cleaned away", own.output)
-    if request.policies.another_airflow == "fail":
+    if request.policies.answers["another_airflow"] == "fail":
         refuse_another_airflows_log(me, batch, batch.log.last_instance if batch else None)
     if batch is None:
         return _create_window(order, s, claim, number)

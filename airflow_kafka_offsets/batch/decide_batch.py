@@ -77,7 +77,7 @@ class BatchAtHand:
         records.
         """
         policies = self.order.request.policies
-        if self.on is None or (policies.unavailable == "fail" and not policies.hold):
+        if self.on is None or (policies.answers["unavailable"] == "fail" and not policies.hold):
             return self.s.need(RecordsOf(self.plan))
         found = self.s.need(RecordsOf(self.plan, may_hold=True))
         if not found.unled(hulls(self.plan.splits)):
@@ -200,7 +200,7 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Replace:
     begins_elsewhere = at_hand.on is not None and (at_hand.on.restart is not None or bool(adopted(order, at_hand.on)))
     if at_hand.on is None:
         gone = at_hand.s.need(RecordsOf(plan)).missing(plan)
-        if gone and order.request.policies.data_loss == "fail":
+        if gone and order.request.policies.answers["data_loss"] == "fail":
             keep = "Leave out re_plan to keep the rows that are written. " if re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
@@ -250,7 +250,9 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
         lost = [*records.another_log, *deleted, *replaced]
         if not replaced and not unverified(plan, attempts):
             splits = ()
-        elif lost and order.request.policies.data_loss == "fail" and not (records.another_log and at_hand.on):
+        elif (
+            lost and order.request.policies.answers["data_loss"] == "fail" and not (records.another_log and at_hand.on)
+        ):
             first = f"The records went after {at_hand.what} was planned, and before it was read."
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif held := records.unled(needed):

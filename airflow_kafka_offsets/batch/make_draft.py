@@ -195,7 +195,7 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
     before, topic_ids = position or counted, description.topic_ids
     recreated = topics_made_anew(before.topic_ids if before else {}, topic_ids)
-    if position is not None and recreated and request.policies.topic_recreated == "fail":
+    if position is not None and recreated and request.policies.answers["topic_recreated"] == "fail":
         raise TopicRecreated(
             lines_of_topics_made_anew(recreated, position, topic_ids),
             "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
@@ -217,7 +217,7 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
         positions,
         {tp: o.offset for tp, o in offsets.items() if tp.topic not in another},
         recreated if positions is not None else frozenset(),
-        new_partition=request.policies.new_partition if start.whole else "earliest",
+        new_partition=request.policies.answers["new_partition"] if start.whole else "earliest",
     )
 
 
@@ -227,7 +227,7 @@ def _held(request: PlanRequest, description: ClusterDescription) -> dict[TopicPa
     :raises NothingToDiscover: a person holds a partition that does not exist.
     """
     by_order = held_by_order(request, description)
-    without = description.leaderless() if request.policies.unavailable == "hold" else []
+    without = description.leaderless() if request.policies.answers["unavailable"] == "hold" else []
     return {**dict.fromkeys(without, NO_LEADER), **dict.fromkeys(by_order, BY_ORDER)}
 
 
@@ -250,7 +250,7 @@ def _has_position(tp: TopicPartition, known: Facts, start: Start) -> bool:
 def _on_another_cluster(
     request: PlanRequest, position: Position, cluster_id: str, held: Held | None
 ) -> dict[TopicPartition, Known]:
-    match request.policies.cluster_changed:
+    match request.policies.answers["cluster_changed"]:
         case "earliest":
             return {}  # every partition is new
         case "adopt-group":
@@ -295,7 +295,7 @@ def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], known:
     startup, bounded = request.startup, request.bounded
     new = [tp for tp in partitions if tp not in (known.positions or {}) and tp.topic not in known.recreated]
     starts: dict[TopicPartition, int] = {}
-    reset, loss = request.policies.auto_offset_reset, request.policies.data_loss
+    reset, loss = request.policies.auto_offset_reset, request.policies.answers["data_loss"]
     if isinstance(reset, ByDuration) and (known.positions is None or loss == "reset"):
         starts = dict.fromkeys(partitions, request.run_context.now_ms - reset.duration_ms)
     if isinstance(startup, FromTimestamp) and (known.positions is None or known.new_partition == "timestamp"):

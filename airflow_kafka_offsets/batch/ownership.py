@@ -126,7 +126,7 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     had, wanted = plan.asked.output, asks.output
     if wanted in (None, had):
         return had, ""
-    accepts = request.policies.output_changed == "accept"
+    accepts = request.policies.answers["output_changed"] == "accept"
     if not s.need(HasBegun(batch)):
         if had is not None and not accepts:
             refuse_copy(plan, asks, "the batch that is not committed writes")
@@ -185,7 +185,7 @@ def output_after(request: PlanRequest, asks: Asked, before: Plan | None, what: s
     had = before.asked.output if before else None
     if before is None or had is None or asks.output in (None, had) or request.output_origin != "fixed":
         return ""
-    if request.policies.output_changed != "accept":
+    if request.policies.answers["output_changed"] != "accept":
         refuse_copy(before, asks, what)
     return f"The output is {asks.output!r} from this batch on; the batch before it wrote {had!r}."
 

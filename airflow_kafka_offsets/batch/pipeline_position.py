@@ -75,7 +75,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     signature = Signature.of(s.pipeline, me.instance or "")
     follows = held if held is not None and request.group_follows else {}  # checkpoint-only neither looks nor signs
     written = signature.own(follows)
-    if request.policies.another_airflow == "fail":
+    if request.policies.answers["another_airflow"] == "fail":
         refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)
         refuse_another_airflows_group(request, me, written)
     position, after = _position_of(newest)
@@ -92,7 +92,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
         warning = f"The work store has no such pipeline: it goes on from the group's offsets, after {found.group_key}."
         found = replace(found, position=by_group, after=found.group_key, by_group=True, warnings=(warning,))
     elif number_of(found.group_key) > _last_number(newest):
-        match request.policies.group_moved:
+        match request.policies.answers["group_moved"]:
             case "fail":
                 numbers = number_of(after), number_of(found.group_key)
                 raise StoreBehindGroup(s.pipeline, s.store, *numbers)
@@ -105,7 +105,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
         position = None  # its offsets say nothing of the group of this cluster
     foreign = signature.foreign(follows, position, _recorded(newest))
     planned_here = newest is not None and not newest.log.committed and newest.log.plan.found.cluster_id == here
-    if foreign and request.policies.group_moved == "fail" and (position is found.position or planned_here):
+    if foreign and request.policies.answers["group_moved"] == "fail" and (position is found.position or planned_here):
         raise group_moved(request.scope.group_id, foreign, found.position)
     return replace(found, foreign=foreign)
 
@@ -125,7 +125,7 @@ def log_now(order: RunsBatch, s: Situation) -> LogNow:
 
 def adopted(order: RunsBatch, on: GoesOn) -> Held:
     """What somebody else wrote to the group, where a person says that the pipeline goes on from there."""
-    return on.foreign if order.request.policies.group_moved == "adopt-group" else {}
+    return on.foreign if order.request.policies.answers["group_moved"] == "adopt-group" else {}
 
 
 def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | None]:

@@ -59,7 +59,7 @@ def near_retention(
     if not lines:
         return warnings
     what = f"Retention may delete unread records within {in_units(least_ms)}"
-    if request.policies.retention_margin == "fail":
+    if request.policies.answers["retention_margin"] == "fail":
         raise RetentionTooClose(
             [f"{what}. {line}" for line in lines],
             'To read them before: policies={"retention_margin": "warn"} in the conf of this run, or a longer '

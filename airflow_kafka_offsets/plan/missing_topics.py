@@ -68,7 +68,7 @@ def compare_topics(
     subscription = request.scope.subscription
     pattern = subscription if isinstance(subscription, TopicPattern) else None
     vanished = tuple(topic for topic in missing if pattern and pattern.matches(topic))
-    if vanished and request.policies.topic_vanished == "fail":
+    if vanished and request.policies.answers["topic_vanished"] == "fail":
         raise TopicVanished(
             [f"{topic}: the pipeline has read it, and the pattern finds it no more" for topic in vanished],
             "It was deleted, or this client may no longer describe it (ACL Describe on the topic): the two look the "

@@ -314,7 +314,7 @@ def _from_time(
     if offset is None:
         _refuse_no_match(request, tp, timestamp_ms)
         none = f"no record at or after {iso(timestamp_ms)}"
-        if request.policies.no_match == "earliest":
+        if request.policies.answers["no_match"] == "earliest":
             return Resolved(snapshot.log_start_offset, f"{none} → log start")
         return Resolved(snapshot.end_offset, f"{none} → end")
     # A match past the end was produced after the end was asked for: the next run, from the end, reads it. A window has
@@ -323,7 +323,7 @@ def _from_time(
 
 
 def _refuse_no_match(request: PlanRequest, tp: TopicPartition, timestamp_ms: int) -> None:
-    if request.policies.no_match == "fail":
+    if request.policies.answers["no_match"] == "fail":
         raise Refusal(
             NoRecordAtTime,
             f"{tp} has no record at or after {iso(timestamp_ms)}",
@@ -384,7 +384,9 @@ def _after_cut(
 ) -> Resolved:
     """A log that lost its end in an unclean leader election: a consumer goes on at the cut, and never resets (E5)."""
     policies = request.policies
-    if policies.data_loss == "fail" or (policies.data_loss == "reset" and policies.auto_offset_reset in ("none", None)):
+    if policies.answers["data_loss"] == "fail" or (
+        policies.answers["data_loss"] == "reset" and policies.auto_offset_reset in ("none", None)
+    ):
         raise Refusal(
             DataLoss,
             f"{tp}: from offset {cut} on, the log is another one than the one that was read up to {known.offset} "
@@ -414,7 +416,7 @@ def _after_loss(
     what = f"beyond the end ({known.offset} > {end})" if truncated else "out of range"
     counted = f", {lost} lost" if lost else ""
     reset = request.policies.auto_offset_reset
-    match request.policies.data_loss:
+    match request.policies.answers["data_loss"]:
         case "fail":
             raise Refusal(
                 DataLoss,
@@ -546,7 +548,7 @@ def _end_at_future(
     found = facts.end_times[tp]
     if not request.window:
         return snapshot.end_offset, f"the record at {found} has a time in the future → end"
-    if request.policies.data_loss == "fail":
+    if request.policies.answers["data_loss"] == "fail":
         raise Refusal(
             DataLoss,
             f"{future_in_words(facts, tp)}. The window would end there",

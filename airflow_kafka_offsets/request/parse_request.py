@@ -310,20 +310,20 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
 def _refuse_policies(problems: Problems, request: PlanRequest) -> None:
     """Answers that would lose records beside these modes, or have them in two outputs."""
     policies, name = request.policies, problems.named
-    holds = ["hold"] * bool(policies.hold) + ["policies"] * (policies.unavailable == "hold")
+    holds = ["hold"] * bool(policies.hold) + ["policies"] * (policies.answers["unavailable"] == "hold")
     if request.window and holds:
         problems.add(
             f"{' and '.join(map(name, holds))} cannot hold a partition of a window (both bounds given): no later run "
             "would read it. Run the window when every partition has a leader.",
             *(*holds, "startup_mode", "bounded_mode"),
         )
-    if request.window and policies.no_match == "earliest":
+    if request.window and policies.answers["no_match"] == "earliest":
         problems.add(
             f"{name('policies')} has no_match='earliest', which cannot be used with a window (both bounds given): the "
             "records of before it would be in the output of each window.",
             *("policies", "startup_mode", "bounded_mode"),
         )
-    if policies.new_partition == "timestamp" and not isinstance(request.startup, FromTimestamp):
+    if policies.answers["new_partition"] == "timestamp" and not isinstance(request.startup, FromTimestamp):
         problems.add(
             f"{name('policies')} has new_partition='timestamp', which needs {name('startup_mode')}='timestamp'.",
             *("policies", "startup_mode"),

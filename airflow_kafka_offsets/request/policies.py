@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, cast, get_args, get_type_hints
 
 from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.json_columns import read_json
@@ -30,7 +30,7 @@ NewPartition = Literal["earliest", "latest", "timestamp"]
 
 
 class PolicyAnswers(TypedDict, total=False):
-    """What ``policies`` takes: of each situation the answer, where it is not the first one, the default."""
+    """What ``policies`` takes: of each situation the answer. The first one is the default."""
 
     data_loss: Literal["fail", "advance", "reset"]
     topic_recreated: Literal["fail", "earliest"]
@@ -45,9 +45,17 @@ class PolicyAnswers(TypedDict, total=False):
     retention_margin: Literal["warn", "fail"]
 
 
+def answers_of(situation: str) -> tuple[str, ...]:
+    """All answers, the default first."""
+    return get_args(get_type_hints(PolicyAnswers)[situation])
+
+
+DEFAULTS = cast(PolicyAnswers, {situation: answers_of(situation)[0] for situation in get_type_hints(PolicyAnswers)})
+
+
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The chosen answer for each situation.
+    """The chosen answer for each situation, and what else decides where there is a choice.
 
     :ivar auto_offset_reset: ``None``: nobody has said what a partition without a commit means (A1).
     :ivar commit_mode: ``checkpoint-only``: the group is neither looked at nor written (Flink's DISABLED).
@@ -55,24 +63,14 @@ class Policies:
     """
 
     auto_offset_reset: ResetStrategy | ByDuration | None = None
-    data_loss: Literal["fail", "advance", "reset"] = "fail"
-    topic_recreated: Literal["fail", "earliest"] = "fail"
-    cluster_changed: Literal["fail", "earliest", "adopt-group"] = "fail"
-    group_moved: Literal["fail", "adopt-group", "keep-checkpoint"] = "fail"
-    topic_vanished: Literal["fail", "drop"] = "fail"
-    another_airflow: Literal["fail", "take-over"] = "fail"
-    output_changed: Literal["fail", "accept"] = "fail"
-    unavailable: Literal["fail", "hold"] = "fail"
-    no_match: Literal["end", "earliest", "fail"] = "end"
-    new_partition: NewPartition = "earliest"
-    retention_margin: Literal["warn", "fail"] = "warn"
+    answers: PolicyAnswers = field(default_factory=lambda: DEFAULTS)
     commit_mode: CommitMode = "on-success"
     filter_restored_partitions: bool = True
     hold: frozenset[TopicPartition] = frozenset()
 
     def may_hold(self, tp: TopicPartition) -> bool:
         """Whether the partition may be left where it is while it has no leader."""
-        return self.unavailable == "hold" or tp in self.hold
+        return self.answers["unavailable"] == "hold" or tp in self.hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +162,6 @@ SITUATIONS: Mapping[str, SituationRow] = {
 }
 
 
-def answers_of(situation: str) -> tuple[str, ...]:
-    """All answers, the default first."""
-    return (getattr(_UNASKED, situation), *SITUATIONS[situation].answers)
-
-
-_UNASKED = Policies()
 ANSWERS = tuple(f"{situation}={answer}" for situation in SITUATIONS for answer in answers_of(situation))
 """Every answer, as a terminal takes it."""
 
@@ -228,12 +220,12 @@ def take_policies(problems: Problems, asked: Any) -> Policies:
     }
     return Policies(
         problems.take("auto_offset_reset", lambda: parse_reset(asked.auto_offset_reset), None),
+        cast(PolicyAnswers, {name: answers.get(name, default) for name, default in DEFAULTS.items()}),
         commit_mode=problems.take("commit_mode", lambda: _commit_mode(asked.commit_mode), "on-success"),
         filter_restored_partitions=problems.take(
             "filter_restored_partitions", lambda: parse_flag(asked.filter_restored_partitions), True
         ),
         hold=problems.take("hold", lambda: parse_hold(asked.hold), frozenset()),
-        **{situation: answer for situation, answer in answers.items() if situation in SITUATIONS},
     )
 
 

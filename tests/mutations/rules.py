@@ -144,7 +144,7 @@ RULES = (
     Mutation("F14", "_resolve_partition", Never("epoch is None and position == start.offset")),
     Mutation("F14", "plan_anew", Instead("re_plan or not begins_elsewhere", "re_plan")),
     Mutation("F15", "_new", Instead("Resolved(snapshot.end_offset, f'{what} → end', skipped=snapshot.end_offset - log_start)", "Resolved(snapshot.end_offset, f'{what} → end')")),
-    Mutation("F15", "_records_something", Instead("0 if request.policies.new_partition == 'earliest' else None", "0")),
+    Mutation("F15", "_records_something", Instead("0 if request.policies.answers['new_partition'] == 'earliest' else None", "0")),
     Mutation("F15", "_create", Instead("not on.by_group", "True")),
     Mutation("F15", "Facts.new_partition", Instead("'earliest'", "'latest'")),
     # G: discovery

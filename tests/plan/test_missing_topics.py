@@ -5,7 +5,7 @@ import pytest
 from airflow_kafka_offsets.errors import TopicVanished
 from airflow_kafka_offsets.kafka_values import TopicDescription
 from airflow_kafka_offsets.plan.missing_topics import compare_topics, missing_for, new_since
-from airflow_kafka_offsets.request.policies import Policies
+from airflow_kafka_offsets.request.policies import DEFAULTS, Policies
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList, TopicPattern
 from tests.builders import position, request, tp
 
@@ -57,7 +57,7 @@ def test_what_is_not_there_yet_is_named(subscription, found, minimum, missing):
     [
         (Policies(), ["orders[1] has no leader", "orders[2] has no leader"]),
         (Policies(hold=frozenset({tp(1)})), ["orders[2] has no leader"]),
-        (Policies(unavailable="hold"), []),
+        (Policies(answers={**DEFAULTS, "unavailable": "hold"}), []),
     ],
     ids=["fail", "by order", "hold"],
 )

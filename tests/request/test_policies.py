@@ -1,7 +1,7 @@
 """Policies and words of a run: every choice is one of its list, conf keys are known ones, ``skip`` says what goes."""
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import pytest
@@ -11,6 +11,7 @@ from airflow_kafka_offsets.request import policies
 from airflow_kafka_offsets.request.parameters import RequestParameters, names_of
 from airflow_kafka_offsets.request.policies import (
     ANSWERS,
+    DEFAULTS,
     NO_REASON,
     SITUATIONS,
     Policies,
@@ -32,7 +33,7 @@ def test_each_situation_takes_its_answers_and_no_other(name):
     answers = answers_of(name)
     since = {"startup_mode": "timestamp", "startup_timestamp": "now-2h"}
     for answer in answers:
-        assert getattr(parse(**since, policies={name: answer}).policies, name) == answer
+        assert parse(**since, policies={name: answer}).policies.answers[name] == answer
     [found] = problems(policies={name: "perhaps"})
     assert found == f"policies has {name}='perhaps'; use one of {', '.join(answers)}."
 
@@ -45,14 +46,12 @@ def test_the_commit_mode_takes_its_choices_and_no_other():
 
 
 def test_one_table_has_every_situation_and_its_answers():
-    """The types that an editor completes, and the value that the engine reads, say the same."""
-    table = {name: answers_of(name) for name in SITUATIONS}
-    of_editor, of_engine = get_type_hints(PolicyAnswers), get_type_hints(Policies)
-    assert {name: get_args(kind) for name, kind in of_editor.items()} == table
-    assert {name: get_args(of_engine[name]) for name in table} == table
-    others = {"auto_offset_reset", "commit_mode", "filter_restored_partitions", "hold"}
-    assert {field.name for field in fields(Policies)} == table.keys() | others
-    assert {word.partition("=")[0] for word in ANSWERS} == table.keys()
+    """The types that an editor completes, and what the page says of each answer, are of the same answers."""
+    of_editor = {name: get_args(kind) for name, kind in get_type_hints(PolicyAnswers).items()}
+    assert {name: of_editor[name][1:] for name in of_editor} == {
+        name: tuple(answer for answer in row.answers) for name, row in SITUATIONS.items()
+    }
+    assert {word.partition("=")[0] for word in ANSWERS} == SITUATIONS.keys()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,9 @@ def test_one_table_has_every_situation_and_its_answers():
     ids=["a mapping", "rendered", "words", "a terminal's"],
 )
 def test_policies_are_read_in_each_form_that_they_are_written_in(written):
-    assert parse(policies=written).policies == Policies(data_loss="advance", topic_vanished="drop")
+    assert parse(policies=written).policies == Policies(
+        answers={**DEFAULTS, "data_loss": "advance", "topic_vanished": "drop"}
+    )
 
 
 @pytest.mark.parametrize("written", ["", "advance", 5, ["data_loss"], ("data_loss=advance",), True])
@@ -92,7 +93,7 @@ READ_NOTHING_TWICE = {"no_match": "end", "new_partition": "earliest", "retention
 def test_what_nobody_has_decided_fails(name):
     """A choice that could lose records, or read them twice, is a person's."""
     default = READ_NOTHING_TWICE.get(name, "fail")
-    assert getattr(Policies(), name) == getattr(parse().policies, name) == answers_of(name)[0] == default
+    assert Policies().answers[name] == parse().policies.answers[name] == answers_of(name)[0] == default
 
 
 @pytest.mark.parametrize(
