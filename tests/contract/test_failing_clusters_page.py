@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.request.subscription import Scope, TopicList
 from airflow_kafka_offsets.triggers.shared_client import DEADLINE_S
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "failing-clusters.md"
 
 def table(memory: AnyCluster, pipeline: Pipeline) -> str:
     """The page's two tables, from a pipeline on a cluster in memory."""
-    wait = {name: p.default for name, p in inspect.signature(KafkaCluster).parameters.items()}
+    wait = {name: p.default for name, p in inspect.signature(Connection).parameters.items()}
     pipeline.run("first")
 
     def asked(step: Callable[[], Any]) -> tuple[Any, Counter[str]]:
