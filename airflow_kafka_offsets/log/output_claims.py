@@ -22,10 +22,8 @@ _ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """:ivar pipeline: ``None``: the output was released."""
-
-    pipeline: str | None
-    kind: str | None
+    pipeline: str
+    kind: str
 
     def __str__(self) -> str:
         return f"the {self.kind} of pipeline {self.pipeline!r}" if self.kind != "log" else f"pipeline {self.pipeline!r}"
@@ -36,35 +34,31 @@ def claim_output(store: Store, output: str, pipeline: str, kind: Kind) -> None:
 
     :raises OutputTaken: it is another's.
     """
-    me = Owner(pipeline, kind)
-    for _ in range(_TRIES):
-        number, owner = _newest(store, output)
-        if owner == me:
-            return
-        if owner is not None and owner.pipeline is not None:
-            raise OutputTaken(output, str(owner), str(me))
-        if _write(store, output, number + 1, me):
-            return
-    raise _never_first(store, output)
-
-
-def owner_of(store: Store, output: str) -> Owner | None:
-    """The owner of the output; ``None`` if there is none."""
-    owner = _newest(store, output)[1]
-    return owner if owner is not None and owner.pipeline is not None else None
+    _hand_over(store, output, Owner(pipeline, kind))
 
 
 def release_output(store: Store, output: str) -> None:
     """Give up the claim, whoever has it; not that of somebody who claims the output afterwards."""
+    _hand_over(store, output, None)
+
+
+def owner_of(store: Store, output: str) -> Owner | None:
+    """The owner of the output; ``None`` if there is none."""
+    return _newest(store, output)[1]
+
+
+def _hand_over(store: Store, output: str, to: Owner | None) -> None:
+    folder = _folder(output)
+    value = {"version": 1, "output": output, "pipeline": to and to.pipeline, "kind": to and to.kind}
     for _ in range(_TRIES):
         number, owner = _newest(store, output)
-        if owner is None or owner.pipeline is None or _write(store, output, number + 1, Owner(None, None)):
+        if owner == to:
             return
-    raise _never_first(store, output)
-
-
-def _never_first(store: Store, output: str) -> StoreUnavailable:
-    return StoreUnavailable(
+        if owner is not None and to is not None:
+            raise OutputTaken(output, str(owner), str(to))
+        if create_object(store, f"{folder}/{number + 1}.json", value):
+            return
+    raise StoreUnavailable(
         f"Cannot claim or release output {output}",
         f"others did so {_TRIES} times in a row, in the work store {store.uri}",
         "See which pipelines name this output, and try again.",
@@ -73,18 +67,18 @@ def _never_first(store: Store, output: str) -> StoreUnavailable:
 
 
 def _newest(store: Store, output: str) -> tuple[int, Owner | None]:
-    folder = f"outputs/{safe_name(output)}"
-    numbers = [int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name))]
-    if not numbers:
-        return 0, None
-    return max(numbers), read_object(store, f"{folder}/{max(numbers)}.json", _owner)
+    """The number of the last entry, and the owner by it."""
+    folder = _folder(output)
+    last = max((int(match[1]) for name in store.list(folder) if (match := _ENTRY.fullmatch(name))), default=0)
+    return last, read_object(store, f"{folder}/{last}.json", _owner) if last else None
 
 
-def _write(store: Store, output: str, number: int, owner: Owner) -> bool:
-    value = {"version": 1, "output": output, "pipeline": owner.pipeline, "kind": owner.kind}
-    return create_object(store, f"outputs/{safe_name(output)}/{number}.json", value)
+def _folder(output: str) -> str:
+    return f"outputs/{safe_name(output)}"
 
 
-def _owner(data: dict[str, Any]) -> Owner:
+def _owner(data: dict[str, Any]) -> Owner | None:
+    """``None``: the output was released."""
     require_version(data, 1, "output")
-    return Owner(text_or_none(data["pipeline"]), text_or_none(data["kind"]))
+    pipeline, kind = text_or_none(data["pipeline"]), text_or_none(data["kind"])
+    return None if pipeline is None or kind is None else Owner(pipeline, kind)
