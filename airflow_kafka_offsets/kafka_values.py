@@ -75,6 +75,15 @@ class OffsetRange:
     def size(self) -> int:
         return self.end_offset - self.start_offset
 
+    def without(self, others: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What is left of it, ascending."""
+        left, at = [], self.start_offset
+        for start, end in (*sorted((o.start_offset, o.end_offset) for o in others), (self.end_offset, self.end_offset)):
+            if at < min(start, self.end_offset):
+                left.append(OffsetRange(at, min(start, self.end_offset)))
+            at = max(at, end)
+        return left
+
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:

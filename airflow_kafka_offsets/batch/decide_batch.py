@@ -146,7 +146,7 @@ def do(at_hand: BatchAtHand) -> Decision:
     order, plan = at_hand.order, at_hand.plan
     request, me, skip = order.request, order.me, order.request.run_orders.skip
     if skip is not None and plan.reason != skip.words:
-        without = skipped(plan, me, skip, at_hand.verified() if skip.past else {})
+        without = skipped(plan, me, skip, at_hand.verified() if skip.named else {})
         if without is not None:
             left = at_hand.as_if(without)
             held = held_in_words(left)

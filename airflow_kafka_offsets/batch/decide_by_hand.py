@@ -262,7 +262,7 @@ def decide_leave_out(order: LeaveOut, s: Situation) -> Replace:
     batch = _window_named(order, s) if order.window else _unfinished_batch(order, s)
     plan = batch.log.plan
     by = Actor(None, plan.by.instance, order.person)  # the Airflow that the batch is of stays named
-    verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.past else {}
+    verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.named else {}
     without = skipped(plan, by, order.skip, verified) or plan
     return Replace(batch, replace(without, resolved_at_ms=order.now_ms))
 

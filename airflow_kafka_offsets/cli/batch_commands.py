@@ -214,12 +214,18 @@ def skip(options: Options) -> Answer:
     }
     who = "Clear the window's run" if after.asked.window else "The pipeline's next run does the batch as it is now"
     now = f"{who}: what was half written is overwritten, and the batch is committed."
+    more = len(after.splits_to_start()) - len(before.splits_to_start())
+    if more > 0:
+        now += (
+            f" {more} more Spark job{'s' * (more > 1)} will read what lies behind the skipped records. A job that "
+            "writes by itself has to keep its rows apart by batch.key and batch.split."
+        )
     names = ("topic", "partition", "start", "end", "start_after", "records_after", "skipped")
     return Answer(
         [Table(columns(*names), rows)],
         facts,
         f"up to {skipped} records of {name_of(before)} {'would be' if dry_run else 'are'} skipped: {asked.reason}",
-        messages=[] if dry_run else [now],
+        messages=[now] if more > 0 or not dry_run else [],
         dry_run="skips them" if dry_run else "",
     )
 
@@ -233,11 +239,16 @@ def _asked(options: Options) -> Skip:
     if not named.strip():
         raise InvalidRequest((f"{'--batch' if window is None else '--window'} is empty.",))
     try:
-        asked = parse_skip({"batch": named, "past": options.get("past"), "reason": options.get("reason")})
+        given = {name: options.get(name) for name in ("past", "reason")}
+        asked = parse_skip({"batch": named, "only": _joined(options.get("only")), **given})
     except ValueError as error:
-        raise InvalidRequest((f"--past {str(error).removeprefix('has past ')}.",)) from None
+        raise InvalidRequest((f"--{str(error).removeprefix('has ')}.",)) from None
     assert asked is not None  # something is named
     return asked
+
+
+def _joined(given: str | list[str] | None) -> str | None:
+    return ",".join(given) if isinstance(given, list) else given
 
 
 # ── redo: which run wrote a committed batch, whether it can be written again, and how ─────────────────────────────────

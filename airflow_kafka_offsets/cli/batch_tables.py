@@ -110,7 +110,7 @@ def ranges_of(plan: Draft) -> Table:
             "committed": p.committed_offset,
             "start": p.start_offset,
             "end": p.end_offset,
-            "records": p.range.size,
+            "records": p.size,
             "lost": p.lost,
             "skipped": p.skipped,
             "past_end": p.past_end,

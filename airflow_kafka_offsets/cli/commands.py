@@ -299,6 +299,11 @@ COMMANDS = (
             Option(
                 "past", "only up to this offset, inclusive: orders-3:4711,…; default: all", {"metavar": "T-P:OFFSET"}
             ),
+            Option(
+                "only",
+                "this record alone, or these: orders-3:4711 or orders-3:4711-4720; may be repeated",
+                {"metavar": "T-P:OFFSET", "action": "append"},
+            ),
             _REASON,
             _STORE,
             _EXECUTE,

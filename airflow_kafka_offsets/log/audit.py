@@ -365,6 +365,8 @@ def _decision(
         return reason
     if kind == "skipped" and reason.startswith("skip"):
         return reason
+    if kind == "skipped" and p.skips:  # it was planned anew since
+        return f"skip: {p.skips[-1].reason}"
     if plan.restarted and (is_first or reason.startswith("restart ")):
         return f"restart {plan.restarts[-1]}"
     before = at if came_from is None else came_from

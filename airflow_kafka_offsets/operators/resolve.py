@@ -106,7 +106,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     line takes it for ``--pipeline-id``. ``summary``: what the run does and why, in words. ``starting_offsets``,
     ``ending_offsets``, ``assign``: option strings of Spark's Kafka source, over all partitions with records, for jobs
     that do not use ``read_batch``. Where one of the three has more than 48 KiB, which is at 2,000 to 3,000 partitions,
-    none is pushed, and the log says so.
+    or offsets between two bounds are left out, none is pushed, and the log says so.
 
     The conf of a run may change that for this run: ``{"kafka_offsets": {"policies": {"data_loss": "advance"}}}``. The
     keys are ``policies``, ``auto_offset_reset``, ``isolation_level``, ``commit_mode``, ``restart``, and
@@ -114,7 +114,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     - ``"re_plan": true``: plan the unfinished batch anew, or a window that is committed;
     - ``"redo": true``: do this run's batch again, although another run has committed it;
     - ``"skip": {"batch": KEY, "past": "orders-3:4711", "reason": "…"}``: leave out the unfinished batch, or what it has
-      up to an offset.
+      up to an offset; with ``only`` instead of ``past``, that record alone.
 
     docs/parameters.md has the same with each situation's answers. Of the parameters, most DAGs do with the first ten.
 
@@ -554,6 +554,12 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             return []
         reference |= {"stored_as": batch.name, "batch": plan.batch.key}
         ti.xcom_push(key=PLAN_XCOM, value={**reference, "plan_id": plan.plan_id})
+        if any(p.gap for p in plan.partitions):
+            return [
+                "The XComs assign, starting_offsets and ending_offsets are not pushed: offsets between the bounds are "
+                "left out, and a job that is given the bounds alone reads them. Let the job read the batch with "
+                "read_batch or for_each_batch."
+            ]
         options = spark_options(plan.to_read())
         if not all(map(fits, options.values())):  # a job has to use the three together
             return [

@@ -30,9 +30,7 @@ class ActionWords:
 
 WORDS: Mapping[str, ActionWords] = {
     "reset": ActionWords("Reset the position", "The next batch starts at the offsets that you choose here."),
-    "skip": ActionWords(
-        "Skip records", "The unfinished batch, or a window, is left out, or what it has up to a record."
-    ),
+    "skip": ActionWords("Skip records", "The unfinished batch, or a window, is left out, or records of it."),
     "redo": ActionWords("Do a batch again", "Its next run reads the same offsets and replaces the same rows."),
     "take over": ActionWords("Take over", "This Airflow goes on with a pipeline that another Airflow has written."),
 }
@@ -49,6 +47,7 @@ FIELDS: Mapping[str, FormField] = {
     "batch": FormField("Batch", "its number or key"),
     "window": FormField("Window", "as the calendar names it"),
     "past": FormField("Up to and with this record", "such as orders-3:4711; empty: all of it"),
+    "only": FormField("Only these records", "such as orders-3:4711 or orders-3:4711-4720, with commas"),
     "reason": FormField("Reason", "stands in the log, with your name"),
 }
 

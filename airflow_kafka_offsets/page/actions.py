@@ -29,7 +29,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
         "allow_duplicates",
         "reason",
     ),
-    "skip": ("batch", "window", "past", "reason"),
+    "skip": ("batch", "window", "past", "only", "reason"),
     "redo": ("batch",),
     "take over": (),
 }

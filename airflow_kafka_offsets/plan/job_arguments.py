@@ -213,9 +213,19 @@ def offset_words(words: Sequence[str], plan: Plan, splits: Sequence[int]) -> lis
 
     :param words: the job's own, with ``{assign}``, ``{starting_offsets}``, ``{ending_offsets}``, ``{batch_key}`` and
         ``{split}``.
-    :raises InvalidRequest: they are too long to reach a job.
+    :raises InvalidRequest: they are too long to reach a job; or one job more than was asked for reads the batch, and
+        could overwrite what another one has written.
     """
-    return [_of_split(words, plan, split) for split in splits if plan.splits[split]]
+    jobs = [_of_split(words, plan, split) for split in splits if plan.splits[split]]
+    if len(jobs) > 1 and any(p.skips for p in plan.partitions) and not any("{split}" in word for word in words):
+        raise InvalidRequest(
+            [
+                f"{len(jobs)} Spark jobs read {plan.batch}, because a record in a range was left out. Each could "
+                "overwrite what another one has written. Put {split} into the output's path in application_args; or "
+                "skip the whole batch, or what it has up to that record (past)."
+            ]
+        )
+    return jobs
 
 
 def _of_split(words: Sequence[str], plan: Plan, split: int) -> list[str]:

@@ -26,10 +26,19 @@ Continuity = Literal["contiguous", "gap", "overlap", "re-created", "truncated", 
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedRange:
+    """Offsets that a person has left out of a batch, and the rest of the batch is read."""
+
+    range: OffsetRange
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedPartition:
     """One partition of a draft or plan; or the piece of it that one split reads.
 
-    :ivar gap: offsets within the range that no split reads: they were deleted after the batch was planned.
+    :ivar gap: offsets within the range that no split reads: they were deleted after the batch was planned, or a person
+        has left them out.
     :ivar log_start_offset: ``None`` where nobody was asked, because the partition is held.
     :ivar position: the offset that the plan went on from, before it was held against the log; ``start_offset`` differs
         where records were gone.
@@ -46,6 +55,8 @@ class PlannedPartition:
     :ivar held_back: offsets that an open transaction keeps from a ``read_committed`` reader.
     :ivar margin_ms: how long after the plan was made retention takes its first record, at the earliest; ``None`` where
         that is not known, or never (``plan/lag_and_margin.py``).
+    :ivar skips: what a person has left out by name, also where it lies outside of the range by now, so that the batch
+        leaves it out however often it is planned anew.
     """
 
     topic_partition: TopicPartition
@@ -66,6 +77,7 @@ class PlannedPartition:
     past_end: int | None = None
     held_back: int | None = None
     margin_ms: int | None = None
+    skips: tuple[SkippedRange, ...] = ()
 
     @property
     def start_offset(self) -> int:

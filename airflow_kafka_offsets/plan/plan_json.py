@@ -7,7 +7,7 @@ refused, never guessed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from operator import attrgetter
 from typing import Any, get_args
@@ -42,6 +42,7 @@ from airflow_kafka_offsets.plan.plan import (
     Found,
     Plan,
     PlannedPartition,
+    SkippedRange,
     VerifiedSplit,
 )
 from airflow_kafka_offsets.request.modes import SplitBy
@@ -67,6 +68,7 @@ _COLUMNS = (
     "gap",
 )
 _LATER_COLUMNS = ("past_end", "held_back", "margin_ms")  # null where an earlier version has written the plan
+_SKIPS = "skips"  # only where a person has left something out by name
 _ASKED = tuple(one.name for one in fields(Asked))
 
 
@@ -78,6 +80,9 @@ def plan_to_dict(plan: Draft) -> dict[str, Any]:
     names: tuple[str, ...] = (*_COLUMNS, *_LATER_COLUMNS)
     row_of = attrgetter(*names)
     rows = {p.topic_partition: row_of(p) for p in plan.partitions}
+    if any(p.skips for p in plan.partitions):
+        names = (*names, _SKIPS)
+        rows = {p.topic_partition: (*rows[p.topic_partition], _skips_to_list(p.skips)) for p in plan.partitions}
     in_log: dict[str, Any] = {}
     if isinstance(plan, Plan):
         names = (*names, "split")
@@ -159,7 +164,7 @@ def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
         raise ValueError(f"it has {count} splits, and there are 1 to {MOST_SPLITS}")
     splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
     partitions = []
-    for tp, row in from_columns(topics, (*_COLUMNS, "split"), dict.fromkeys(_LATER_COLUMNS)):
+    for tp, row in from_columns(topics, (*_COLUMNS, "split"), dict.fromkeys((*_LATER_COLUMNS, _SKIPS))):
         partition = _partition(tp, row)
         partitions.append(partition)
         for number, piece in _pieces_of(partition, row["split"]):
@@ -220,7 +225,15 @@ def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
         late=whole(row["late"]),
         gap=whole(row["gap"]),
         **{name: whole_or_none(row[name]) for name in _LATER_COLUMNS},
+        skips=tuple(
+            SkippedRange(OffsetRange(whole(start), whole(end)), text(reason))
+            for start, end, reason in row[_SKIPS] or ()
+        ),
     )
+
+
+def _skips_to_list(skips: Sequence[SkippedRange]) -> list[Any] | None:
+    return [[one.range.start_offset, one.range.end_offset, one.reason] for one in skips] or None
 
 
 def _pieces_of(partition: PlannedPartition, split: Any) -> list[tuple[int, PlannedPartition]]:

@@ -2,7 +2,8 @@
 
 What must stay true: it has at least as many splits as any plan before, and starts every split that may hold rows of an
 earlier plan, so that they are overwritten and nobody has to look who had begun. Only a split that is
-written and verified is not started; then no record changes its split, and nothing newer is added.
+written and verified is not started; then no record changes its split, and nothing newer is added: apart from those
+behind a record that a person leaves out, which another split reads.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.errors import refuse
-from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition
-from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition, Splits, VerifiedSplit, placed
-from airflow_kafka_offsets.plan.splits import split_ranges
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition, topics_made_anew
+from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition, SkippedRange, Splits, VerifiedSplit, placed
+from airflow_kafka_offsets.plan.splits import one_range_each, split_ranges
 from airflow_kafka_offsets.request.policies import Skip
 
 Verified = Mapping[int, VerifiedSplit]
@@ -22,8 +23,44 @@ Verified = Mapping[int, VerifiedSplit]
 def planned_anew(before: Plan, fresh: Draft, by: Actor, reason: str) -> Plan:
     """The plan that takes the place of ``before``: the ranges of ``fresh``, under the key of the batch."""
     count = max(before.split_count, fresh.split_count)
-    splits = split_ranges(fresh.partitions, count, fresh.asked.split_by)
-    return placed(fresh, before.batch, by, splits, overwrites=_left_over(before, splits), reason=reason)
+    partitions = _with_skips(before, fresh)
+    whole = split_ranges((replace(p, gap=0) for p in partitions), count, fresh.asked.split_by)
+    splits = one_range_each(
+        [_within(piece, left) for piece in split for left in piece.range.without(one.range for one in piece.skips)]
+        for split in whole
+    )
+    more = {"overwrites": _left_over(before, splits), "reason": reason}
+    return placed(fresh, before.batch, by, splits, partitions=partitions, **more)
+
+
+def _with_skips(before: Plan, fresh: Draft) -> tuple[PlannedPartition, ...]:
+    """The partitions without what a person has left out of the batch. Of a window its times alone say what it reads."""
+    skips = {} if before.asked.window else {p.topic_partition: p.skips for p in before.partitions if p.skips}
+    if not skips or before.found.cluster_id != fresh.found.cluster_id:
+        return fresh.partitions
+    another = topics_made_anew(before.found.topic_ids, fresh.found.topic_ids)
+
+    def without(p: PlannedPartition) -> PlannedPartition:
+        of_it = skips.get(p.topic_partition, ())
+        if p.skips or not of_it or p.topic_partition.topic in another:
+            return p
+        left = p.range.without(one.range for one in of_it)
+        size = sum(piece.size for piece in left)
+        start = left[0].start_offset if left else p.end_offset
+        return replace(
+            p,
+            range=OffsetRange(start, p.end_offset),
+            gap=p.end_offset - start - size,
+            skipped=p.skipped + p.size - size,
+            skips=of_it,
+            start_reason=_reason(p, p.size - size, of_it[-1].reason),
+        )
+
+    return tuple(map(without, fresh.partitions))
+
+
+def _reason(p: PlannedPartition, given_up: int, reason: str) -> str:
+    return f"{p.start_reason}, then {given_up} skipped by order: {reason}" if given_up else p.start_reason
 
 
 def as_first_started(before: Plan, fresh: Draft) -> Draft:
@@ -62,9 +99,8 @@ def shortened(
     :param verified: the splits that are verified: they need no records.
     """
 
-    def left(p: PlannedPartition) -> OffsetRange:
-        log_start = log_starts.get(p.topic_partition, 0)
-        return OffsetRange(min(max(log_start, p.start_offset), p.end_offset), p.end_offset)
+    def left(p: PlannedPartition) -> list[OffsetRange]:
+        return p.range.without([OffsetRange(0, log_starts.get(p.topic_partition, 0))])
 
     def without(p: PlannedPartition, gone: int) -> PlannedPartition:
         return replace(
@@ -80,63 +116,66 @@ def shortened(
 def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan | None:
     """The plan that takes the place of ``before``, without what a person gives up.
 
-    ``None`` where the batch reads nothing any more of what ``past`` names: it was skipped before, or is lost.
+    ``None`` where the batch reads nothing any more of what it names: it was skipped before, or is lost.
 
     :param verified: the splits whose reads are verified; those that lose nothing stay as they are.
-    :raises InvalidRequest: ``past`` names what the batch never had to read.
+    :raises InvalidRequest: it names what the batch never had to read.
     """
-    past = dict(skip.past)
     ranges = {p.topic_partition: p for p in before.partitions}
     problems = [
-        f"skip past {tp}:{offset}: the batch reads "
+        f"skip {words}: the batch reads "
         + (f"[{p.start_offset}, {p.end_offset}) of it." if p is not None and p.size else "nothing of it.")
-        for tp, offset in past.items()
-        if (p := ranges.get(tp)) is None or not p.start_offset + p.gap - p.lost - p.skipped <= offset < p.end_offset
+        for words, tp, first, last in skip.named
+        if (p := ranges.get(tp)) is None
+        or not p.start_offset + p.gap - p.lost - p.skipped <= first <= last < p.end_offset
     ]
     refuse(problems)
-    if past and all(offset < ranges[tp].start_offset for tp, offset in past.items()):
-        return None
 
-    def left(p: PlannedPartition) -> OffsetRange:
-        if past and p.topic_partition not in past:
-            return p.range
-        start = past[p.topic_partition] + 1 if past else p.end_offset
-        return OffsetRange(min(max(start, p.start_offset), p.end_offset), p.end_offset)
+    def left(p: PlannedPartition) -> list[OffsetRange]:
+        return p.range.without(skip.of(p.topic_partition, p.range))
+
+    if all(left(piece) == [piece.range] for split in before.splits for piece in split) and skip.named:
+        return None
 
     def without(p: PlannedPartition, given_up: int) -> PlannedPartition:
         position, epoch = p.position, p.position_epoch
-        if given_up:  # so that a batch that is planned anew does not bring it back; whose leader wrote it is not known
-            position = left(ranges[p.topic_partition]).start_offset
-            epoch = p.leader_epoch if position == p.end_offset else None
+        began, rest = ranges[p.topic_partition], left(ranges[p.topic_partition])
+        begins = rest[0].start_offset if rest else p.end_offset
+        if given_up and begins > began.start_offset:
+            position = begins  # so that a batch that is planned anew does not bring it back
+            epoch = p.leader_epoch if position == p.end_offset else None  # whose leader wrote it is not known
+        by_name = tuple(SkippedRange(range_, skip.reason) for tp, range_ in skip.only if tp == p.topic_partition)
         return replace(
             p,
             position=position,
             position_epoch=epoch,
             skipped=p.skipped + given_up,
-            start_reason=f"{p.start_reason}, then {given_up} skipped by order: {skip.reason}"
-            if given_up
-            else p.start_reason,
+            start_reason=_reason(p, given_up, skip.reason),
+            skips=(*p.skips, *by_name),
         )
 
-    untouched = {n: k for n, k in verified.items() if all(left(piece) == piece.range for piece in before.splits[n])}
-    return _cut(before, by, untouched if past else {}, left, without, skip.words)
+    untouched = {n: k for n, k in verified.items() if all(left(piece) == [piece.range] for piece in before.splits[n])}
+    return _cut(before, by, untouched if skip.named else {}, left, without, skip.words)
 
 
 def _cut(
     before: Plan,
     by: Actor,
     verified: Verified,
-    left: Callable[[PlannedPartition], OffsetRange],
+    left: Callable[[PlannedPartition], list[OffsetRange]],
     without: Callable[[PlannedPartition, int], PlannedPartition],
     reason: str,
 ) -> Plan:
-    """The same splits, in which no record changes its place; each that is not verified has what ``left`` gives.
+    """The same splits, of which each that is not verified has what ``left`` gives, and one range of each partition.
 
     :param without: says of a partition with what is left of it why so many offsets are not.
     """
-    splits = tuple(
-        split if number in verified else tuple(cut for piece in split if (cut := _within(piece, left(piece))).size)
-        for number, split in enumerate(before.splits)
+    splits = one_range_each(
+        (
+            split if number in verified else (_within(piece, range_) for piece in split for range_ in left(piece))
+            for number, split in enumerate(before.splits)
+        ),
+        verified,
     )
     pieces: dict[TopicPartition, list[PlannedPartition]] = {}
     for piece in (piece for split in splits for piece in split):

@@ -2,14 +2,15 @@
 
 The ranges of all splits are the plan's, each offset once. By ``flink`` a partition is in one split, whole. By ``size``
 it is, too, unless it alone has more records than an even split: such a range is cut into contiguous pieces, at most one
-for each split. A plan lists what each of its splits reads, so this is asked once for each plan.
+for each split. So is a range of which a person leaves out a part. A plan lists what each of its splits reads, so
+this is asked once for each plan.
 
 Splits are numbered 0 … n-1 and may be empty; the others keep their numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from heapq import heapreplace
 from typing import assert_never
@@ -34,6 +35,30 @@ def split_ranges(partitions: Iterable[PlannedPartition], count: int, split_by: S
         case _ as never:
             assert_never(never)
     return tuple(tuple(sorted(split, key=lambda p: p.topic_partition)) for split in splits)
+
+
+def one_range_each(splits: Iterable[Iterable[PlannedPartition]], kept: Collection[int] = ()) -> Splits:
+    """The same pieces, no two of one partition in one split: Spark's options have one range for each.
+
+    The first piece stays where it is. A further one goes to the split that has least, of those that may take it, and
+    where there is none to a new one.
+
+    :param kept: the splits that take nothing more.
+    """
+    placed: list[dict[TopicPartition, PlannedPartition]] = []
+    further = []
+    for split in splits:
+        placed.append({})
+        for piece in split:
+            if placed[-1].setdefault(piece.topic_partition, piece) is not piece:
+                further.append(piece)
+    for piece in further:
+        able = [one for n, one in enumerate(placed) if n not in kept and piece.topic_partition not in one]
+        if not able:
+            placed.append({})
+            able = placed[-1:]
+        min(able, key=lambda one: _load(one.values()))[piece.topic_partition] = piece
+    return tuple(tuple(one[tp] for tp in sorted(one)) for one in placed)
 
 
 def flink_owner(tp: TopicPartition, parallelism: int) -> int:
@@ -90,7 +115,7 @@ def _pour(large: Sequence[PlannedPartition], splits: list[list[PlannedPartition]
             start = end
 
 
-def _load(split: Sequence[PlannedPartition]) -> int:
+def _load(split: Iterable[PlannedPartition]) -> int:
     return sum(p.size for p in split)
 
 

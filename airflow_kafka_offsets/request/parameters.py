@@ -288,7 +288,8 @@ class RequestParameters(ScopeParameters):
         None,
         ORDERS,
         "leave out the unfinished batch, or what it has up to an offset: "
-        '`{"batch": KEY, "past": "orders-3:4711", "reason": "…"}`, or its key',
+        '`{"batch": KEY, "past": "orders-3:4711", "reason": "…"}`; `only` instead of `past` leaves out that one alone; '
+        "or its key",
         "KEY",
         (),
         (CONF, COMMAND),

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, cast, get_args, get_type_hints
 
 from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.json_columns import read_json
-from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
 from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.times import parse_duration_ms
@@ -166,6 +166,8 @@ ANSWERS = tuple(f"{situation}={answer}" for situation in SITUATIONS for answer i
 """Every answer, as a terminal takes it."""
 
 NO_REASON = "no reason was given"
+MOST_SKIPPED = 20
+"""Each range that is left out may need one more Spark job."""
 _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
     "earliest": "earliest",
     "smallest": "earliest",
@@ -180,20 +182,40 @@ _RESET_SYNONYMS: Mapping[str, ResetStrategy] = {
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Records that a person gives up: all of one batch, or what one partition has of it up to an offset.
+    """Records that a person gives up: all of one batch, what partitions have of it up to an offset, or single ones.
 
     :ivar batch: the key of the batch, or the name of a window.
-    :ivar past: of each partition, the last offset that is left out; empty: everything is.
+    :ivar past: of each partition, the last offset that is left out.
+    :ivar only: what is left out, and nothing before it. Where neither is given, everything is.
     """
 
     batch: str
     past: tuple[tuple[TopicPartition, int], ...] = ()
     reason: str = NO_REASON
+    only: tuple[tuple[TopicPartition, OffsetRange], ...] = ()
+
+    @property
+    def named(self) -> list[tuple[str, TopicPartition, int, int]]:
+        """In words, and the first and the last offset that the batch must have had to read."""
+        past = [(f"past {tp}:{last}", tp, last, last) for tp, last in self.past]
+        return past + [
+            (f"only {_named(tp, range_)}", tp, range_.start_offset, range_.end_offset - 1) for tp, range_ in self.only
+        ]
+
+    def of(self, tp: TopicPartition, all_of_it: OffsetRange) -> list[OffsetRange]:
+        """What is left out of a range of a partition."""
+        past = [OffsetRange(0, last + 1) for other, last in self.past if other == tp]
+        return past + [one for other, one in self.only if other == tp] if self.named else [all_of_it]
 
     @property
     def words(self) -> str:
         past = " past " + ", ".join(f"{tp}:{offset}" for tp, offset in self.past) if self.past else ""
-        return f"skip{past}: {self.reason}"
+        only = " only " + ", ".join(_named(tp, range_) for tp, range_ in self.only) if self.only else ""
+        return f"skip{past}{only}: {self.reason}"
+
+
+def _named(tp: TopicPartition, range_: OffsetRange) -> str:
+    return f"{tp}:{range_.start_offset}" + (f"-{range_.end_offset - 1}" if range_.size > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +325,7 @@ def parse_hold(value: Any) -> frozenset[TopicPartition]:
 
 
 def parse_skip(value: Any) -> Skip | None:
-    """A batch's key; or ``{"batch": key, "past": "orders-3:4711", "reason": "…"}``.
+    """A batch's key; or ``{"batch": key, "past": "orders-3:4711", "reason": "…"}``, or ``only`` for ``past``.
 
     :raises ValueError: what is wrong with it.
     """
@@ -311,14 +333,19 @@ def parse_skip(value: Any) -> Skip | None:
         return value
     if isinstance(value, str):
         value = {"batch": value}
-    unknown = sorted(map(str, value.keys() - {"batch", "past", "reason"})) if isinstance(value, Mapping) else ["?"]
+    unknown = (
+        sorted(map(str, value.keys() - {"batch", "past", "only", "reason"})) if isinstance(value, Mapping) else ["?"]
+    )
     batch = value.get("batch") if isinstance(value, Mapping) else None
     if unknown or not isinstance(batch, str) or not batch.strip():
         raise ValueError(f'is {value!r}; expected {{"batch": KEY, "past": "orders-3:4711", "reason": "…"}}')
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         raise ValueError(f"has the reason {reason!r}, which is no text")
-    return Skip(one_line(batch.strip()), _past(value.get("past")), one_line(reason or NO_REASON))
+    past, only = _past(value.get("past")), _only(value.get("only"))
+    if past and only:
+        raise ValueError("has past and only; give one of them")
+    return Skip(one_line(batch.strip()), past, one_line(reason or NO_REASON), only)
 
 
 def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
@@ -331,6 +358,22 @@ def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
             raise ValueError(f"names {tp} twice")
         found[tp] = offset
     return tuple(sorted(found.items()))
+
+
+def _only(value: Any) -> tuple[tuple[TopicPartition, OffsetRange], ...]:
+    """``orders-3:4711``, ``orders-3:4711-4720``, and several of them."""
+    found = []
+    for item in [] if value is None else value.split(",") if isinstance(value, str) else [""]:
+        where, _, offsets = item.rpartition(":")
+        first, to, last = offsets.partition("-")
+        tp, start = record_named(f"{where}:{first}", f"has only {value!r}")
+        end = record_named(f"{where}:{last if to else first}", f"has only {value!r}")[1]
+        if end < start:
+            raise ValueError(f"has only {item.strip()!r}, which ends before it begins")
+        found.append((tp, OffsetRange(start, end + 1)))
+    if len(found) > MOST_SKIPPED:
+        raise ValueError(f"has only with {len(found)} ranges; {MOST_SKIPPED} are possible, and a range has two ends")
+    return tuple(sorted(found, key=lambda one: (one[0], one[1].start_offset)))
 
 
 def _commit_mode(value: Any) -> Any:

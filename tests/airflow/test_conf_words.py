@@ -206,6 +206,18 @@ def test_skip_leaves_out_what_cannot_pass_up_to_an_offset(orders: Orders, said: 
     assert "up to 2 records are skipped although still in Kafka (" in said()
 
 
+def test_skip_leaves_out_one_record_alone(orders: Orders, said: Said) -> None:
+    orders.produce(5)
+    orders.run(reject=True)
+    skip = {"batch": orders.key, "only": f"{orders.topic}-0:2", "reason": "poison"}
+
+    assert orders.run({"skip": skip}).state == "success"
+
+    assert {key: sorted(rows) for key, rows in orders.rows.items()} == {orders.key: ["0", "1", "3", "4"]}
+    assert orders.committed == {0: 5}
+    assert "starting_offsets and ending_offsets are not pushed: offsets between the bounds are left out" in said()
+
+
 def test_skip_empties_the_batch_and_takes_its_rows_away(orders: Orders) -> None:
     orders.produce(5)
     orders.run(reject=True)

@@ -35,6 +35,30 @@ def test_skip_shows_what_is_given_up_and_does_it_when_told_to(says: Say, stored:
     assert plan.plan_id == shown["plan_id_after"] != shown["plan_id_before"]
 
 
+def test_one_record_alone_is_left_out_and_whoever_orders_it_is_told_of_the_further_spark_job(
+    says: Say, stored: Pipeline
+) -> None:
+    stored.plan("two")
+    words = ("skip", *of(stored), "--batch", stored.newest_key, "--only", "orders-0:6", "--only", "orders-0:8-9")
+    before = stored.objects()
+    status, output, messages = says(*words, "--output", "json")
+    assert (status, stored.objects()) == (0, before)
+    assert "1 more Spark job will read what lies behind" in messages
+    shown = json.loads(output)["partitions"][0]
+    expected = {"start": 4, "end": 10, "start_after": 4, "records_after": 3, "skipped": 3}
+    assert {name: shown[name] for name in expected} == expected
+    assert says(*words, "--reason", "poison", "--execute")[0] == 0
+    done = stored.run("three")
+    assert done.plan is not None
+    assert [[(p.start_offset, p.end_offset) for p in split] for split in done.plan.splits] == [[(4, 6)], [(7, 8)]]
+    status, output, _ = says("audit", *of(stored), "--output", "json")
+    found = [one for one in json.loads(output)["findings"] if one["finding"] == "skipped"]
+    assert (status, [(one["offsets"], one["decision"]) for one in found]) == (
+        0,
+        [(3, "skip only orders[0]:6, orders[0]:8-9: poison")],
+    )
+
+
 def test_without_an_offset_the_whole_batch_is_left_out_and_the_next_run_commits_it(says: Say, stored: Pipeline) -> None:
     stored.plan("two")
     status, output, _ = says("skip", *of(stored), "--batch", stored.newest_key, "--execute")
@@ -82,6 +106,13 @@ def test_a_window_that_is_a_way_into_the_log_is_no_window(says: Say, stored: Pip
         pytest.param(["--batch", "NEWEST", "--past", "orders-0:4,orders-0:5"], 2, "names orders[0] twice", id="twice"),
         pytest.param(["--batch", "NEWEST", "--past", "orders-0:99"], 2, "the batch reads [4, 10) of it", id="beyond"),
         pytest.param(["--batch", "NEWEST", "--past", "orders-1:0"], 2, "the batch reads nothing of it", id="unread"),
+        pytest.param(
+            ["--batch", "NEWEST", "--only", "orders-0:9-4"], 2, "--only 'orders-0:9-4', which", id="backwards"
+        ),
+        pytest.param(["--batch", "NEWEST", "--only", "orders-0:3"], 2, "skip only orders[0]:3: the batch", id="before"),
+        pytest.param(
+            ["--batch", "NEWEST", "--only", "orders-0:4", "--past", "orders-0:4"], 2, "past and only", id="two ways"
+        ),
         pytest.param(["--batch", "2"], 1, "the unfinished batch is 0000000002-", id="no key"),
         pytest.param(["--window", "w"], 1, "has no window 'w'", id="no window"),
     ],

@@ -19,7 +19,9 @@ from airflow_kafka_offsets.errors import (
     TopicRecreated,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.audit import audit_batches
 from airflow_kafka_offsets.log.read_reports import begin
+from airflow_kafka_offsets.log.whole_log import whole_records
 from airflow_kafka_offsets.plan.plan import VerifiedSplit
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
 from tests.cluster.memory import InMemoryCluster
@@ -782,6 +784,84 @@ def test_what_was_skipped_stays_skipped_when_other_records_are_gone(cluster: Any
     run = pipeline.resolve("third", data_loss="advance")
     assert run.ranges == [(6, 8), (7, 8), (4, 8)]
     assert counted(run) == [(0, 2), (3, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("order", [ordered_by_conf, ordered_at_the_terminal], ids=lambda f: f.__name__)
+def test_F16_one_record_is_left_out_and_all_others_are_read_once(
+    cluster: AnyCluster, pipeline: Pipeline, order: Any
+) -> None:
+    """Some of it was written before, also the record that cannot pass."""
+    failed = pipeline.resolve("failed").spark()
+    run = order(pipeline, failed, {"only": f"{pipeline.topic}-1:1,{pipeline.topic}-2:0", "reason": "poison"})
+    assert (run.batch_key, run.splits) == (failed.batch_key, (0, 1))
+    assert counted(run) == [(0, 0), (0, 1), (0, 1)]
+    run.done()
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3], 1: [0, 2, 3], 2: [1, 2, 3]}
+    assert pipeline.held() == {0: 4, 1: 4, 2: 4}
+    [audited] = audit_batches(whole_records(pipeline.log, None, None))
+    [skipped] = [finding for finding in audited.findings if finding.kind == "skipped"]
+    assert (skipped.count, skipped.undecided) == (2, False)
+    assert str(skipped.decision).endswith(": poison")
+    log = pipeline.log.newest_commit()
+    assert log is not None
+    assert (log.log.history.totals.records, log.log.history.totals.skipped) == (10, 2)
+    produce(cluster, pipeline)
+    assert pipeline.run("third").ranges == [(4, 6)] * 3
+
+
+def test_F16_a_report_of_the_record_that_was_left_out_verifies_nothing(in_memory: Pipeline) -> None:
+    failed = in_memory.resolve("failed")
+    run = ordered_by_conf(in_memory, failed, {"only": "orders-0:1"})
+    for split in run.splits:
+        job = run.job(split).begin()
+        if split == 0:
+            job.write([*job.read(), (TopicPartition("orders", 0), 1)])
+        else:
+            job.write()
+        job.report()
+    with pytest.raises(ReadNotVerified, match=r"split 0, orders\[0\] \[0, 1\)"):
+        run.commit()
+
+
+def test_F16_a_driver_of_before_the_skip_stops_and_the_run_that_had_it_commits_nothing(in_memory: Pipeline) -> None:
+    late = in_memory.resolve("late")
+    job = late.job().begin()
+    run = ordered_by_conf(in_memory, late, {"only": "orders-0:1"})
+    with pytest.raises(PlanReplaced):
+        job.attempt.look()  # type: ignore[union-attr]
+    with pytest.raises(PlanReplaced):
+        late.commit(require_report=False)
+    run.done()
+    assert in_memory.lake.offsets()[0] == [0, 2, 3]
+
+
+def test_F16_a_run_that_orders_it_again_changes_nothing_and_a_re_plan_does_not_bring_it_back(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    failed = in_memory.resolve("failed")
+    first = ordered_by_conf(in_memory, failed, {"only": "orders-0:1"})
+    assert ordered_by_conf(in_memory, failed, {"only": "orders-0:1"}).plan.plan_id == first.plan.plan_id
+    produce(memory, in_memory)
+    anew = in_memory.run("third", re_plan=True)
+    assert (anew.ranges, counted(anew)) == ([(0, 6)] * 3, [(0, 1), (0, 0), (0, 0)])
+    assert in_memory.lake.offsets() == {0: [0, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5], 2: [0, 1, 2, 3, 4, 5]}
+
+
+def test_F16_its_group_may_be_another_one_meanwhile(in_memory: Pipeline) -> None:
+    failed = in_memory.resolve("failed")
+    ordered_by_conf(in_memory, failed, {"only": "orders-0:1"})
+    run = in_memory.run("third", group_id="another")
+    assert (counted(run), in_memory.lake.offsets()[0]) == ([(0, 1), (0, 0), (0, 0)], [0, 2, 3])
+
+
+def test_F16_a_committed_batch_without_the_record_is_done_again_without_it(in_memory: Pipeline) -> None:
+    """A clear, with the code of before or corrected code: the batch is frozen."""
+    failed = in_memory.resolve("failed")
+    done = ordered_by_conf(in_memory, failed, {"only": "orders-0:1"}).done()
+    again = in_memory.resolve("next", redo=True)
+    assert (again.plan.plan_id, again.splits) == (done.plan.plan_id, (0, 1))
+    again.done()
+    assert in_memory.lake.offsets()[0] == [0, 2, 3]
 
 
 # ── a moved group ─────────────────────────────────────────────────────────────────────────────────────────────────────

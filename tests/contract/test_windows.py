@@ -584,6 +584,14 @@ def test_a_window_may_begin_after_an_offset(in_memory: Pipeline) -> None:
     assert again.plan == run.plan
 
 
+def test_F16_of_a_window_one_record_may_be_left_out_until_a_person_has_it_planned_anew(in_memory: Pipeline) -> None:
+    failed = in_memory.resolve("one", **hours(0, 2))
+    run = in_memory.resolve("two", **hours(0, 2), skip={"batch": failed.batch_key, "only": "orders-0:1"})
+    assert (run.plan.skipped, run.splits) == (1, (0, 1))
+    anew = in_memory.resolve("two", **hours(0, 2), re_plan=True)
+    assert (anew.ranges[0], anew.plan.skipped) == ((0, 4), 0)
+
+
 def test_a_word_that_names_another_window_is_refused(in_memory: Pipeline) -> None:
     run = in_memory.resolve("one", **hours(0, 2))
     with pytest.raises(BatchClosed, match="this run's window is"):

@@ -1,5 +1,6 @@
 """What Airflow does to a run, and what is done to Airflow: killed workers, clears, late tries, an old database."""
 
+import json
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -529,6 +530,34 @@ def never_passes(s: Scene) -> str:
     s.gone = set(range(0, 36, 2))  # partition 0 has the even ones
     s.run("fault_batch_once")
     return "two runs failed at it; 18 records were skipped by order, and counted as such"
+
+
+@row(
+    "Airflow",
+    "record that can never pass, left out alone",
+    ends="refused",
+    made="a job fails at one record; a run fails at it, and one record is left out",
+    cause="cannot parse 34",
+    remedy="kafka-offsets skip --only that record; the next run reads all others",
+)
+def never_passes_alone(s: Scene) -> str:
+    s.produce()
+    s.deploy("cannot_take_34.py")
+    failed = s.start("fault_batch_once")
+    s.refused(failed, "spark", "cannot parse 34")
+    words = ["--batch", failed.batch, "--only", f"{s.topic}-0:17", "--reason", "34 is no order", "--execute"]
+    status, said = s.command("skip", *words)
+    if status or "up to 1 records" not in said:
+        raise PromiseBroken(f"kafka-offsets skip says {status}: {said}")
+    s.gone = {34}  # partition 0 has the even ones
+    run = s.run("fault_batch_once")
+    if run.batch != failed.batch or not (s.objects(report(0, 2)) and s.objects(report(1))):
+        raise PromiseBroken(f"{run.batch} was done by {s.objects(report(0, 2))} and {s.objects(report(1))}")
+    status, said = s.command("audit", "--output", "json")
+    found = [one for one in json.loads(said)["findings"] if one["finding"] == "skipped"]
+    if status or [(one["offsets"], one["decision"][-14:]) for one in found] != [(1, "34 is no order")]:
+        raise PromiseBroken(f"kafka-offsets audit says {status}: {said}")
+    return "two Spark jobs read the 199 others; the record was skipped by order, and counted as such"
 
 
 @row(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition
 from airflow_kafka_offsets.plan.plan import Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, shortened, skipped
@@ -40,12 +40,14 @@ class Cut:
     shares: tuple[float, ...]
 
 
-cuts = st.builds(
-    Cut,
-    st.sampled_from(["retention", "skip past", "skip"]),
-    st.frozensets(st.integers(0, 4)),
-    st.tuples(*[st.floats(0, 1.2)] * 4),
-)
+def cuts_of(*kinds: str) -> st.SearchStrategy[Cut]:
+    shares = st.tuples(*[st.floats(0, 1.2)] * 4)
+    return st.builds(Cut, st.sampled_from(kinds), st.frozensets(st.integers(0, 4)), shares)
+
+
+in_place = cuts_of("retention", "skip past", "skip")
+named = cuts_of("skip only")
+cuts = cuts_of("retention", "skip past", "skip", "skip only")
 
 
 def first_plan(sizes: list[int], splits: int) -> Plan:
@@ -77,9 +79,19 @@ def after(before: Plan, cut: Cut) -> Plan:
     at, kept = offsets(before, cut), verified(before, cut)
     if cut.kind == "retention":
         return shortened(before, ME, kept, at, "records are gone")
+    if cut.kind == "skip only":
+        only = [
+            (where, OffsetRange(offset, offset + 1)) for where, offset in at.items() if is_read(before, where, offset)
+        ]
+        return skipped(before, ME, Skip(before.batch.key, (), "poison", tuple(only)), kept) if only else before
     past = {p.topic_partition for p in before.to_read() if at[p.topic_partition] < p.end_offset}
     chosen = tuple((where, at[where]) for where in sorted(past)) if cut.kind == "skip past" else ()
     return skipped(before, ME, Skip(before.batch.key, chosen, "poison"), kept)
+
+
+def is_read(of: Plan, where: TopicPartition, offset: int) -> bool:
+    pieces = [piece for split in of.splits for piece in split if piece.topic_partition == where]
+    return any(piece.start_offset <= offset < piece.end_offset for piece in pieces)
 
 
 def accounted(of: Plan) -> dict[TopicPartition, int]:
@@ -98,7 +110,7 @@ def first_left(cut: Cut, before: Plan) -> Mapping[TopicPartition, int]:
 
 
 @law
-@given(sizes_of_partitions, st.integers(1, 5), st.lists(cuts, min_size=1, max_size=4))
+@given(sizes_of_partitions, st.integers(1, 5), st.lists(in_place, min_size=1, max_size=4))
 def test_no_record_changes_its_split_and_none_is_added(sizes: list[int], splits: int, steps: list[Cut]) -> None:
     now = first_plan(sizes, splits)
     for cut in steps:
@@ -109,7 +121,7 @@ def test_no_record_changes_its_split_and_none_is_added(sizes: list[int], splits:
 
 
 @law
-@given(sizes_of_partitions, st.integers(1, 5), st.lists(cuts, min_size=1, max_size=4))
+@given(sizes_of_partitions, st.integers(1, 5), st.lists(in_place, min_size=1, max_size=4))
 def test_what_is_there_and_not_given_up_stays_and_a_verified_split_stays_whole(
     sizes: list[int], splits: int, steps: list[Cut]
 ) -> None:
@@ -124,6 +136,46 @@ def test_what_is_there_and_not_given_up_stays_and_a_verified_split_stays_whole(
         for number in now.verified:
             assert now.splits[number]
             assert rows_of(now, number) == rows_of(before, number)
+
+
+@law
+@given(sizes_of_partitions, st.integers(1, 5), st.lists(cuts, min_size=1, max_size=6))
+def test_only_what_a_person_names_is_not_read_and_a_split_has_one_range_of_a_partition(
+    sizes: list[int], splits: int, steps: list[Cut]
+) -> None:
+    now = first_plan(sizes, splits)
+    for cut in steps:
+        before, now = now, after(now, cut)
+        for split in now.splits:
+            assert len({piece.topic_partition for piece in split}) == len(split)
+        if cut.kind == "skip only":
+            left_out = read_by(before) - read_by(now)
+            assert left_out == {(where, at) for where, at in offsets(before, cut).items() if is_read(before, where, at)}
+            assert read_by(now) <= read_by(before)
+            for number in now.verified:
+                assert rows_of(now, number) == rows_of(before, number)
+
+
+@law
+@given(
+    sizes_of_partitions, st.integers(1, 5), st.lists(cuts_of("skip only"), min_size=1, max_size=3), st.integers(1, 5)
+)
+def test_what_a_person_named_stays_left_out_however_often_the_batch_is_planned_anew(
+    sizes: list[int], splits: int, steps: list[Cut], more: int
+) -> None:
+    now = first_plan(sizes, splits)
+    fresh = draft([planned(number, 3, 3 + size) for number, size in enumerate(sizes)], split_count=more)
+    for cut in steps:
+        now = after(now, cut)
+        anew = planned_anew(now, fresh, ME, "re_plan")
+        assert read_by(anew) == read_by(now)
+        assert accounted(anew) == accounted(now)
+        now = anew
+
+
+def read_by(of: Plan) -> set[tuple[TopicPartition, int]]:
+    pieces = [piece for split in of.splits for piece in split]
+    return {(p.topic_partition, offset) for p in pieces for offset in range(p.start_offset, p.end_offset)}
 
 
 def rows_of(of: Plan, number: int) -> set[tuple[TopicPartition, int, int]]:

@@ -219,16 +219,16 @@ class Model(RuleBasedStateMachine):
             self._begin(run, pauses, lives=True)
 
     @precondition(lambda self: self.world.unfinished(PIPELINES[0]))
-    @rule(past=st.none() | st.integers(0, 3), records=RECORDS)
-    def skip(self, past: int | None, records: Records) -> None:
-        """A person gives up the unfinished batch, or what a partition has of it up to an offset."""
+    @rule(past=st.none() | st.integers(0, 3), which=st.sampled_from(["past", "only"]), records=RECORDS)
+    def skip(self, past: int | None, which: str, records: Records) -> None:
+        """A person gives up the unfinished batch, what a partition has of it up to an offset, or one record."""
         plan = self.world.unfinished(PIPELINES[0])
         assert plan is not None
         assert plan.batch is not None
         order: dict[str, Any] = {"batch": plan.batch.key, "reason": "poison"}
         if past is not None and plan.to_read():
             p = plan.to_read()[0]
-            order["past"] = f"{p.topic_partition.topic}-{p.topic_partition.partition}:{p.start_offset + past}"
+            order[which] = f"{p.topic_partition.topic}-{p.topic_partition.partition}:{p.start_offset + past}"
         self._produce(records)
         self._through(self._new_run(PIPELINES[0], {"skip": order, **self.ways[PIPELINES[0]]}))
 

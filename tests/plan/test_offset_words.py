@@ -7,8 +7,11 @@ import json
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange
 from airflow_kafka_offsets.plan.job_arguments import has_placeholders, offset_words, placeholder_problems
-from tests.builders import plan, planned
+from airflow_kafka_offsets.plan.planned_anew import skipped
+from airflow_kafka_offsets.request.policies import Skip
+from tests.builders import KEY, plan, planned, tp
 
 WORDS = ["--assign={assign}", "--from", "{starting_offsets}", "--to", "{ending_offsets}", "/lake/{batch_key}/{split}"]
 
@@ -26,6 +29,16 @@ def test_each_split_with_records_gets_its_own_ranges_and_a_place_of_its_own() ->
 
 def test_a_split_without_records_starts_no_job() -> None:
     assert offset_words(WORDS, plan([planned(0, 5, 5)]), [0]) == []
+
+
+def test_a_job_that_would_overwrite_what_another_one_has_written_is_not_started() -> None:
+    """Who asked for one job has named no place for a second."""
+    left_out = Skip(KEY, only=((tp(0), OffsetRange(6, 7)),))
+    made = skipped(plan([planned(0, 5, 9)]), Actor(None, None), left_out, {})
+    assert made is not None
+    assert [words[5][-2:] for words in offset_words(WORDS, made, [0, 1])] == ["/0", "/1"]
+    with pytest.raises(InvalidRequest, match="2 Spark jobs read batch 7, because a record in a range was left out"):
+        offset_words([word.replace("/{split}", "") for word in WORDS], made, [0, 1])
 
 
 @pytest.mark.parametrize("bound", ["{starting_offsets}", "{ending_offsets}", "{assign}"])

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_offsets.kafka_values import Actor, OffsetRange
 from airflow_kafka_offsets.plan.backlog import Backlog
-from airflow_kafka_offsets.plan.plan import Asked, BatchName, Found, Plan, PlannedPartition, VerifiedSplit
+from airflow_kafka_offsets.plan.plan import Asked, BatchName, Found, Plan, PlannedPartition, SkippedRange, VerifiedSplit
 from tests.builders import KEY, altered, plan, planned, tp
 
 FIRST, SECOND = planned(0, 4, 10, committed_offset=4, lost=2), planned(1, 7, 7, skipped=3)
@@ -87,6 +87,7 @@ NOT_IN_THE_ID = [
     with_first(past_end=5),
     with_first(held_back=5),
     with_first(margin_ms=5),
+    with_first(skips=(SkippedRange(OffsetRange(7, 8), "poison"),)),
 ]
 
 

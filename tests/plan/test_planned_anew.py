@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, RunKey
 from airflow_kafka_offsets.plan.plan import Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
@@ -176,6 +176,128 @@ def test_past_an_offset_a_verified_split_that_loses_nothing_is_not_started():
     made = skip([(tp(0), 14)], verified=kept)
     assert (made.verified, made.splits_to_start()) == ({1: kept[1]}, [0])
     assert made.splits[1] == BEFORE.splits[1]
+
+
+# ── only some records ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+MANY = plan([planned(0, 0, 100), planned(1, 5, 9)])
+
+
+def only(*ranges_, of=MANY, reason="poison", verified=None):
+    named = tuple((tp(number), OffsetRange(start, end)) for number, start, end in ranges_)
+    return skipped(of, LATER, Skip(KEY, (), reason, named), verified or {})
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected", "of_0"),
+    [
+        pytest.param([(0, 50, 51)], [[(0, 0, 50), (1, 5, 9)], [(0, 51, 100)]], (0, 100, 1, 1), id="one in the middle"),
+        pytest.param([(0, 40, 60)], [[(0, 0, 40), (1, 5, 9)], [(0, 60, 100)]], (0, 100, 20, 20), id="a range"),
+        pytest.param([(0, 0, 1)], [[(0, 1, 100), (1, 5, 9)]], (1, 100, 0, 1), id="the first: no split more"),
+        pytest.param([(0, 99, 100)], [[(0, 0, 99), (1, 5, 9)]], (0, 100, 1, 1), id="the last: the end stays"),
+        pytest.param([(0, 0, 100)], [[(1, 5, 9)]], (100, 100, 0, 100), id="all of the partition"),
+        pytest.param(
+            [(0, 10, 11), (0, 11, 12), (0, 20, 21)],
+            [[(0, 0, 10), (1, 5, 9)], [(0, 12, 20)], [(0, 21, 100)]],
+            (0, 100, 3, 3),
+            id="several: those side by side are one",
+        ),
+        pytest.param(
+            [(0, 50, 51), (1, 6, 7)],
+            [[(0, 0, 50), (1, 5, 6)], [(0, 51, 100), (1, 7, 9)]],
+            (0, 100, 1, 1),
+            id="of two partitions: one split more",
+        ),
+    ],
+)
+def test_F16_one_record_is_left_out_and_counted_and_what_lies_behind_it_is_read_by_another_split(
+    left_out, expected, of_0
+):
+    """Spark's options have one range of a partition, so no split has two."""
+    made = only(*left_out)
+    assert pieces(made) == expected
+    [p, other] = made.partitions
+    assert (p.start_offset, p.end_offset, p.gap, p.skipped) == of_0
+    assert made.record_count_upper_bound + made.skipped == MANY.record_count_upper_bound
+    assert p.start_reason == f"committed, then {p.skipped} skipped by order: poison"
+    assert made.splits_to_start() == list(range(len(expected)))
+    assert other.end_offset == 9
+
+
+def test_the_words_of_the_order_stand_in_the_plan():
+    assert only((0, 50, 51), (0, 60, 71)).reason == "skip only orders[0]:50, orders[0]:60-70: poison"
+
+
+def test_F16_what_is_left_out_already_is_not_left_out_again():
+    once = only((0, 50, 51))
+    assert only((0, 50, 51), of=once) is None
+    more = only((0, 50, 52), of=once)
+    assert (more.skipped, pieces(more)) == (2, [[(0, 0, 50), (1, 5, 9)], [(0, 52, 100)]])
+
+
+def test_F16_a_verified_split_that_loses_nothing_stays_and_takes_nothing_more():
+    before = plan([planned(0, 0, 100), planned(1, 0, 90)], splits=2)
+    kept = {1: VerifiedSplit(before.plan_id, 1)}
+    made = only((0, 50, 51), of=before, verified=kept)
+    assert pieces(made) == [[(0, 0, 50)], [(1, 0, 90)], [(0, 51, 100)]]
+    assert (made.verified, made.splits_to_start()) == (kept, [0, 2])
+
+
+def test_a_split_that_has_to_be_written_again_anyway_takes_the_rest():
+    before = plan([planned(0, 0, 100), planned(1, 0, 90), planned(2, 0, 80)], splits=3)
+    assert pieces(only((0, 50, 51), of=before)) == [[(0, 0, 50)], [(1, 0, 90)], [(0, 51, 100), (2, 0, 80)]]
+
+
+@pytest.mark.parametrize("split_by", ["size", "flink"])
+def test_F16_a_batch_that_is_planned_anew_leaves_the_record_out_again_and_counts_it_once(split_by):
+    made = planned_anew(only((0, 50, 51)), fresh(planned(0, 0, 120), planned(1, 5, 9), split_by=split_by), LATER, "x")
+    [p, _] = made.partitions
+    assert (p.start_offset, p.end_offset, p.gap, p.skipped, made.skipped) == (0, 120, 1, 1, 1)
+    read = sorted(piece for split in pieces(made) for piece in split if piece[0] == 0)
+    assert read == [(0, 0, 50), (0, 51, 120)]
+    assert all(len({piece.topic_partition for piece in split}) == len(split) for split in made.splits)
+
+
+def test_a_plan_that_differs_from_the_one_before_in_what_it_asks_alone_counts_it_once():
+    """As where the group or the output is another one."""
+    before = only((0, 50, 51))
+    made = planned_anew(before, replace(before, asked=replace(before.asked, group_id="other")), LATER, "x")
+    assert (made.partitions, made.skipped) == (before.partitions, 1)
+    assert sorted(one for split in pieces(made) for one in split) == [(0, 0, 50), (0, 51, 100), (1, 5, 9)]
+
+
+def test_F16_it_is_left_out_again_where_a_plan_in_between_had_held_the_partition():
+    held = planned_anew(only((0, 50, 51)), fresh(planned(0, 0, 0), planned(1, 5, 9)), LATER, "held")
+    assert (held.skipped, pieces(held)) == (0, [[(1, 5, 9)], []])
+    assert planned_anew(held, fresh(planned(0, 0, 100), planned(1, 5, 9)), LATER, "x").skipped == 1
+
+
+def test_F16_a_record_of_another_log_under_the_same_name_is_read():
+    before = only((0, 50, 51))
+    another = fresh(planned(0, 0, 100), planned(1, 5, 9), topic_ids={"orders": "another"})
+    elsewhere = fresh(planned(0, 0, 100), planned(1, 5, 9), cluster_id="another")
+    assert [planned_anew(before, made, LATER, "x").skipped for made in (another, elsewhere)] == [0, 0]
+
+
+def test_F16_retention_and_a_person_are_counted_apart():
+    made = shortened(only((0, 50, 51)), LATER, {}, {tp(0): 70}, "gone")
+    [p, _] = made.partitions
+    assert (p.start_offset, p.gap, p.lost, p.skipped) == (70, 0, 69, 1)
+    assert planned_anew(made, fresh(planned(0, 70, 100), planned(1, 5, 9)), LATER, "x").skipped == 0, "its start counts"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "problem"),
+    [
+        pytest.param((1, 4, 6), "skip only orders[1]:4-5: the batch reads [5, 9) of it.", id="from below the batch"),
+        pytest.param((1, 8, 10), "skip only orders[1]:8-9: the batch reads [5, 9) of it.", id="beyond its end"),
+        pytest.param((8, 1, 2), "skip only orders[8]:1: the batch reads nothing of it.", id="no such partition"),
+    ],
+)
+def test_F16_a_record_outside_of_the_batch_is_refused(left_out, problem):
+    with pytest.raises(InvalidRequest) as refused:
+        only((0, 50, 51), left_out)
+    assert list(refused.value.problems) == [problem]
 
 
 # ── shortened, because records are gone ──────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import OffsetRange
 from airflow_kafka_offsets.request import policies
 from airflow_kafka_offsets.request.parameters import RequestParameters, names_of
 from airflow_kafka_offsets.request.policies import (
@@ -212,6 +213,11 @@ def test_skip_goes_alone(word):
             Skip(KEY, ((tp(2, "a-1"), 7), (tp(0, "my-topic.v2"), 5), (tp(3), 0))),
             id="several, sorted; topics have dashes",
         ),
+        pytest.param(
+            {"batch": KEY, "only": "orders-3:4711-4720, orders-3:7", "reason": "poison"},
+            Skip(KEY, (), "poison", ((tp(3), OffsetRange(7, 8)), (tp(3), OffsetRange(4711, 4721)))),
+            id="only these",
+        ),
         pytest.param(Skip(KEY), Skip(KEY), id="one that is read already"),
     ],
 )
@@ -243,6 +249,14 @@ def test_skip_names_a_batch_and_how_far(written, skip):
         ),
         pytest.param({"batch": KEY, "past": "orders-3:1,orders-3:2"}, "names orders[3] twice", id="twice"),
         pytest.param({"batch": KEY, "past": "orders-3:1,"}, "has past", id="a comma at the end"),
+        pytest.param({"batch": KEY, "only": "orders-3:9-7"}, "'orders-3:9-7', which ends before", id="backwards"),
+        pytest.param({"batch": KEY, "only": "orders-3:9-"}, "has offset '' for orders[3]", id="no second end"),
+        pytest.param({"batch": KEY, "only": ""}, "has only ''; expected", id="only nothing"),
+        pytest.param({"batch": KEY, "only": 5}, "has only 5; expected", id="only a number"),
+        pytest.param(
+            {"batch": KEY, "only": "a-0:1", "past": "a-0:1"}, "has past and only; give one of them", id="past and only"
+        ),
+        pytest.param({"batch": KEY, "only": ",".join(["a-0:1"] * 21)}, "21 ranges; 20 are possible", id="too many"),
     ],
 )
 def test_a_skip_that_says_something_else_is_refused_in_words(written, sentence):
