@@ -98,14 +98,16 @@ class _Plan:
 
     ends: dict[int, int]
     sizes: dict[int, int]
-    reports: list[tuple[float, dict[int, int], str]]
+    reports: list[tuple[float, int, dict[int, int], str]]
 
     def verified_at(self) -> float | None:
         """When the reports covered all of it; `None` for never. A plan without records needs none."""
         covered: dict[int, float] = {}
-        for at, counts, proof in sorted(self.reports, key=lambda report: report[0]):
+        read: dict[int, dict[int, int]] = {}  # of each partition, what each split has read of it
+        for at, split, counts, proof in sorted(self.reports, key=lambda report: report[0]):
             for partition, count in counts.items():
-                if count == self.sizes.get(partition) or proof != "rows":
+                read.setdefault(partition, {})[split] = count
+                if sum(read[partition].values()) == self.sizes.get(partition) or proof != "rows":
                     covered.setdefault(partition, at)
         to_read = [partition for partition, size in self.sizes.items() if size]
         if any(partition not in covered for partition in to_read):
@@ -123,10 +125,9 @@ def _plans(store: Path) -> list[_Plan]:
         ends: dict[int, int] = {}
         sizes: dict[int, int] = {}
         for columns in value["topics"].values():
-            for number, start, end in zip(
-                columns["partition"], columns["start_offset"], columns["end_offset"], strict=True
-            ):
-                ends[number], sizes[number] = end, end - start
+            names = ("partition", "start_offset", "end_offset", "gap")
+            for number, start, end, gap in zip(*(columns[name] for name in names), strict=True):
+                ends[number], sizes[number] = end, end - start - gap
         reports = []
         for report in file.parent.glob("*.report.json"):
             said = _read(report)
@@ -138,7 +139,7 @@ def _plans(store: Path) -> list[_Plan]:
                         columns["partition"], columns["row_count"], columns["offset_count"], strict=True
                     )
                 }
-                reports.append((report.stat().st_mtime, counts, said["proof"]))
+                reports.append((report.stat().st_mtime, said["split"], counts, said["proof"]))
         found.append(_Plan(ends, sizes, reports))
     return found
 

@@ -73,7 +73,7 @@ BROKEN = (
     _broken("a plan anew knows what drivers did", ("put_in_place", Instead("isinstance(question, HasBegun | Reports)", "False"))),
     _broken("drivers stop before it is looked at what they did", ("put_in_place", Instead("batch.append(batch.log.planned) if seen else batch", "batch"))),
     _broken("re_plan writes over no row whose record is gone", ("plan_anew", Instead("_rows_without_records(at_hand)", "[]"))),
-    _broken("skip past an offset keeps what is verified", ("skipped", Instead("untouched if past else {}", "{}"))),
+    _broken("skip past an offset keeps what is verified", ("skipped", Instead("untouched if skip.named else {}", "{}"))),
     _broken("a redo writes down the attempts", ("do_again", Instead("s.need(HighestAttempts(batch, splits))", "{}"))),
     _broken("WorkStoreLost", ("goes_on", Never("HasSucceededBefore")), possible="lose_store expire"),
     _broken("StoreBehindGroup", ("goes_on", Never("_last_number")), possible="lose_store copy_store"),
