@@ -193,6 +193,14 @@ def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "postgresql-42.7.14", pinned("postgresql"), "PostgreSQL's driver 42.7.14 (1 MB, once)", say=say)
 
 
+def hudi_jars(java: Java, say: Say = silent) -> list[Path]:
+    """What writes the commits of a Hudi table; Hadoop's, Avro's and Jackson's jars are Spark's.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    return fetch(java, "hudi-1.1.1", pinned("hudi"), "Hudi's timeline 1.1.1 (4 MB, once)", say=say)
+
+
 def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
     """Eclipse's Java compiler, one jar that is run; for :mod:`testbed.java_compiler`.
 

@@ -145,7 +145,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         run's data interval, or of its partition.
     :param specific_offsets: the next record to read: ``{"orders": {"0": 42, "1": "latest-1000"}, "payments":
         "earliest+10"}``, or ``partition:0,offset:42;…`` as in Flink; or ``@`` and the place of a file or of a
-        Structured Streaming checkpoint, such as ``@s3://aws_default@lake/checkpoints/orders``.
+        Structured Streaming checkpoint or a Hudi table, such as ``@s3://aws_default@lake/checkpoints/orders``.
     :param auto_offset_reset: what a partition without a commit means; also ``by_duration:PT1H``, the last hour.
         Default: the Kafka connection's. Where nobody says, a first run that needs it is refused. One of ``earliest``,
         ``latest``, ``none``.

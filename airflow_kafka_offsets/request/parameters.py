@@ -159,7 +159,7 @@ class RequestParameters(ScopeParameters):
         START,
         'the next record to read: `{"orders": {"0": 42, "1": "latest-1000"}, "payments": "earliest+10"}`, or '
         "`partition:0,offset:42;…` as in Flink; or `@` and the place of a file or of a Structured Streaming "
-        "checkpoint, such as `@s3://aws_default@lake/checkpoints/orders`",
+        "checkpoint or a Hudi table, such as `@s3://aws_default@lake/checkpoints/orders`",
         "OFFSETS",
         at_terminal='next record to read: {"orders": {"0": 42}}, Flink\'s partition:0,offset:42;… or @PLACE: a file '
         "with either or the CSV of kafka-consumer-groups --export, or a Structured Streaming checkpoint",

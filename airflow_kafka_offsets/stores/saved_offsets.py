@@ -1,6 +1,7 @@
-"""The text that stands where a person points to: a file, or the file in a query's checkpoint that has its position.
+"""The text that stands where a person points to: a file, or what a query's checkpoint or a Hudi table has as position.
 
-The place is any that a work store may be. A folder is the checkpoint of a Structured Streaming query: ``offsets/12`` is
+The place is any that a work store may be. A folder with ``.hoodie`` is a Hudi table (``stores/hudi_commits.py``). Any
+other one is the checkpoint of a Structured Streaming query: ``offsets/12`` is
 written before batch 12 is read, and ``commits/12`` after its sink has succeeded. Between the two, nobody can tell from
 here whether the batch's records are in the query's output. So such a folder is refused, and both answers are named:
 each of the two files is a place, too.
@@ -14,6 +15,7 @@ from pathlib import Path
 from airflow_kafka_offsets.errors import StoreUnavailable, names
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
+from airflow_kafka_offsets.stores.hudi_commits import FOLDER, checkpoint_of_table
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.store import LARGEST_OBJECT, Store
 
@@ -55,13 +57,15 @@ def _data_at(place: str, open_store: OpenStore) -> bytes:
         return _file(place, Path(location.root))
     store = open_store(place)
     found = store.list("")
+    if f"{FOLDER}/" in found:
+        return checkpoint_of_table(place, store).encode()
     if {"offsets/", "commits/", "sources/"} & set(found):
         return _of_query(place.rstrip("/"), store)
     folder, _, name = place.rpartition("/")
     is_folder = found or location.kind == "file" or "/" not in location.root
     data = None if is_folder else open_store(folder).get(name)
     if data is None:
-        raise ValueError(f"is {place!r}: no file, and no checkpoint of a query (offsets/, commits/) is there")
+        raise ValueError(f"is {place!r}: no file is there, no query's checkpoint (offsets/, commits/), no Hudi table")
     return data
 
 

@@ -73,6 +73,8 @@ RULES = (
     Mutation("C14", "_from_mode", In("SpecificOffsets", Rather("_from_commit", "return NeedsReset(NO_COMMIT)"))),
     Mutation("C15", "_of_query", Always("begun <= done"), "tests/stores/test_saved_offsets.py"),
     Mutation("C15", "_from_checkpoint", Never("offsets.setdefault(tp, offset) != offset"), "tests/request/test_offset_maps.py"),
+    Mutation("C17", "_newest_first", Instead("True", "False"), "tests/stores/test_saved_offsets.py"),
+    Mutation("C17", "_extra_metadata", Rather("place", "return {}"), "tests/stores/test_saved_offsets.py"),
     Mutation("C16", "offsets_of_query", Never("gone"), "tests/spark/test_query_checkpoint.py"),
     Mutation("C16", "offsets_of_query", Never("cuts")),
     Mutation("C16", "write_checkpoint", Never("store.list('')"), "tests/spark/test_query_checkpoint.py"),

@@ -55,6 +55,33 @@ def test_a_query_that_has_ended_its_batch_stands_where_that_ended(kind: Kind, tm
     ]
 
 
+@pytest.mark.parametrize("kind", SHARED, ids=lambda kind: kind.name)
+def test_a_hudi_table_stands_where_its_newest_commit_with_a_checkpoint_says(kind: Kind, tmp_path: Path) -> None:
+    """``tests/spark/test_hudi_table.py`` has tables of Hudi itself."""
+    assert kind.uri is not None
+    place, store = kind.uri(tmp_path), kind.open(tmp_path)()
+    of_streamer = {"deltastreamer.checkpoint.key": "orders,0:42,1:17", "schema": "{}"}
+    for name, extra in (
+        ("20261125150000000.commit", {"deltastreamer.checkpoint.key": "orders,0:9"}),
+        ("20261125150100000.deltacommit", of_streamer),
+        ("20261125150200000.replacecommit", None),
+        ("20261125150300000.rollback", {"deltastreamer.checkpoint.key": "orders,0:99"}),
+    ):
+        store.create(f".hoodie/{name}", json.dumps({"extraMetadata": extra}).encode())
+    for name in ("20261125150200000.commit", "20261125150400000.commit.requested", "20261125150400000.inflight"):
+        store.create(f".hoodie/{name}", b"")
+    assert text_at("specific_offsets", place, open_store) == "orders,0:42,1:17"
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"extraMetadata": [1]}', b"Obj\x01", b"\xff"], ids=repr)
+def test_a_commit_of_hudi_that_cannot_be_read_is_refused_with_the_way_out(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / ".hoodie").mkdir()
+    for time, text in (("20261125150000000", b"{}"), ("20261125150100000", data)):
+        (tmp_path / ".hoodie" / f"{time}.commit").write_bytes(text)
+    with pytest.raises(ValueError, match=r"commit .hoodie/20261125150100000.commit cannot be read here.*hudi-cli"):
+        text_at("specific_offsets", str(tmp_path), open_store)
+
+
 @pytest.mark.parametrize(
     ("done", "ranges", "before"),
     [
@@ -118,7 +145,11 @@ def test_a_checkpoint_that_does_not_tell_is_refused(
 def test_what_is_not_there_or_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "noise").write_bytes(b"\xff\xfe")
-    for name, said in (("none", "cannot be read here"), ("folder", "no file, and no checkpoint"), ("noise", "no text")):
+    for name, said in (
+        ("none", "cannot be read here"),
+        ("folder", "no file is there"),
+        ("noise", "no text"),
+    ):
         with pytest.raises(ValueError, match=f"^is '{tmp_path}/{name}'.*{said}"):
             offset_at(str(tmp_path / name))
 
