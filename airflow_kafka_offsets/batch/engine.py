@@ -24,7 +24,7 @@ from airflow_kafka_offsets.batch import carry_out
 from airflow_kafka_offsets.batch.carry_out import Assignment, CommitOutcome
 from airflow_kafka_offsets.batch.decide import decide_commit, decide_run
 from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset, decide_take_over
-from airflow_kafka_offsets.batch.follow_group import Followed, follow
+from airflow_kafka_offsets.batch.follow_group import Followed, follow, hand_over
 from airflow_kafka_offsets.batch.look_ups import World, log_alone
 from airflow_kafka_offsets.batch.orders import (
     Commit,
@@ -148,15 +148,16 @@ def redo_batch(order: Redo, world: World) -> StoredBatch:
 
 
 def take_pipeline_over(order: TakeOver, world: World) -> tuple[StoredBatch, Followed]:
-    """Put on record whose the pipeline is, on its newest batch, and mark the group's offsets with it.
+    """Mark the group's offsets with whose the pipeline is, and put that on record, on its newest batch.
 
     :raises BatchClosed: it is this Airflow's already; nothing was written.
-    :raises GroupMoved: somebody else wrote to the group; the log says who has the pipeline by then.
+    :raises GroupActive: the group has live members; nothing was written.
     """
 
     def carry(decision: Do, _: Situation) -> tuple[StoredBatch, Followed] | None:
+        group = hand_over(world, order.me, decision.batch)
         taken = carry_out.taken(decision)
-        return None if taken is None else (taken, follow(world, order.me))
+        return None if taken is None else (taken, group)
 
     return _until_done(partial(decide_take_over, order), carry, world)
 

@@ -125,6 +125,30 @@ def partitions_now(cluster: OffsetReader, plan: Draft) -> list[TopicPartition]:
     return [tp for p in plan.partitions if (tp := p.topic_partition) in present and tp.topic not in anew]
 
 
+def hand_over(world: World, me: Actor, batch: StoredBatch) -> Followed:
+    """Name this Airflow beside the offsets that carry the pipeline's metadata. Each offset, and its batch, stay.
+
+    :raises GroupActive: the group has live members.
+    """
+    plan, position = batch.log.plan, batch.log.position
+    group_id = _group_of(plan)
+    if group_id is None:
+        return _left_alone(plan)
+    known = {*(p.topic_partition for p in plan.partitions), *(position.offsets if position else ())}
+    description = topics_that_exist(world.cluster, {tp.topic for tp in known})
+    held = world.cluster.committed(
+        group_id, [tp for tp in description.partitions() if tp in known] if description else []
+    )
+    signature = signature_of(plan, me)
+    marked = {
+        tp: CommittedOffset(held[tp].offset, held[tp].leader_epoch, signature.metadata(own.batch).encode())
+        for tp, own in signature.own(held).items()
+    }
+    if marked:
+        world.cluster.commit_offsets(group_id, marked)
+    return _followed(held, marked)
+
+
 def sign(
     cluster: Cluster,
     group_id: str,

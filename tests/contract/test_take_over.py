@@ -12,11 +12,13 @@ from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import TakeOver
 from airflow_kafka_offsets.batch.preview import rehearsed
 from airflow_kafka_offsets.cli.batch_tables import entries_of
-from airflow_kafka_offsets.errors import AnotherAirflow, BatchClosed, NoPosition
-from airflow_kafka_offsets.kafka_values import Actor
+from airflow_kafka_offsets.errors import AnotherAirflow, BatchClosed, GroupActive, NoPosition
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
+from airflow_kafka_offsets.plan.position import ShiftBy
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Airflow, Pipeline
+from tests.contract.test_reset import reset
 from tests.contract.troubles import produce
 from tests.stores.builders import as_it_is_now
 
@@ -62,6 +64,38 @@ def test_of_an_unfinished_batch_the_other_airflow_does_that_batch(in_memory: Pip
     run = standby(in_memory).run("two")
     assert (run.number, run.ranges) == (1, [(0, 4)] * 3)
     assert run.batch_key == left.batch_key
+
+
+def test_the_group_is_the_other_airflows_also_where_the_newest_batch_is_of_one_partition(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    in_memory.run("one")
+    produce(memory, in_memory)
+    reset(in_memory, ShiftBy(1), partitions=(TopicPartition(in_memory.topic, 0),))
+    take_over(in_memory)
+    assert marks(in_memory) == {THERE}
+    assert standby(in_memory).run("two").ranges == [(5, 6), (4, 6), (4, 6)]
+
+
+def test_the_group_is_the_other_airflows_also_where_no_batch_is_committed(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    memory.commit_as_somebody(in_memory.group, {TopicPartition(in_memory.topic, n): 1 for n in range(3)})
+    left = in_memory.resolve("one", startup_mode="group-offsets")
+    take_over(in_memory)
+    assert in_memory.held() == {0: 1, 1: 1, 2: 1}
+    run = standby(in_memory).run("two", startup_mode="group-offsets")
+    assert (run.batch_key, run.ranges) == (left.batch_key, [(1, 4)] * 3)
+
+
+def test_a_live_member_of_the_group_is_found_before_anything_is_written(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    in_memory.run("one")
+    with memory.live_member(in_memory.group, in_memory.topic), pytest.raises(GroupActive):
+        take_over(in_memory)
+    take_over(in_memory)
+    assert marks(in_memory) == {THERE}
 
 
 def test_a_dry_run_writes_nothing(in_memory: Pipeline) -> None:
