@@ -385,7 +385,7 @@ class Books:
         if plan.asked.window:
             self.windows[plan.batch.key] = plan
             return
-        assert step.kind == "commit"
+        assert step.kind in ("commit", "reset")
         assert entry.position is not None
         self._require_own_group(step, plan, planned.position)
         self._require_position(plan, planned.position, entry.position)
@@ -740,7 +740,7 @@ class Books:
         assert mark is not None
         assert mark.pipeline == pipeline
         if mark.batch is None:
-            assert step.kind == "resolve"
+            assert step.kind in ("resolve", "take over")
             return
         batch = self.commits.get(mark.batch)
         if batch is None:

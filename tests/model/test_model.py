@@ -240,6 +240,29 @@ class Model(RuleBasedStateMachine):
         if keys:
             self.world.start_skip(pipeline, keys[-1 - which % len(keys)], window=window).advance(pauses)
 
+    @rule(pipeline=PIPELINE, by=st.none() | st.integers(1, 3), records=RECORDS, pauses=PAUSES)
+    def reset_by_hand(self, pipeline: str, by: int | None, records: Records, pauses: int) -> None:
+        """Forward: what was read is not read again."""
+        self._produce(records)
+        self.world.start_reset(PIPELINES[0] if self.one else pipeline, by).advance(pauses)
+
+    @rule(pipeline=PIPELINE, which=WHICH, pauses=PAUSES, reads=st.booleans())
+    def redo_by_hand(self, pipeline: str, which: int, pauses: int, reads: bool) -> None:
+        """``reads``: the person starts the Spark jobs of it, too."""
+        pipeline = PIPELINES[0] if self.one else pipeline
+        folders = [folder for _, folder in self.world.books.batches(pipeline) if self.world.books.committed(folder)]
+        if not folders:
+            return
+        folder = folders[-1 - which % len(folders)]
+        done = self.world.start_redo(pipeline, folder).advance(pauses).succeeded
+        if done and reads and (run := self.world.run_by_hand(pipeline, folder)):
+            for split in run.handed.splits if run.handed else ():
+                self.world.start_driver(run, split).advance(pauses)
+
+    @rule(pipeline=PIPELINE, pauses=PAUSES)
+    def take_over_by_hand(self, pipeline: str, pauses: int) -> None:
+        self.world.start_take_over(PIPELINES[0] if self.one else pipeline).advance(pauses)
+
     @rule(pauses=PAUSES)
     def clean(self, pauses: int) -> None:
         """Everything that is over is old by now."""

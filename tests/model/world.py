@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.batch.complete_request import request_for
+from airflow_kafka_offsets.batch.engine import take_pipeline_over
+from airflow_kafka_offsets.batch.orders import TakeOver
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
 from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.position import ShiftBy, ToLatest
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
@@ -223,6 +227,46 @@ class World:
         order = Skip(key, reason="by hand")
         return self._by_hand("skip", pipeline, lambda: skip(self._log(pipeline), order, now_ms=NOW, dry_run=False))
 
+    def start_reset(self, pipeline: str, by: int | None) -> Step:
+        """A person moves the position forward.
+
+        :param by: so many offsets; ``None``: to the end.
+        """
+        target = ToLatest() if by is None else ShiftBy(by)
+        order = engine.Reset(target, "by hand")
+        me = Actor(None, self.instance)
+        reset = partial(engine.reset_position, self._log(pipeline), self.stepped, me, order, now_ms=NOW, dry_run=False)
+        return self._by_hand("reset", pipeline, reset, skip=True)
+
+    def start_redo(self, pipeline: str, folder: str) -> Step:
+        """A person does a committed batch again; its Spark jobs come next."""
+        me = Actor(None, self.instance)
+
+        def call() -> None:
+            batch = read_batch(self.store, folder)
+            if batch is not None:
+                engine.redo(batch, self.stepped, me, now_ms=NOW)
+
+        return self._by_hand("redo", pipeline, call)
+
+    def run_by_hand(self, pipeline: str, folder: str) -> Run | None:
+        """What ``redo`` prints for Spark, as a run that Airflow knows nothing of."""
+        batch = read_batch(self.store, folder)
+        if batch is None:
+            return None
+        plan = batch.log.plan
+        splits = tuple(sorted(plan.splits_with_rows()))
+        handed = Handed(
+            folder.removeprefix(f"{self._log(pipeline).root}/"), plan.plan_id, batch.plan_object, plan, splits
+        )
+        return Run(RunKey("a-person", "", ""), pipeline, {}, handed)
+
+    def start_take_over(self, pipeline: str) -> Step:
+        """A person lets the Airflow that there is now have the pipeline."""
+        order = TakeOver(Actor(None, self.instance), NOW)
+        world = engine.World(self._log(pipeline), self.stepped)
+        return self._by_hand("take over", pipeline, lambda: take_pipeline_over(order, world))
+
     def start_clean(self) -> Step:
         """A person removes what is old; here all that is over is old."""
 
@@ -232,8 +276,8 @@ class World:
 
         return self._by_hand("clean", next(iter(self.modes)), call)
 
-    def _by_hand(self, what: str, pipeline: str, call: Any) -> Step:
-        person = Run(RunKey("a-person", "", ""), pipeline, {what: True})
+    def _by_hand(self, what: str, pipeline: str, call: Any, **ask: Any) -> Step:
+        person = Run(RunKey("a-person", "", ""), pipeline, {what: True, **ask})
         return self._step(what, person, person.ask, call)
 
     def next_steps(self, run: Run) -> list[Step]:
