@@ -1,9 +1,10 @@
 """Where a Hudi Streamer stands: the checkpoint in the newest commit of its table that has one.
 
 A commit of Hudi is whole or absent: what has begun and is not complete (``.requested``, ``.inflight``) is rolled back
-by the next run, and none of its rows is in the table. Compaction, clustering and other writers commit without a
-checkpoint. Up to table version 6 (Hudi 0.x) commits are JSON in ``.hoodie``; from version 8 on (Hudi 1.x) they are Avro
-in ``.hoodie/timeline``, and their names have a second time, of the end.
+by the next run, and none of its rows is in the table. A complete one that is empty was cut off: its rows are in the
+table, and it does not say up to where. Compaction, clustering and other writers commit without a checkpoint. Up to
+table version 6 (Hudi 0.x) commits are JSON in ``.hoodie``; from version 8 on (Hudi 1.x) they are Avro in
+``.hoodie/timeline``, and their names have a second time, of the end.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _extra_metadata(place: str, store: Store, name: str) -> Any:
     try:
         if len(data) > LARGEST_OBJECT:
             raise ValueError(f"more than {LARGEST_OBJECT} bytes")
-        found = {} if not data else first_record(data) if data.startswith(MAGIC) else read_json(data.decode())
+        found = first_record(data) if data.startswith(MAGIC) else read_json(data.decode())
         return dict(found.get("extraMetadata") or {})
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(
