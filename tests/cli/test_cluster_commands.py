@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed.broker import KafkaBroker
@@ -240,8 +240,8 @@ def test_nobodys_lag_is_a_wrong_request_and_an_unknown_pipeline_is_status_1(
 
 @pytest.mark.parametrize("command", ["partitions", "lag"])
 def test_a_cluster_that_does_not_answer_is_status_3(says: Say, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert KafkaCluster.__init__.__kwdefaults__ is not None
-    monkeypatch.setitem(KafkaCluster.__init__.__kwdefaults__, "first_contact_s", 1.0)
+    assert Connection.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(Connection.__init__.__kwdefaults__, "first_contact_s", 1.0)
     at = ("--bootstrap-servers", "127.0.0.1:1", "--topics", "orders")
     status, output, _ = says(command, *at, *(("--group-id", "g") if command == "lag" else ()))
     assert (status, output) == (3, "")
