@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, Self, TypeVar
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
@@ -131,7 +132,7 @@ class TopicDescription:
         return sorted(p for p, leader in self.leaders.items() if leader is None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterDescription:
     """The cluster's id and the topics that a subscription matched."""
 
@@ -143,7 +144,11 @@ class ClusterDescription:
         return {name: topic.topic_id for name, topic in self.topics.items()}
 
     def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders)]
+        return list(self._partitions)
+
+    @cached_property
+    def _partitions(self) -> tuple[TopicPartition, ...]:  # a plan asks a dozen times, and there may be 10,000
+        return tuple(TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders))
 
     def leaderless(self) -> list[TopicPartition]:
         return [TopicPartition(name, p) for name in sorted(self.topics) for p in self.topics[name].leaderless]
