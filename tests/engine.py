@@ -13,14 +13,14 @@ from airflow_kafka_offsets.batch.carry_out import Assignment as Assignment
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome as CommitOutcome
 from airflow_kafka_offsets.batch.engine import ResetOutcome as ResetOutcome
 from airflow_kafka_offsets.batch.follow_group import Followed, follow
-from airflow_kafka_offsets.batch.look_ups import NO_AIRFLOW as NO_AIRFLOW
-from airflow_kafka_offsets.batch.look_ups import NoAirflow as NoAirflow
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.measured_lag import left_by as left_by
 from airflow_kafka_offsets.batch.measured_lag import position_of as position_of
 from airflow_kafka_offsets.batch.messages import committed_sentence as sentence_of_commit
 from airflow_kafka_offsets.batch.messages import first_sentence as first_sentence
 from airflow_kafka_offsets.batch.messages import last_sentence as last_sentence
+from airflow_kafka_offsets.batch.no_airflow import NO_AIRFLOW as NO_AIRFLOW
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow as NoAirflow
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, Redo, RequireReport, RunsBatch
 from airflow_kafka_offsets.batch.orders import OfGroup as OfGroup
 from airflow_kafka_offsets.batch.orders import PlanReference as PlanReference

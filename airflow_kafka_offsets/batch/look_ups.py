@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.situation import (
     At,
     BacklogOf,
@@ -70,38 +70,6 @@ from airflow_kafka_offsets.request.times import in_units
 from airflow_kafka_offsets.stores.store import together
 
 log = logging.getLogger(__name__)
-
-
-# ── the Airflow around; a script has none ─────────────────────────────────────────────────────────────────────────────
-
-
-NO_AIRFLOW = "no-airflow"
-Step = Literal["decide", "carry out"]
-
-
-class NoAirflow:
-    """What the engine may ask of the Airflow around. A script has none: no other run runs, nothing succeeded before."""
-
-    @property
-    def instance(self) -> str:
-        """What names this Airflow in plans, commits and groups."""
-        return NO_AIRFLOW
-
-    def is_running(self, run: RunKey) -> bool:
-        """Whether the DAG run is running; one that is queued, over or unknown is not."""
-        return False
-
-    def has_succeeded_before(self, run: RunKey) -> bool:
-        """Whether the run's task has succeeded in an earlier run."""
-        return False
-
-    def failed_tasks(self, run: RunKey) -> list[str]:
-        """The tasks of the DAG run that have failed, as far as that is known; for a log line, never for a decision."""
-        return []
-
-    def timed(self, step: Step) -> AbstractContextManager[None]:
-        """Around a step of the engine: how long it takes is told whoever wants to know."""
-        return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

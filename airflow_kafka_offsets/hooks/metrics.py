@@ -15,14 +15,16 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.hooks.airflow_versions import Stats
-from airflow_kafka_offsets.plan.completeness import Completeness
-from airflow_kafka_offsets.plan.consumer_lag import Lag
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft, Plan
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+    from airflow_kafka_offsets.plan.completeness import Completeness
+    from airflow_kafka_offsets.plan.consumer_lag import Lag
 
 Gauge = Literal[
     "lag",

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_kafka_offsets.batch.look_ups import NoAirflow, Step
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow, Step
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.hooks.metrics import Gauge, timed

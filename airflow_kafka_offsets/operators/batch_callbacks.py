@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-from airflow_kafka_offsets.kafka_values import RunKey, values_by_topic
-from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.kafka_values import values_by_topic
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+    from airflow_kafka_offsets.kafka_values import RunKey
+    from airflow_kafka_offsets.plan.plan import Plan
 
 log = logging.getLogger(__name__)
 Callback = Callable[[Any], Any]

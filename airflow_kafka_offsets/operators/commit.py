@@ -6,16 +6,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
-from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-from airflow_kafka_offsets.batch.engine import commit_batch
-from airflow_kafka_offsets.batch.look_ups import Step, World
-from airflow_kafka_offsets.batch.measured_lag import left_by
-from airflow_kafka_offsets.batch.messages import committed_sentence
-from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
+from airflow_kafka_offsets.batch.no_airflow import Step
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -45,6 +40,10 @@ from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
 from airflow_kafka_offsets.values.row_definition import parse_limit
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+    from airflow_kafka_offsets.batch.orders import RequireReport
 
 RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""
@@ -175,6 +174,12 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         self, plan: Mapping[str, Any], pipeline: PipelineLog, me: Actor, context: Any, at_ms: int
     ) -> tuple[CommitOutcome, dict[TopicPartition, LagAndMargin] | None]:
         """What was committed, and what is left in each partition, as far as that is known."""
+        # The engine is imported where it runs: a DAG's file is parsed often.
+        from airflow_kafka_offsets.batch.engine import commit_batch
+        from airflow_kafka_offsets.batch.look_ups import World
+        from airflow_kafka_offsets.batch.measured_lag import left_by
+        from airflow_kafka_offsets.batch.orders import Commit, PlanReference
+
         self.log.info(
             "Pipeline %s, %s, work store %s",
             pipeline.pipeline_id,
@@ -234,6 +239,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
 
     def _say(self, outcome: CommitOutcome, left: LagAndMargin, by_topic: Mapping[str, Mapping[str, Any]]) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
+        from airflow_kafka_offsets.batch.messages import committed_sentence
+
         plan = outcome.plan
         last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this, fates=outcome.fates)
         if outcome.group.left_alone:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_offsets.batch.carry_out import Assignment
-from airflow_kafka_offsets.batch.complete_request import request_for
-from airflow_kafka_offsets.batch.engine import assign_batch
-from airflow_kafka_offsets.batch.look_ups import Step, World
-from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
-from airflow_kafka_offsets.batch.orders import RunsBatch
-from airflow_kafka_offsets.batch.ownership import output_of_another_run
+from airflow_kafka_offsets.batch.no_airflow import Step
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
@@ -90,6 +84,7 @@ from airflow_kafka_offsets.triggers.wait_for_batch import POKE_INTERVAL_S, Batch
 from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinition, Tombstones
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.batch.carry_out import Assignment
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 
@@ -462,6 +457,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             return sink
         into = sink_into(sink, output)
         if into is None:
+            from airflow_kafka_offsets.batch.ownership import output_of_another_run
+
             raise output_of_another_run(plan, output_of(sink))
         return into
 
@@ -478,6 +475,12 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
         """What the run does, and the log lines that say what it was asked."""
+        # The engine is imported where it runs: a DAG's file is parsed often.
+        from airflow_kafka_offsets.batch.complete_request import request_for
+        from airflow_kafka_offsets.batch.engine import assign_batch
+        from airflow_kafka_offsets.batch.look_ups import World
+        from airflow_kafka_offsets.batch.orders import RunsBatch
+
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = parameters_of(RequestParameters, self)
@@ -522,6 +525,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
         :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
+        from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
+
         plan, first = assignment.plan, first_sentence(assignment.sentence, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits), is_new=assignment.is_new)
         self.log.info(first)

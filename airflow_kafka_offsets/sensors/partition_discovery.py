@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.batch.measured_lag import position_of
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
@@ -115,6 +114,8 @@ class PartitionDiscoverySensor(WaitingSensor):
         return partitions_or_counts(topics)
 
     def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
+        from airflow_kafka_offsets.batch.measured_lag import position_of
+
         hook = kafka_hook(self.kafka_config_id)
         pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
         position = position_of(PipelineLog(configured_work_store(self.work_store), str(pipeline_id)))

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.batch.complete_request import with_connection
-from airflow_kafka_offsets.batch.measured_lag import look_at_commits, look_for_arrivals
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, listed, named
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
@@ -103,6 +102,8 @@ class BatchCommittedTrigger(WaitingTrigger):
 
     def look(self) -> dict[str, Any] | NotYet:
         """The key of the newest batch that is committed, or what is missing."""
+        from airflow_kafka_offsets.batch.measured_lag import look_at_commits
+
         config = kafka_hook(self.kafka_config_id)
         pipeline = PipelineLog(configured_work_store(self.work_store), self.pipeline_id)
         key, missing = look_at_commits(
@@ -143,6 +144,8 @@ class WindowCompleteTrigger(WaitingTrigger):
 
     def look(self) -> dict[str, Any] | NotYet:
         """The report on a window that is complete, or what is missing."""
+        from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
+
         with cluster_of(self.kafka_config_id, kafka_hook(self.kafka_config_id).client_config) as cluster:
             missing = [] if self._found else self._discover(cluster)
             if missing:

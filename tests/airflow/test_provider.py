@@ -27,6 +27,19 @@ def test_the_configuration_section_is_known_with_its_default(airflow: Path) -> N
     assert airflow_says("config", "get-value", "kafka_offsets", "work_store").strip() == ""
 
 
+def test_a_dag_file_is_parsed_without_the_engine_and_without_a_kafka_client() -> None:
+    code = (
+        "import sys\n"
+        "from airflow.sdk import DAG\n"
+        "from airflow_kafka_offsets import kafka_spark_batch\n"
+        "with DAG('batch', schedule=None):\n"
+        "    kafka_spark_batch('orders', topics='orders', group_id='g', sink={'format': 'parquet', 'path': '/lake'})\n"
+        "unwanted = {'airflow_kafka_offsets.batch.engine', 'airflow_kafka_offsets.plan.ranges', 'confluent_kafka'}\n"
+        "print(*unwanted & set(sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == []
+
+
 def test_no_import_of_the_package_or_its_provider_info_imports_airflow() -> None:
     code = (
         "import sys, airflow_kafka_offsets, airflow_kafka_offsets.provider_info as p; p.get_provider_info();"

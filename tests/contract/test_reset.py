@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.look_ups import NoAirflow, World
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.orders import OfBatch
 from airflow_kafka_offsets.batch.orders import Reset as ResetOrder
 from airflow_kafka_offsets.cli.reset_command import offsets_of_query
