@@ -83,6 +83,12 @@ def test_lists_are_filtered_sorted_and_paged_by_the_server_without_a_new_page(si
     assert page.locator("#batches tbody th").first.inner_text() == str(NEWEST)
     page.get_by_role("search", name="Batches").get_by_label("Order").select_option("oldest first")
     page.locator("#batches tbody tr").first.get_by_role("rowheader", name="1").wait_for()
+    page.get_by_label("State").focus()
+    page.keyboard.press("s")  # set aside
+    rows = page.locator("#batches tbody tr")
+    rows.nth(1).wait_for(state="detached")
+    assert rows.get_by_role("rowheader").inner_text() == str(NEWEST - 1)
+    assert page.locator("#batches-count").inner_text().startswith(f"1 of {NEWEST} batches that were looked at")
     assert page.evaluate("window.sameAsBefore")
 
 
@@ -98,6 +104,11 @@ def test_it_works_without_a_script(site: Site, looked_at: LookedAt) -> None:
     page.get_by_role("search").get_by_label("Find").fill("orders[2]")
     page.get_by_role("button", name="Show").click()
     assert page.locator("#partition-rows tbody th").inner_text() == "orders[2]"
+    page.goto(site.page_of("orders_to_lake"))
+    page.get_by_role("search").get_by_label("State").select_option("set aside")
+    page.get_by_role("button", name="Show").click()
+    assert page.locator("#batches tbody th").all_inner_texts() == [str(NEWEST - 1)]
+    assert "state=set+aside" in page.url
     context.close()
 
 
@@ -141,6 +152,7 @@ def test_a_screen_reader_finds_its_way(site: Site, looked_at: LookedAt, scheme: 
         "/act?action=reset&look=true&where=to_earliest&reason=because&allow_duplicates=yes&pipeline=" + PIPELINE,
         "/act?action=reset&look=true&where=to_earliest&reason=because&pipeline=" + PIPELINE,
         "/act?action=redo&look=true&batch=3&pipeline=" + PIPELINE,
+        "?state=damaged",
         "?pipeline=nothing",
     ):
         page.goto(site.page_of("orders_to_lake", place))
