@@ -96,7 +96,7 @@ SYSTEM := tests/test_demo.py tests/airflow/test_dags.py tests/airflow/test_on_s3
   tests/airflow/test_on_hdfs.py tests/airflow/test_lineage.py tests/test_demo_ui.py tests/extras \
   tests/spark/test_java_job.py tests/quickstart tests/packaging tests/secured tests/contract/test_secured_brokers.py tests/submitting tests/machines \
   tests/contract/test_group_of_new_broker.py tests/contract/test_tiered_storage.py tests/size \
-  tests/ops/test_rules.py tests/ops/test_statsd_exporter.py $(SLOW)
+  tests/ops/test_rules.py tests/ops/test_statsd_exporter.py tests/ops/test_otel_collector.py $(SLOW)
 
 # Minutes for each row: `make test-matrix`, or some rows of it, `make test-matrix ROWS="lowest kafka-3.9.2"`.
 MATRIX := tests/matrix/test_core_path.py

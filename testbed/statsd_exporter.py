@@ -30,7 +30,11 @@ class StatsdExporter(HttpServer):
 
     def shown(self) -> Mapping[str, float]:
         """By name and tags, as Prometheus gets it."""
-        with urllib.request.urlopen(f"{self.endpoint}/metrics", timeout=30) as answer:
-            lines = answer.read().decode().splitlines()
-        rows = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in rows}
+        return metrics_at(self.endpoint)
+
+
+def metrics_at(endpoint: str) -> Mapping[str, float]:
+    with urllib.request.urlopen(f"{endpoint}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    rows = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in rows}
