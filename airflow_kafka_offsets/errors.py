@@ -52,11 +52,13 @@ code is never given to another class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
 
 DOCS_URL: str | None = None
 """Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository.
@@ -595,12 +597,15 @@ class UnavailableError(KafkaOffsetsError):
     :ivar what: what was tried, and where.
     :ivar reason: what the other side, or the client library, says.
     :ivar remedy: what to look at.
+    :ivar unanswered: the partitions that have no answer although the cluster does answer and names their leaders, and
+        why; empty where that is not known.
     """
 
     what: str
     reason: str
     remedy: str
     retriable: bool = False
+    unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     exit_status = 3
 

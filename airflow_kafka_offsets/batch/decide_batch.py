@@ -85,7 +85,7 @@ class BatchAtHand:
         verified = self.verified()
         read: dict[bool, set[TopicPartition]] = {True: set(), False: set()}  # by whether that is verified
         for number, split in enumerate(self.plan.splits):
-            read[number in verified] |= {p.topic_partition for p in split} & found.leaderless
+            read[number in verified] |= {p.topic_partition for p in split} & found.without_answer
         to_hold = all(policies.may_hold(tp) and tp not in read[True] for tp in read[False])
         return found if to_hold else self.s.need(RecordsOf(self.plan))
 

@@ -7,10 +7,10 @@ B12). A record that is produced meanwhile lies at or past an end, and belongs to
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.situation import (
@@ -69,6 +69,8 @@ from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
 from airflow_kafka_offsets.request.times import in_units
 from airflow_kafka_offsets.stores.store import together
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
@@ -126,7 +128,7 @@ class World:
             case RecordsOf(plan, may_hold):
                 return _records_now(plan, cluster, may_hold=may_hold)
             case RangeLookUps():
-                return _logs(question, cluster)
+                return _logs_that_answer(question, cluster)
             case Cuts(known):
                 return _cuts(cluster, known)
             case SettingsOf(topics):
@@ -221,7 +223,8 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
     without = frozenset(tp for tp in description.leaderless() if tp in planned and (may_hold or not planned[tp].size))
     planned = {tp: p for tp, p in planned.items() if tp not in without}
-    log_starts = cluster.log_start_offsets(list(planned)) if planned else {}
+    log_starts, silent = _without_silent(cluster.log_start_offsets, planned, planned if may_hold else ())
+    planned = {tp: p for tp, p in planned.items() if tp not in silent}
     ends = cluster.end_offsets(list(planned), "read_uncommitted") if planned else {}
     if below := [tp for tp, p in planned.items() if ends[tp].offset < p.end_offset]:
         cluster.ask_anew()
@@ -232,7 +235,7 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
         if p.size and is_older(p.leader_epoch, ends[tp].leader_epoch)
     }
     high_watermarks = {tp: end.offset for tp, end in ends.items()}
-    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew), without)
+    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew), without, silent)
 
 
 def _cuts(cluster: OffsetReader, known: Mapping[TopicPartition, At]) -> dict[TopicPartition, int]:
@@ -243,6 +246,38 @@ def _cuts(cluster: OffsetReader, known: Mapping[TopicPartition, At]) -> dict[Top
     epochs = {tp: at.leader_epoch for tp, at in known.items() if at.leader_epoch is not None}
     ends = cluster.ends_of_epochs(epochs) if epochs else {}
     return {tp: end for tp, end in ends.items() if end < known[tp].offset}
+
+
+def _without_silent(
+    ask: Callable[[list[TopicPartition]], T],
+    partitions: Collection[TopicPartition],
+    may_hold: Collection[TopicPartition],
+) -> tuple[T, dict[TopicPartition, str]]:
+    """The answer, and why some are not in it: their leader gives none until the deadline, and they may be held.
+
+    :raises ClusterUnavailable: a partition that may not be held has no answer.
+    """
+    silent: dict[TopicPartition, str] = {}
+    while True:
+        try:
+            return ask([tp for tp in partitions if tp not in silent]), silent
+        except ClusterUnavailable as error:
+            if not error.unanswered or not error.unanswered.keys() <= set(may_hold):
+                raise
+            silent |= error.unanswered
+
+
+def _logs_that_answer(asked: RangeLookUps, cluster: OffsetReader) -> Logs:
+    def ask(left: list[TopicPartition]) -> Logs:
+        starts, ends = (
+            {tp: time for tp, time in times.items() if tp in left} for times in (asked.start_times, asked.end_times)
+        )
+        return _logs(replace(asked, partitions=tuple(left), start_times=starts, end_times=ends), cluster)
+
+    if not asked.may_hold:
+        return _logs(asked, cluster)
+    found, silent = _without_silent(ask, asked.partitions, asked.may_hold)
+    return replace(found, unanswered=silent)
 
 
 def _logs(asked: RangeLookUps, cluster: OffsetReader) -> Logs:

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.batch.situation import (
     MorePartitions,
     OffsetsOfGroup,
     RangeLookUps,
+    RecordsNow,
     SettingsOf,
     Situation,
     TopicsOf,
@@ -102,10 +103,13 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     outputs_of(request.output, description.topics, request.set_aside_output)  # no two may be one
     group = s.need(OffsetsOfGroup(request, tuple(subscribed.partitions())))
     known = _known(request, description, group.held, start)
-    held = _held(request, description)
+    held = _held(request, description, s)
     partitions, topics = description.partitions(), tuple(description.topics)
     asked = [tp for tp in partitions if tp not in held or not _has_position(tp, known, start)]
-    logs = s.need(_look_ups(request, asked, known))
+    may_hold = request.policies.answers["unavailable"] == "hold"
+    placed = frozenset(tp for tp in asked if may_hold and _has_position(tp, known, start))
+    logs = s.need(replace(_look_ups(request, asked, known), may_hold=placed))
+    held |= logs.unanswered
     facts = replace(
         known,
         held=held,
@@ -221,14 +225,18 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     )
 
 
-def _held(request: PlanRequest, description: ClusterDescription) -> dict[TopicPartition, str]:
+def _held(request: PlanRequest, description: ClusterDescription, s: Situation) -> dict[TopicPartition, str]:
     """Why each partition is held that is. One without a position is asked all the same: where it starts, a leader says.
 
     :raises NothingToDiscover: a person holds a partition that does not exist.
     """
     by_order = held_by_order(request, description)
-    without = description.leaderless() if request.policies.answers["unavailable"] == "hold" else []
-    return {**dict.fromkeys(without, NO_LEADER), **dict.fromkeys(by_order, BY_ORDER)}
+    without: dict[TopicPartition, str] = {}
+    if request.policies.answers["unavailable"] == "hold":
+        found = [answer.silent for _, answer in s.answers if isinstance(answer, RecordsNow)]
+        without = {tp: why for of_plan in found for tp, why in of_plan.items()}  # who was waited for is not asked again
+        without |= dict.fromkeys(description.leaderless(), NO_LEADER)
+    return {**without, **dict.fromkeys(by_order, BY_ORDER)}
 
 
 def held_by_order(request: PlanRequest, description: ClusterDescription) -> frozenset[TopicPartition]:

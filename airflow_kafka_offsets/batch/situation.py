@@ -66,6 +66,7 @@ class Logs:
     :ivar starts: the first offset at or after the start's time; absent where there is no such record.
     :ivar ends: the same for the end's time.
     :ivar future: the first offset whose own time is of the future, where an end is a time; absent where there is none.
+    :ivar unanswered: partitions that are in none of these, because their leader has not answered, and why.
     """
 
     snapshots: Mapping[TopicPartition, PartitionSnapshot]
@@ -73,6 +74,7 @@ class Logs:
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     future: Mapping[TopicPartition, int]
+    unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 # ── whether the records of a frozen plan are still in Kafka, and how many have come since ─────────────────────────────
@@ -90,6 +92,7 @@ class RecordsNow:
     :ivar log_starts: of the plan's partitions that are there, in the same log; ``ends``: their high watermarks.
     :ivar cuts: the first offset from which on the log is another one than the plan's; absent where it is not.
     :ivar leaderless: partitions of the plan that nobody leads, so that their logs were not asked for.
+    :ivar silent: partitions of the plan whose leader has not answered until the deadline, and why.
     """
 
     another_log: tuple[str, ...] = ()
@@ -97,6 +100,11 @@ class RecordsNow:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
     leaderless: frozenset[TopicPartition] = frozenset()
+    silent: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    @property
+    def without_answer(self) -> frozenset[TopicPartition]:
+        return self.leaderless | self.silent.keys()
 
     def waiting(self, plan: Plan) -> int:
         """How many offsets of the plan's partitions have come since: an upper bound of the records."""
@@ -109,8 +117,9 @@ class RecordsNow:
         return [*self.another_log, *self.deleted(needed), *self.replaced(needed), *self.unled(needed)]
 
     def unled(self, partitions: Iterable[PlannedPartition]) -> list[str]:
-        """A line for each range that has no leader now."""
-        return [f"{p.topic_partition} has no leader" for p in partitions if p.topic_partition in self.leaderless]
+        """A line for each range that has no leader now, or none that answers."""
+        said = dict.fromkeys(self.leaderless, " has no leader") | {tp: f": {why}" for tp, why in self.silent.items()}
+        return [f"{p.topic_partition}{said[p.topic_partition]}" for p in partitions if p.topic_partition in said]
 
     def replaced(self, partitions: Iterable[PlannedPartition]) -> list[str]:
         """A line for each range that the log has other records for, or none any more, than when it was planned."""
@@ -229,7 +238,8 @@ class HighestAttempts(Question[dict[int, int]]):
 class RecordsOf(Question[RecordsNow]):
     """Whether the records of a plan are still in Kafka.
 
-    :ivar may_hold: partitions without a leader are named, and not asked for; else the answer waits for a leader.
+    :ivar may_hold: partitions without a leader are named, and not asked for, and those whose leader does not answer
+        until the deadline are named; else the answer waits for a leader.
     """
 
     plan: Plan
@@ -267,6 +277,7 @@ class RangeLookUps(Question[Logs]):
     :ivar start_times: of each partition whose start is a time; ``end_times``: whose end is one.
     :ivar future_ms: a record of this time or later is of the future; ``None`` where no time is looked up.
     :ivar known_ends: offsets that the logs had: one that ends below its own is asked once more, by a new client.
+    :ivar may_hold: the partitions that may be without an answer, if their leader gives none until the deadline.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -275,6 +286,7 @@ class RangeLookUps(Question[Logs]):
     end_times: Mapping[TopicPartition, int]
     future_ms: int | None = None
     known_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    may_hold: frozenset[TopicPartition] = frozenset()
 
 
 class Cuts(About[Mapping[TopicPartition, At], dict[TopicPartition, int]]):

@@ -40,6 +40,7 @@ from airflow_kafka_offsets.errors import (
     NotAuthorized,
     named,
 )
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.refusal_reasons import misfit, refusal_of_token
 
 C = TypeVar("C")  # a kind of client
@@ -96,7 +97,14 @@ _PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
 
 
 class NotYet(Exception):
-    """An answer that time may change; the question is asked again, by a new client."""
+    """An answer that time may change; the question is asked again, by a new client.
+
+    :ivar unanswered: as of the error that it becomes.
+    """
+
+    def __init__(self, reason: str, unanswered: Mapping[TopicPartition, str] | None = None) -> None:
+        super().__init__(reason)
+        self.unanswered = unanswered or {}
 
 
 class Clients(Generic[C]):
@@ -217,6 +225,7 @@ class Connection:
                 f"no answer within {self.deadline_s:g} s; last: {last}{self._heard.in_parentheses()}",
                 "Check that the brokers are up and every partition has a leader, then retry.",
                 retriable=True,
+                unanswered=last.unanswered if isinstance(last, NotYet) else {},
             ) from None
         raise AssertionError("unreachable: the loop returns or raises")
 

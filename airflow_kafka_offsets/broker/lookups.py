@@ -100,9 +100,10 @@ class LookUps(Connection):
         """Absent where no record is."""
         specs, timeout_s = dict.fromkeys(partitions, OffsetSpec.max_timestamp()), self.attempt_s
         answers: dict[TopicPartition, Any] = {}
+        causes: dict[TopicPartition, str] = {}
 
         def look(client: AdminClient) -> None:
-            refusals = Refusals(_WHAT, self, _RIGHT)
+            refusals = Refusals(_WHAT, self, _RIGHT, causes)
             left = {tp: specs[tp] for tp in _left(specs, answers)}
             answers.update(_one_by_one(client, left, isolation_level, timeout_s, refusals, by_time=True))
             self._settle(refusals)
@@ -115,10 +116,11 @@ class LookUps(Connection):
         self, asked: Mapping[TopicPartition, int], isolation_level: IsolationLevel, *, by_time: bool = False
     ) -> dict[TopicPartition, Any]:
         answers: dict[TopicPartition, Any] = {}
+        causes: dict[TopicPartition, str] = {}
         progress = Progress(_WHAT, len(asked))
 
         def look(client: LookUpClient) -> None:
-            refusals = Refusals(_WHAT, self, _RIGHT)
+            refusals = Refusals(_WHAT, self, _RIGHT, causes)
             before = len(answers)
             try:
                 for chunk, found in self._in_turns(client, isolation_level, asked, _left(asked, answers)):
@@ -249,10 +251,13 @@ def _name_the_cause(connection: Connection, refusals: Refusals) -> None:
     client = connection.admin()
     try:
         metadata = client.list_topics(timeout=1.0)
-    except KafkaException:
-        return
+    except KafkaException:  # it may have asked the one that does not answer
+        try:
+            metadata = client.list_topics(timeout=1.0)
+        except KafkaException:
+            return
     topics = metadata.topics
-    unseen, causes = [], Refusals(_WHAT, connection, _RIGHT)
+    unseen, causes = [], Refusals(_WHAT, connection, _RIGHT, refusals.causes)
     for tp in refusals.waiting:
         assert isinstance(tp, TopicPartition)
         if tp.topic not in topics:
@@ -260,12 +265,13 @@ def _name_the_cause(connection: Connection, refusals: Refusals) -> None:
         elif tp.partition not in topics[tp.topic].partitions:
             causes.waiting[tp] = "it does not exist"
         elif topics[tp.topic].partitions[tp.partition].leader < 0:
-            causes.waiting[tp] = "it has no leader"
+            causes.waiting[tp] = refusals.causes[tp] = "it has no leader"
         else:
             leader = topics[tp.topic].partitions[tp.partition].leader
             known = metadata.brokers.get(leader)
             where = f" at {known.host}:{known.port}" if known else ", which the cluster does not list"
             refusals.waiting[tp] += f"; its leader is broker {leader}{where}"
+            refusals.causes[tp] = refusals.waiting[tp]
     if unseen:  # a topic that this client may not describe is not in the list; asked for by name, it says so
         _ask_by_name(connection, client, unseen, causes)
     causes.settle()

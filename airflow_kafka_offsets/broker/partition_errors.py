@@ -33,9 +33,13 @@ class Refusals:
     :param what: the question in words, for the error.
     :param connection: of the client that asks.
     :param right: the right on the topic that the question needs.
+    :param causes: of partitions that wait, why, where the cluster itself has told it in this attempt or one before.
     """
 
-    def __init__(self, what: str, connection: Connection, right: str) -> None:
+    def __init__(
+        self, what: str, connection: Connection, right: str, causes: dict[TopicPartition, str] | None = None
+    ) -> None:
+        self.causes = {} if causes is None else causes
         self._what = what
         self._connection = connection
         self._right = right
@@ -79,7 +83,8 @@ class Refusals:
         """
         self.raise_final()
         if self.waiting:
-            raise NotYet(_table(self.waiting))
+            told = {tp: why for tp, why in self.causes.items() if tp in self.waiting}
+            raise NotYet(_table({**self.waiting, **told}), told)
 
 
 def _table(lines: Mapping[TopicPartition | str, str]) -> str:

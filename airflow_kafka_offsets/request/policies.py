@@ -133,7 +133,7 @@ SITUATIONS: Mapping[str, SituationRow] = {
         "the output of each plan",
     ),
     "unavailable": SituationRow(
-        "a partition has no leader",
+        "a partition has no leader, or none that answers until the deadline",
         {"hold": "read the others; it keeps its position, and a later run reads it from there"},
         "of each partition `held`, and why",
     ),

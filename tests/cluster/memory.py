@@ -130,11 +130,15 @@ class MemoryTransaction:
                 self.cluster.groups.setdefault(group_id, {}).update(offsets)
 
 
+HANGS = "no answer within 1 s; its leader is broker 1"
+
+
 class InMemoryCluster:
     """``OffsetReader`` and ``OffsetCommitter``, and the hands of ``tests.cluster.real.Hands``.
 
     :ivar now_ms: the cluster's clock: of control records, and of records where the topic has LogAppendTime.
     :ivar hidden: topics whose configuration the client may not see.
+    :ivar hanging: partitions whose leader is known and does not answer; ``waited``: how often somebody waited for one.
     """
 
     def __init__(self, cluster_id: str = "memory", now_ms: int = 1_800_000_000_000) -> None:
@@ -145,6 +149,8 @@ class InMemoryCluster:
         self.members: dict[str, list[str]] = {}
         self.pending: list[MemoryTransaction] = []
         self.hidden: set[str] = set()
+        self.hanging: set[TopicPartition] = set()
+        self.waited = 0
 
     # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -396,13 +402,17 @@ class InMemoryCluster:
         wanted = sorted(set(partitions))
         failed = {tp: "UNKNOWN_TOPIC_OR_PARTITION" for tp in wanted if not self._exists(tp)}
         failed |= {tp: "it has no leader" for tp in wanted if self._exists(tp) and self._log(tp).leader is None}
-        if failed:
-            raise self._unavailable("look up offsets", failed)
+        silent = {tp: HANGS for tp in wanted if tp in self.hanging}
+        self.waited += bool(silent)
+        if failed or silent:
+            raise self._unavailable("look up offsets", failed | silent, silent)
         return {tp: self._log(tp) for tp in wanted}
 
-    def _unavailable(self, what: str, reasons: Mapping[TopicPartition, str]) -> ClusterUnavailable:
+    def _unavailable(
+        self, what: str, reasons: Mapping[TopicPartition, str], silent: Mapping[TopicPartition, str] | None = None
+    ) -> ClusterUnavailable:
         lines = "\n".join(f"{tp}: {reasons[tp]}" for tp in sorted(reasons))
-        return ClusterUnavailable(f"Cannot {what} in memory", lines, "Look at the test.")
+        return ClusterUnavailable(f"Cannot {what} in memory", lines, "Look at the test.", unanswered=silent or {})
 
     def _matching(self, subscription: Subscription) -> dict[str, TopicDescription]:
         described = {

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.whole_log import audit_log
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.request.policies import Skip
-from tests.cluster.memory import InMemoryCluster
+from tests.cluster.memory import HANGS, InMemoryCluster
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Job, Pipeline, Run, entries
 from tests.contract.troubles import produce
@@ -121,6 +121,85 @@ def test_F13_a_new_partition_without_a_leader_stops_the_run(kafka: InMemoryClust
     kafka.elect(TopicPartition("orders", 3), None)
     with pytest.raises(ClusterUnavailable, match=r"orders\[3\]: it has no leader"):
         in_memory.resolve("two", **WITHOUT)
+
+
+# ── its leader is known, and does not answer ──────────────────────────────────────────────────────────────────────────
+
+
+def test_F17_a_partition_whose_leader_does_not_answer_is_held_after_one_wait(
+    kafka: InMemoryCluster, memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    in_memory.run("one")
+    before = in_memory.position.offsets[HELD]
+    produce(memory, in_memory)
+    kafka.hanging.add(HELD)
+    with pytest.raises(ClusterUnavailable, match=r"orders\[1\]: no answer within 1 s; its leader is broker 1"):
+        in_memory.resolve("two")
+    kafka.waited = 0
+
+    second = in_memory.resolve("two", **WITHOUT)
+
+    assert kafka.waited == 1
+    assert second.ranges == [(4, 6), (4, 4), (4, 6)]
+    assert held(second) == [(1, f"held: {HANGS}")]
+    assert second.plan.warnings[-1].startswith(f"orders[1] stays at 4 (held: {HANGS})")
+    second.done()
+    assert in_memory.position.offsets[HELD] == before
+    kafka.hanging.clear()
+    in_memory.run("three")
+    assert in_memory.lake.offsets() == ALL_SIX
+
+
+def test_F17_a_first_plan_and_a_new_partition_hold_none_that_does_not_answer(
+    kafka: InMemoryCluster, in_memory: Pipeline
+) -> None:
+    """Nobody can say where it starts."""
+    kafka.hanging.add(HELD)
+    with pytest.raises(ClusterUnavailable, match=r"orders\[1\]: no answer"):
+        in_memory.resolve("one", **WITHOUT)
+    kafka.hanging.clear()
+    in_memory.run("one")
+    kafka.add_partitions("orders", 1)
+    kafka.hanging |= {HELD, TopicPartition("orders", 3)}
+    with pytest.raises(ClusterUnavailable, match=r"orders\[3\]: no answer"):
+        in_memory.resolve("two", **WITHOUT)
+
+
+def test_F17_a_batch_that_is_not_done_is_planned_anew_without_it_after_one_wait(
+    kafka: InMemoryCluster, memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    in_memory.run("one")
+    produce(memory, in_memory)
+    old = in_memory.resolve("two").spark()
+    produce(memory, in_memory)
+    in_memory.resolve("two", re_plan=True)
+    kafka.hanging.add(HELD)
+
+    again = in_memory.resolve("three", **WITHOUT)
+
+    assert kafka.waited == 1
+    assert (again.batch_key, again.ranges) == (old.batch_key, [(4, 8), (4, 4), (4, 8)])
+    assert again.sentence == f"plans batch 2 anew: orders[1]: {HANGS}"
+    assert in_memory.resolve("three", **WITHOUT).plan == again.plan
+    again.done()
+    assert in_memory.at() == {0: 8, 1: 4, 2: 8}
+
+
+def test_F17_rows_that_are_verified_are_not_given_up_for_it(
+    kafka: InMemoryCluster, memory: AnyCluster, in_memory: Pipeline
+) -> None:
+    """Whether their records are still there, nobody can say."""
+    in_memory.run("one")
+    for _ in range(6000):
+        memory.produce("orders", 5, 1)
+    old = in_memory.resolve("two", splits=3)
+    pieces = [split for split in range(3) if HELD in _of(old, split)]
+    old.spark(pieces[:1])
+    kafka.hanging.add(HELD)
+    with pytest.raises(ClusterUnavailable, match=r"orders\[1\]: no answer"):
+        in_memory.resolve("two", **WITHOUT)
+    kafka.hanging.clear()
+    assert in_memory.resolve("two", **WITHOUT).plan == old.plan
 
 
 # ── an unfinished batch ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -158,6 +158,10 @@ RULES = (
     Mutation("F16", "_with_skips", Instead("before.asked.window", "False")),
     Mutation("F16", "one_range_each", Instead("n not in kept", "True")),
     Mutation("F16", "one_range_each", Instead("placed[-1].setdefault(piece.topic_partition, piece) is not piece", "False")),
+    Mutation("F17", "_without_silent", Never("may_hold")),
+    Mutation("F17", "_without_silent", Instead("error.unanswered.keys() <= set(may_hold)", "True")),
+    Mutation("F17", "_held", Instead("answer.silent", "{}")),
+    Mutation("F17", "RecordsNow.without_answer", Instead("self.leaderless | self.silent.keys()", "self.leaderless")),
     # G: discovery
     Mutation("G1", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G2", "TopicPattern.matches", Instead("re.fullmatch", "re.match")),
