@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,9 @@ from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.stores.local import LocalStore
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from testbed.java import Java
 from tests.builders import NOW, PIPELINE, planned, tp
+from tests.spark.sinks.outputs import conf
 from tests.stores.builders import DAY, commit, key_of, plan_of, read, report_of
 
 
@@ -71,10 +76,13 @@ class World:
         assert begun is not None
         return begun
 
-    def write(self, number: int, offsets: Any, key: str | None = None, out: str = "", topic: str = "orders") -> None:
+    def write(
+        self, number: int, offsets: Any, key: str | None = None, out: str = "", topic: str = "orders", sink: Any = None
+    ) -> None:
         rows = [(topic, 0, offset, b"x") for offset in offsets]
         frame = self.spark.createDataFrame(rows, "topic STRING, partition INT, offset BIGINT, value BINARY")
-        files(str(self.root / (out or self.out)))(frame, Written(key or key_of(number)))
+        sink = sink or files(str(self.root / (out or self.out)))
+        sink(frame, Written(key or key_of(number)))
 
     def audited(self, *more: str) -> dict[str, Any]:
         store, out = self.log.store.uri, str(self.root / self.out)
@@ -210,6 +218,20 @@ def test_each_topic_has_an_output_of_its_own(fourth: World) -> None:
     [missing] = fourth.audited(*FROM_4)["findings"]
     what = "4 of 5 rows of [0, 5) are there; not [4, 5)"
     assert (missing["topic"], missing["finding"], missing["what"]) == ("shop.Refunds", "missing", what)
+
+
+def test_each_topic_has_a_table_of_its_own(java: Java, spark_environment: Mapping[str, str], tmp_path: Path) -> None:
+    """In a Spark that has Iceberg: one row of a topic is gone, and the other topic has one twice."""
+    program = ["-m", "tests.spark.audit_of_tables", json.dumps(conf(java, tmp_path)), str(tmp_path)]
+    environment = {**os.environ, **spark_environment}
+    done = subprocess.run([sys.executable, *program], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert [(one["topic"], one["finding"], one["what"]) for one in found["findings"]] == [
+        ("orders", "missing", "9 of 10 rows of [30, 40) are there; not [39, 40)"),
+        ("shop.Refunds", "twice", "6 rows have 5 different offsets of [0, 5): 4"),
+    ]
+    assert (found["batches"], found["rows"]) == (1, 15)
 
 
 def test_the_command_reads_the_output_too_in_the_spark_that_is_there(
