@@ -56,9 +56,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
-
-from airflow_kafka_offsets.kafka_values import TopicPartition
+from typing import Any, ClassVar
 
 DOCS_URL: str | None = None
 """Where the pages are on the web, without a final slash; ``None`` as long as they are only in the repository.
@@ -605,7 +603,7 @@ class UnavailableError(KafkaOffsetsError):
     reason: str
     remedy: str
     retriable: bool = False
-    unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unanswered: Mapping[Any, str] = field(default_factory=dict)
 
     exit_status = 3
 

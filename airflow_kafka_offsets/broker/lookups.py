@@ -264,14 +264,14 @@ def _name_the_cause(connection: Connection, refusals: Refusals) -> None:
             unseen.append(tp)
         elif tp.partition not in topics[tp.topic].partitions:
             causes.waiting[tp] = "it does not exist"
+            refusals.causes.pop(tp, None)
         elif topics[tp.topic].partitions[tp.partition].leader < 0:
             causes.waiting[tp] = refusals.causes[tp] = "it has no leader"
         else:
             leader = topics[tp.topic].partitions[tp.partition].leader
             known = metadata.brokers.get(leader)
             where = f" at {known.host}:{known.port}" if known else ", which the cluster does not list"
-            refusals.waiting[tp] += f"; its leader is broker {leader}{where}"
-            refusals.causes[tp] = refusals.waiting[tp]
+            refusals.causes[tp] = f"{refusals.waiting[tp]}; its leader is broker {leader}{where}"
     if unseen:  # a topic that this client may not describe is not in the list; asked for by name, it says so
         _ask_by_name(connection, client, unseen, causes)
     causes.settle()

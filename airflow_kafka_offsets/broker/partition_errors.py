@@ -84,7 +84,9 @@ class Refusals:
         self.raise_final()
         if self.waiting:
             told = {tp: why for tp, why in self.causes.items() if tp in self.waiting}
-            raise NotYet(_table({**self.waiting, **told}), told)
+            for tp, why in told.items():
+                self.waiting[tp] = why
+            raise NotYet(_table(self.waiting), told)
 
 
 def _table(lines: Mapping[TopicPartition | str, str]) -> str:

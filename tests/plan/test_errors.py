@@ -2,10 +2,10 @@
 
 import copy
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import count
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -31,9 +31,10 @@ EXAMPLES = {
     int: lambda name: next(NUMBERS),
     bool: lambda name: True,
     tuple[str, ...]: lambda name: (f"the {name}",),
+    Mapping[Any, str]: lambda name: {f"a partition of {name}": "why"},
 }
-FOR_PROGRAMS = {"dag_id", "run_id", "next_entry"}
-"""Facts that a trigger waits by; the message says the same in words."""
+FOR_PROGRAMS = {"dag_id", "run_id", "next_entry", "unanswered"}
+"""Facts that a trigger waits by, or that a policy goes by; the message says the same in words."""
 
 
 def tree(root=KafkaOffsetsError):
