@@ -266,10 +266,6 @@ class MembersOf(About[str, GroupDescription]):
     """The state of a group, and its live members."""
 
 
-class MorePartitions(About[tuple[TopicPartition, ...], ClusterDescription]):
-    """Partitions that the subscription does not match."""
-
-
 @dataclass(frozen=True, slots=True)
 class RangeLookUps(Question[Logs]):
     """All that the rules need of the partitions' logs, asked in the order of B6 and B12.
