@@ -72,16 +72,18 @@ def test_each_task_of_a_run_tells_what_it_reads_and_writes(
     assert run.state == "success"
 
     topic = {"namespace": f"kafka://{orders.broker.bootstrap_servers}", "name": orders.topic}
-    for task in ("resolve", "spark", "commit"):
+    for task in ("wait_for_partitions", "resolve", "spark", "commit"):
         events = told.events(run, f"orders.{task}")
         assert events.keys() == {"START", "COMPLETE"}, task
         for event in events.values():
             (read,) = event["inputs"]
             assert {name: read[name] for name in topic} == topic, (task, event["eventType"])
-        if task != "resolve":
+        if task in ("spark", "commit"):
             for event in events.values():
                 batch = event["run"]["facets"]["kafkaOffsets_batch"]
                 assert (batch["batch"], batch["number"]) == (orders.key, 1)
+    waited = told.events(run, "orders.wait_for_partitions")["COMPLETE"]
+    assert (waited["inputs"][0].get("inputFacets", {}), waited["outputs"]) == ({}, [])
     resolved = told.events(run, "orders.resolve")["COMPLETE"]
     assert resolved["inputs"][0]["inputFacets"]["kafkaOffsets_ranges"]["ranges"] == [
         {"partition": 0, "startOffset": 0, "endOffset": 6}
