@@ -45,6 +45,9 @@ OUTSIDE = (
     Mutation("page: a text is a text", "_environment", Less("autoescape"), "tests/airflow/test_page_shown.py"),
     Mutation("page: what nobody sees", "_visible", Instead("harmless(value)", "value"), "tests/airflow/test_page_shown.py"),
     Mutation("page: from which Airflow on", "PAGE_FROM", Instead("'3.1.1'", "'3.1.0'"), "tests/airflow/test_page_plugin.py"),
+    # what a person does
+    Mutation("reset: a new partition is on record", "decide_reset", Instead("one.changes or one.before is None", "one.changes"), "tests/contract/test_reset.py"),
+    Mutation("take-over: all of the pipeline's offsets", "hand_over", Instead("position.offsets if position else ()", "()"), "tests/contract/test_take_over.py"),
     # audits
     Mutation("audit: a gap is none that was read again", "_measured", Instead("uncounted > 0", "uncounted < 0"), "tests/log/test_audit.py"),
     Mutation("audit: nobody was asked", "_decision", Instead("p.position == p.start_offset", "False"), "tests/log/test_audit.py"),
