@@ -263,19 +263,20 @@ def _from_position(
 def _new(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot) -> Resolved:
     """Whatever the startup mode, nothing of a new partition is skipped (Flink's F3 and F4), unless somebody says so."""
     grown, log_start = tp.topic in facts.known_topics, snapshot.log_start_offset
-    what = "new partition" if grown else "new topic"
     match facts.new_partition:
         case "earliest":
-            lost = log_start if grown else 0
-            return Resolved(log_start, f"{what} → log start" + (f", {lost} lost" if lost else ""), lost)
+            offset, where = log_start, "log start"
         case "latest":
-            return Resolved(snapshot.end_offset, f"{what} → end", skipped=snapshot.end_offset - log_start)
+            offset, where = snapshot.end_offset, "end"
         case "timestamp":
             assert isinstance(request.startup, FromTimestamp)  # parse_request refuses others
-            found = _from_time(request, facts, request.startup.of(tp), tp, snapshot)
-            return Resolved(found.offset, f"{what} → {found.reason}", skipped=found.offset - log_start)
+            offset, where, *_ = _from_time(request, facts, request.startup.of(tp), tp, snapshot)
         case _ as never:
             assert_never(never)
+    # What a new topic had before its log start is not known; what lay before a later start was not wanted.
+    lost = log_start if grown and offset == log_start and facts.new_partition != "latest" else 0
+    reason = f"{'new partition' if grown else 'new topic'} → {where}" + (f", {lost} lost" if lost else "")
+    return Resolved(offset, reason, lost, offset - log_start)
 
 
 def _from_mode(

@@ -99,18 +99,19 @@ def test_F4_G8_a_new_topic_starts_at_its_log_start_whatever_the_mode(
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answer", "since_ms", "expected"),
     [
-        ("earliest", (4, 10, "new partition → log start, 4 lost", 4, 0)),
-        ("latest", (10, 10, "new partition → end", 0, 6)),
-        ("timestamp", (7, 10, "new partition → timestamp 2024-01-01T10:00:07Z", 0, 3)),
+        ("earliest", at(7), (4, 10, "new partition → log start, 4 lost", 4, 0)),
+        ("latest", at(7), (10, 10, "new partition → end", 0, 6)),
+        ("timestamp", at(7), (7, 10, "new partition → timestamp 2024-01-01T10:00:07Z", 0, 3)),
+        ("timestamp", at(2), (4, 10, "new partition → timestamp 2024-01-01T10:00:02Z, 4 lost", 4, 0)),
     ],
 )
 def test_F15_a_new_partition_starts_where_the_policy_says(
-    answer: str, expected: tuple[int, int, str, int, int], site: Site, pipeline: Pipeline, written: str
+    answer: str, since_ms: int, expected: tuple[int, int, str, int, int], site: Site, pipeline: Pipeline, written: str
 ) -> None:
     site.hands.delete_records(tp(written, 1), 4)
-    pipeline.parameters = {"partitions": {written: [0]}, **since(at(7)), "new_partition": answer}
+    pipeline.parameters = {"partitions": {written: [0]}, **since(since_ms), "new_partition": answer}
     pipeline.ends_well()
     second = pipeline.ends_well(partitions={written: [0, 1]}).plan.partitions[1]
     assert (second.start_offset, second.end_offset, second.start_reason, second.lost, second.skipped) == expected
