@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
+LEADER_NOT_AVAILABLE = 5
 NOT_LEADER_OR_FOLLOWER = 6
 UNKNOWN_SERVER_ERROR = -1
 
@@ -76,6 +77,30 @@ def offset_fetch_partition_error(topic: str, partition: int, code: int) -> Chang
                 struct.pack_into(">q", data, at + 4, -1)
                 struct.pack_into(">h", data, error_at, code)
             at = error_at + 2 + 1  # and tags
+        return bytes(data)
+
+    return change
+
+
+def without_leader(topic: str, partition: int) -> Change:
+    """Metadata, version 10 on: one partition of one topic that nobody leads."""
+
+    def change(version: int, answer: bytes) -> bytes:
+        if version < 10:
+            raise ValueError(f"Metadata v{version} is not known here")
+        data, name = bytearray(answer), topic.encode()
+        if name not in answer:  # of another topic, or of brokers alone
+            return answer
+        count, at = _varint(answer, answer.index(name) + len(name) + 16 + 1)  # after topic id and is_internal
+        for _ in range(count - 1):
+            (number,) = struct.unpack_from(">i", answer, at + 2)
+            if number == partition:
+                struct.pack_into(">hiii", data, at, LEADER_NOT_AVAILABLE, number, -1, -1)
+            at += 2 + 4 + 4 + 4
+            for _ in range(3):  # replicas, those in sync, those that are gone
+                nodes, at = _varint(answer, at)
+                at += 4 * (nodes - 1)
+            at += 1  # tags
         return bytes(data)
 
     return change

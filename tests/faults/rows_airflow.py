@@ -277,6 +277,34 @@ def late_driver_after(s: Scene) -> str:
 
 @row(
     "Airflow",
+    "driver of the first try goes on during a redo",
+    ends="healed",
+    made="as before, but the task is retried, and its run commits; that run is cleared as a whole, and when its driver "
+    "has begun the batch once more, the late one goes on",
+)
+def late_driver_during_a_redo(s: Scene) -> str:
+    s.produce()
+    stopped: list[psutil.Process] = []
+    with when_file(s.output, finished_task(), _task_lost_in_the_write(s, stopped)) as seen:
+        run = s.start()
+        seen.wait()
+        run.wait()
+    with when_file(s.store, begun(0, 3), lambda _: stopped[0].send_signal(signal.SIGCONT)) as third:
+        run.clear_whole()
+        third.wait()
+        run.wait()
+    _until_they_end(stopped)
+    _verified(s, run)
+    if s.rows() != {run.batch: 200}:
+        raise PromiseBroken(f"the output is {s.rows()}")
+    tries = run.task("spark").tries
+    return (
+        f"{seen.proof()}, it was stopped; {third.proof()}, it went on; spark succeeded at try {tries}, and was verified"
+    )
+
+
+@row(
+    "Airflow",
     "late driver of a sink that does not look",
     ends="healed",
     made="a job with a sink of its own, Spark's plain overwrite; the first try's driver goes on when the run has "

@@ -90,6 +90,32 @@ def one_split_killed(s: Scene) -> str:
 
 @row(
     "Spark",
+    "partition cut among two splits, one killed and partly gone",
+    ends="refused",
+    made="a batch of one partition with 25,000 records, of which each of two splits has half; SIGKILL of the driver of "
+    "split 1 in the middle of its write; DeleteRecords of all that split 0 has verified, and of 2,500 more",
+    cause="DataLoss",
+    remedy='a run with policies={"data_loss": "advance"} in its conf: it plans split 1 anew, and counts 2,500 lost',
+    scene={"partitions": 1, "watched_partitions": 1},
+)
+def cut_and_killed(s: Scene) -> str:
+    s.produce(25_000)
+    with when_file(s.output, finished_task(1), lambda _: driver(s, 1).kill()) as seen:
+        first = s.start("fault_batch_once", splits=2)
+        seen.wait()
+        first.wait("failed")
+    states = [first.task("spark", split).state for split in (0, 1)]
+    s.broker.delete_records({(s.topic, 0): 15_000})
+    s.refused(s.start("fault_batch_once", splits=2), "resolve", "DataLoss", "2500 offsets are gone")
+    s.gone = set(range(12_500, 15_000))
+    after = s.run("fault_batch_once", splits=2, orders={"policies": {"data_loss": "advance"}})
+    if states != ["success", "failed"] or s.objects(begun(0, 2)) or after.batch != first.batch:
+        raise NotFired(f"the splits ended as {states}; split 0 began again: {s.objects(begun(0, 2))}; {after.batch}")
+    return f"{seen.proof()}, and split 0 was verified; its 12,500 rows stayed, and split 1 had 10,000 left"
+
+
+@row(
+    "Spark",
     "executor lost",
     ends="healed",
     made="a master, a worker and an executor as processes (`local-cluster`); SIGKILL of the executor when the first "

@@ -2,6 +2,7 @@
 
 import resource
 import shutil
+import signal
 from pathlib import Path
 
 import psutil
@@ -10,8 +11,8 @@ from testbed import kafka_proxy
 from testbed.kafka_proxy import NotFired
 from tests.faults import moments
 from tests.faults.rows import row
-from tests.faults.scene import BATCHES, DEADLINE_S, PromiseBroken, Scene, another_airflow, report
-from tests.faults.spying import when_file
+from tests.faults.scene import BATCHES, DEADLINE_S, PromiseBroken, Scene, another_airflow, begun, report
+from tests.faults.spying import driver, when_file
 
 
 def _out_of_reach(s: Scene) -> None:
@@ -268,3 +269,33 @@ def two_airflows(s: Scene) -> str:
         s.run("fault_batch_once", airflow=other, orders={"policies": {"another_airflow": "take-over"}})
     s.refused(s.start("fault_batch_once"), "resolve", "AnotherAirflow")
     return "the second one was refused, and when it had taken over the first"
+
+
+@row(
+    "Stores",
+    "take-over while the old Airflow's run is in Spark",
+    ends="refused",
+    made="a run's driver hangs (SIGSTOP) before its read; a second Airflow takes the pipeline over by `airflow "
+    "kafka-offsets take-over`; the driver goes on, writes and reports; then the second Airflow runs the DAG",
+    cause="AnotherAirflow",
+    remedy="leave the run: the other Airflow does its batch again; pause the old DAG",
+)
+def taken_over_beside_a_run(s: Scene) -> str:
+    s.produce()
+    s.run("fault_batch_once")
+    s.produce(50)
+    with another_airflow(s.folder / "airflow", s.ground.postgres, s.ground.environment) as other:
+        with when_file(
+            s.store, "pipelines/*/batches/*/0000000002/0-*.begun.json", lambda _: driver(s).suspend()
+        ) as seen:
+            old = s.start("fault_batch_once")
+            seen.wait()
+        where = ("--kafka-config-id", "kafka_commit", "--work-store", str(s.store), "--pipeline-id", s.group)
+        said = other.cli("kafka-offsets", "take-over", *where, "--execute")
+        driver(s).send_signal(signal.SIGCONT)
+        s.refused(old, "commit", "AnotherAirflow")
+        new = s.run("fault_batch_once", airflow=other)
+        if new.batch != old.batch or not s.objects(begun(0, 2)):
+            raise NotFired(f"{new.batch} was done, not {old.batch}: {s.objects(begun(0, 2))}")
+        s.refused(s.start("fault_batch_once"), "resolve", "AnotherAirflow")
+    return f"{seen.proof()}, it was stopped; {said.strip().splitlines()[0].partition(': ')[2]}"

@@ -34,7 +34,7 @@ from testbed.ports import free_ports
 from testbed.postgres import PASSWORD, Postgres
 from testbed.raw_offsets import RawOffsets
 from testbed.s3_server import KEY, SECRET, S3Server
-from testbed.spark import SHORT_JOBS, s3a_conf, spark_conf, spark_env
+from testbed.spark import PATIENT, SHORT_JOBS, s3a_conf, spark_conf, spark_env
 from testbed.standalone import StandaloneAirflow, TaskState
 from testbed.topics import wait_for
 from tests.faults.moments import COMMIT, RESOLVE
@@ -105,6 +105,7 @@ def ground(folder: Path, java: Java, postgres: Postgres, say: Say = silent) -> I
         conf = {
             **spark_conf([jar for some in JARS for jar in some(java, say)]),
             **s3a_conf(s3.url),
+            **PATIENT,
             "spark.driver.memory": "512m",
             "spark.sql.shuffle.partitions": "1",
             "spark.kafka_offsets.source.kafka.bootstrap.servers": broker.bootstrap_servers,  # not through the proxy
@@ -419,9 +420,12 @@ class Scene:
 
     def command(self, verb: str, *words: str) -> tuple[int, str]:
         """`kafka-offsets …` on this row's pipeline; its status and words."""
-        where = ["--work-store", str(self.store), "--pipeline-id", self.group]
+        return self.without_pipeline(verb, "--work-store", str(self.store), "--pipeline-id", self.group, *words)
+
+    def without_pipeline(self, *words: str) -> tuple[int, str]:
+        """`kafka-offsets …`; its status and words."""
         program = "import sys; from airflow_kafka_offsets.cli.main import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, verb, *where, *words]
+        command = [sys.executable, "-c", program, *words]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         return result.returncode, result.stdout + result.stderr
 

@@ -131,7 +131,10 @@ def _plans(store: Path) -> list[_Plan]:
         reports = []
         for report in file.parent.glob("*.report.json"):
             said = _read(report)
-            if said is not None and said["wrote"] and said["plan_id"] == value["plan_id"]:
+            if said is None or not said["wrote"]:
+                continue
+            kept = value["verified"].get(str(said["split"]), {"plan_id": value["plan_id"], "attempt": said["attempt"]})
+            if (said["plan_id"], said["attempt"]) == (kept["plan_id"], kept["attempt"]):
                 counts = {
                     number: rows if rows == offsets else -1  # -1: some are there twice
                     for columns in said["topics"].values()

@@ -27,6 +27,8 @@ PARAMS = {
     "until": "now",
     "expectation": "",
     "limit": "100%",
+    "plan": "",
+    "checkpoint": "",
 }
 HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
 DAILY = CronDataIntervalTimetable("0 0 * * *", timezone="UTC")
@@ -102,6 +104,10 @@ fault_path = batch("fault_path", retries=0, checked=True, output=written_in_the_
 fault_path_copied = batch("fault_path_copied", retries=0, output=written_in_the_dag("fault_path_copied"))
 fault_batch_with_executors = batch(
     "fault_batch_with_executors", spark={"conn_id": "spark_executors", "conf": {"spark.executor.memory": "640m"}}
+)
+fault_given_plan = batch("fault_given_plan", startup_mode="group-offsets", from_plan="@{{ params.plan }}")
+fault_from_checkpoint = batch(
+    "fault_from_checkpoint", startup_mode="specific-offsets", specific_offsets="@{{ params.checkpoint }}"
 )
 fault_hourly = batch("fault_hourly", HOURLY)
 fault_hourly_windows = batch("fault_hourly_windows", HOURLY, startup_mode="timestamp", bounded_mode="timestamp")
