@@ -1,6 +1,6 @@
 """What a run does, and whether it may commit: one state machine for batches of the log and for windows (docs/log.md).
 
-An order, and the answers to the questions that it asks on the way, give a decision; nothing is written. A window is a
+It is pure: an order and a situation give a decision, or what the situation lacks for it (``Lacking``). A window is a
 batch that has its name from its bounds, moves no position, and may be planned anew after its commit.
 """
 
@@ -54,6 +54,7 @@ from airflow_kafka_offsets.values.row_definition import Limit
 
 def decide_run(order: RunsBatch, s: Situation) -> Decision:
     """
+    :raises Lacking: an answer is not known yet.
     :raises RefusedError: to go on would lose records or read them twice.
     :raises RequestError: the order cannot be carried out.
     """

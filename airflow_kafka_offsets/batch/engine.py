@@ -1,15 +1,14 @@
-"""Decide, carry out: one loop serves every order.
+"""Decide, observe, carry out: one loop serves every order.
 
 ::
 
     order ─► decide ─► carry out ─► outcome
               │ ▲ ▲        │
      question ▼ │ └────────┘ somebody was faster: nothing is known any more
-           look up
+           observe
 
-A decision asks where it needs to know, one question after the other. So the order of the looks stands in the decisions,
-and whoever answers (``look_ups``, a test) is given to them. A dry run is the same way, over a log and a cluster that
-stay as they are (``preview``).
+A decision says what it lacks, one question after the other, and is made anew with the answer. So the order of the looks
+stands where they are needed. A dry run is the same way, over a log and a cluster that stay as they are (``preview``).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from airflow_kafka_offsets.batch.orders import (
     SetPosition,
     TakeOver,
 )
-from airflow_kafka_offsets.batch.situation import Situation
+from airflow_kafka_offsets.batch.situation import Lacking, Situation
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
@@ -50,6 +49,7 @@ log = logging.getLogger(__name__)
 D = TypeVar("D")
 T = TypeVar("T")
 _MOST_TRIES = 100  # each is lost to a writer that was faster; so many in a row are no race any more
+_MOST_QUESTIONS = 50  # no decision needs half as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,19 @@ class ResetOutcome:
     group: Followed
 
 
-def decided(decide: Callable[[Situation], D], world: World) -> tuple[D, Situation]:
-    """What is to be done, and by which answers. Nothing is written.
+def decided(decide: Callable[[Situation], D], world: World, s: Situation | None = None) -> tuple[D, Situation]:
+    """What is to be done, and by which answers: what the decision lacks is asked. Nothing is written.
 
     :raises KafkaOffsetsError: why it cannot be; or the store or the cluster does not answer.
     """
-    s = Situation(world.pipeline.pipeline_id, world.pipeline.store.uri, world.answer)
-    return decide(s), s
+    s = s or Situation(world.pipeline.pipeline_id, world.pipeline.store.uri)
+    for _ in range(_MOST_QUESTIONS):
+        try:
+            return decide(s), s
+        except Lacking as lacking:
+            question = lacking.question
+        s = s.with_answer(question, world.answer(question))
+    raise RuntimeError(f"a decision asked {_MOST_QUESTIONS} questions, the last of them {question}")
 
 
 def assign_batch(order: RunsBatch, world: World) -> Assignment:

@@ -30,6 +30,7 @@ from airflow_kafka_offsets.batch.situation import (
     LogNow,
     Logs,
     MembersOf,
+    MorePartitions,
     NewestBatch,
     OffsetsAtTimes,
     OffsetsOfGroup,
@@ -46,7 +47,7 @@ from airflow_kafka_offsets.batch.situation import (
     WindowNamed,
 )
 from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset, OffsetReader
-from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized
+from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     IsolationLevel,
@@ -64,7 +65,7 @@ from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, time_claim_of_name
 from airflow_kafka_offsets.request.parse_request import PlanRequest
-from airflow_kafka_offsets.request.subscription import TopicList
+from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
 from airflow_kafka_offsets.request.times import in_units
 from airflow_kafka_offsets.stores.store import together
 
@@ -116,6 +117,8 @@ class World:
                 return cluster.describe(subscription)
             case TopicsThatExist(topics):
                 return topics_that_exist(cluster, topics)
+            case MorePartitions(partitions):
+                return _more_partitions(cluster, partitions)
             case OffsetsOfGroup(request, partitions):
                 return _group_now(request, cluster, partitions)
             case HeldBy(group_id, partitions):
@@ -175,6 +178,17 @@ def topics_that_exist(cluster: OffsetReader, topics: Collection[str]) -> Cluster
     """
     found = cluster.describe(TopicList((*sorted(topics), "__consumer_offsets"), all_exist=False))
     return found if found.topics else None
+
+
+def _more_partitions(cluster: OffsetReader, partitions: tuple[TopicPartition, ...]) -> ClusterDescription:
+    try:
+        return cluster.describe(PartitionSet(partitions))
+    except NothingToDiscover as error:
+        raise NothingToDiscover(
+            error.partitions,
+            "The pipeline's position has its offsets, and filter_restored_partitions=False reads them on. Set it to "
+            "True to leave out what is no longer subscribed to.",
+        ) from None
 
 
 def _group_now(request: PlanRequest, cluster: OffsetReader, partitions: Collection[TopicPartition]) -> GroupNow:

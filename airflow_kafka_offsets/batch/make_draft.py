@@ -1,7 +1,7 @@
 """Request + what the cluster said → a draft: the range of each partition, which is in no log yet.
 
-It asks the situation for what it has to know; the order of the questions is part of the rules (``look_ups``). What an
-answer means for one partition is decided in ``resolve``.
+It is pure. What it lacks it asks of the situation; the order of the questions is part of the rules (``look_ups``). What
+an answer means for one partition is decided in ``resolve``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from airflow_kafka_offsets.batch.situation import (
     BacklogOf,
     Cuts,
     Logs,
+    MorePartitions,
     OffsetsOfGroup,
     RangeLookUps,
     RecordsNow,
@@ -62,7 +63,6 @@ from airflow_kafka_offsets.request.modes import (
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import ByDuration
-from airflow_kafka_offsets.request.subscription import PartitionSet
 from airflow_kafka_offsets.request.times import FUTURE_AFTER_MS, iso
 
 _SHOWN = 5
@@ -287,14 +287,7 @@ def _with_restored_topics(
     restored = tuple(sorted(tp for tp in position.offsets if tp not in present and tp.topic not in vanished))
     if not restored:
         return description
-    try:
-        more = s.need(TopicsOf(PartitionSet(restored)))
-    except NothingToDiscover as error:
-        raise NothingToDiscover(
-            error.partitions,
-            "The pipeline's position has its offsets, and filter_restored_partitions=False reads them on. Set it to "
-            "True to leave out what is no longer subscribed to.",
-        ) from None
+    more = s.need(MorePartitions(restored))
     topics = dict(description.topics)
     for name, topic in more.topics.items():
         leaders = {**(topics[name].leaders if name in topics else {}), **topic.leaders}

@@ -56,8 +56,8 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
     :raises RefusedError: as the run would be refused.
     """
     if pipeline is None or request.window:
-        no_log = cast(PipelineLog, None)  # a draft alone asks nothing of a log
-        return draft(request, NOBODY, Situation("", "", World(no_log, cluster).answer), Start())
+        world = World(_NoLog(), cluster)
+        return decided(lambda s: draft(request, NOBODY, s, Start()), world, Situation("", ""))[0]
     decision, _ = decided(partial(decide_run, RunsBatch(request, NOBODY)), World(pipeline, cluster))
     match decision:
         case Create(draft=found) | Nothing(draft=Draft() as found) | Replace(plan=found):
@@ -66,6 +66,12 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
             plan = batch.log.plan
             return plan.with_warnings([f"{plan.batch} is not committed: the next run does it again, as it is."])
     raise TypeError(f"{decision} is no decision for a new run")
+
+
+class _NoLog(PipelineLog):
+    """A draft alone asks nothing of a log."""
+
+    def __init__(self) -> None: ...
 
 
 # ── a rehearsal: the engine itself, over a log and a cluster that stay as they are ────────────────────────────────────

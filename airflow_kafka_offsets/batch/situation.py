@@ -1,13 +1,14 @@
 """What was seen of a pipeline, its topics and its group; and the questions that a decision may ask.
 
-A decision takes what it has to know by :meth:`Situation.need`. What was asked keeps its answer until the decision is
-made; what was not asked is absent, never empty.
+A situation is frozen, and holds the answers to the questions that were asked so far. What was not asked is absent,
+never empty. ``decide`` takes what it lacks by :meth:`Situation.need`; the first thing that is missing ends it, the
+engine asks, and it decides once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
@@ -266,6 +267,10 @@ class MembersOf(About[str, GroupDescription]):
     """The state of a group, and its live members."""
 
 
+class MorePartitions(About[tuple[TopicPartition, ...], ClusterDescription]):
+    """Partitions that the subscription does not match."""
+
+
 @dataclass(frozen=True, slots=True)
 class RangeLookUps(Question[Logs]):
     """All that the rules need of the partitions' logs, asked in the order of B6 and B12.
@@ -313,24 +318,35 @@ class BacklogOf(Question[Backlog]):
     pace_ms: int | None
 
 
+class Lacking(Exception):
+    """Ends a decision that lacks an answer: the engine asks, and it is decided again."""
+
+    def __init__(self, question: Question[Any]) -> None:
+        super().__init__(question)
+        self.question = question
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a decision is told: each question is answered once, when it is first asked, in the order of the rules.
+    """The answers so far, to what a decision has asked in the order that the rules need.
 
     :ivar pipeline: the name of the pipeline; ``store``: what people call its work store.
-    :ivar ask: who answers; ``answers``: what was asked so far, and the answers.
     """
 
     pipeline: str
     store: str
-    ask: Callable[[Question[Any]], Any]
-    answers: list[tuple[Question[Any], Any]] = field(default_factory=list)
+    answers: Sequence[tuple[Question[Any], Any]] = ()
 
     def need(self, question: Question[T]) -> T:
-        """:raises KafkaOffsetsError: it cannot be answered now."""
-        known = [answer for asked, answer in self.answers if asked == question]
-        if not known:
-            known.append(self.ask(question))
-            self.answers.append((question, known[0]))
-        answer: T = known[0]
-        return answer
+        """The answer.
+
+        :raises Lacking: it was not asked yet.
+        """
+        for asked, answer in self.answers:
+            if asked == question:
+                found: T = answer
+                return found
+        raise Lacking(question)
+
+    def with_answer(self, question: Question[T], answer: T) -> Situation:
+        return replace(self, answers=(*self.answers, (question, answer)))
