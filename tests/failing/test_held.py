@@ -116,6 +116,7 @@ def test_F17_a_leader_that_hangs_is_waited_for_once_and_named(
         begun = time.monotonic()
         second = pipeline.resolve("two", **HOLD)
         took_s = time.monotonic() - begun
+        patient.nodes[node].resume()  # a commit to the group waits for its copy there, up to replica.lag.time.max.ms
         second.done()
 
         [partition] = [p for p in second.plan.partitions if p.held]
@@ -125,6 +126,6 @@ def test_F17_a_leader_that_hangs_is_waited_for_once_and_named(
         assert sorted(second.ranges) == [(10, 10), (10, 20), (10, 20)]
         assert pipeline.position.offsets[held] == before
 
-        patient.nodes[node].resume()
+        wait_for("each partition has a leader", lambda: leaders(patient, name) == [1, 2, 3])
         pipeline.run("three")
         assert pipeline.lake.offsets() == {number: [*range(20)] for number in range(3)}
