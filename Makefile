@@ -161,7 +161,7 @@ bench: .bench/.stamp ## look-ups, plans and commits beside raw requests and othe
 	@PYTHONPATH=.bench:. $(BIN)/python -m benchmarks.bench --sizes $(SIZES)
 
 bench-tasks: setup ## parsing a DAG file, waiting triggers, a whole run beside a bare one, Spark's first task; twenty minutes
-	@for what in parsing triggers run_overhead first_task; do \
+	@for what in parsing triggers run_overhead spark_task first_task; do \
 	  $(BIN)/python -m benchmarks.$$what | tee benchmarks/results/$$what.new && \
 	  mv benchmarks/results/$$what.new benchmarks/results/$$what.md || exit 1; \
 	done

@@ -53,7 +53,8 @@ def test_what_the_benchmarks_call_of_the_package_does_what_its_users_do(broker: 
 
 
 @pytest.mark.parametrize(
-    "module", ["first_task", "page", "read", "report_ways", "run_overhead", "store_requests", "typed_rows"]
+    "module",
+    ["first_task", "page", "read", "report_ways", "run_overhead", "spark_task", "store_requests", "typed_rows"],
 )
 def test_each_benchmark_can_be_started(module: str) -> None:
     assert importlib.import_module(f"benchmarks.{module}")

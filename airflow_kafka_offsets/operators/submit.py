@@ -16,14 +16,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest
+from airflow_kafka_offsets.errors import FormerDriverRuns, InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException, AirflowNotFoundException, BaseHook
 from airflow_kafka_offsets.hooks.airflow_versions import conf as airflow_conf
 from airflow_kafka_offsets.hooks.driver_archive import driver_archive
@@ -44,6 +44,7 @@ from airflow_kafka_offsets.log.read_reports import attempts_of
 from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
 from airflow_kafka_offsets.log.verify_reads import Attempt, fates_of
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
+from airflow_kafka_offsets.plan.splits import FEW_RECORDS
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.client_properties import SETTING
@@ -52,6 +53,7 @@ from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
 _LAST = "spark_last_driver"
+_COMPILE_LITTLE = "-XX:TieredStopAtLevel=1"
 _DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 
 
@@ -76,7 +78,8 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         :mod:`airflow_kafka_offsets.spark.client_properties`. ``{}``: nothing.
     :param fast_start: in client mode, let the driver's JVM map Spark's classes from an archive in the user's cache
         folder, which takes about half of the start's processor time. Default: ``[kafka_offsets] fast_start``, which is
-        true. The second run on a worker makes the archive beside itself.
+        true. The second run on a worker makes the archive beside itself. Where the packaged job reads no more than
+        100,000 records, its JVM also compiles less.
     :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the Kafka connection cannot be
         handed over; nothing was submitted.
     """
@@ -193,20 +196,34 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         return configured
 
     def _start_fast(self, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
-        """Use the archive for this worker's Java and Spark, or have it made beside this run."""
+        """Use the archive for this worker's Java and Spark, or have it made beside this run; compile little for little.
+
+        Options of the user's own come after these, so theirs hold.
+        """
         wanted = self.fast_start
         if wanted is None:
             wanted = airflow_conf.getboolean("kafka_offsets", "fast_start", fallback=True)
         if not wanted or self._in_cluster_mode(configured):
             return
+        options = [_COMPILE_LITTLE] if self._is_short() else []
         archive = driver_archive(spark, os.environ, configured, self.driver_class_path)
-        if archive is None:
-            return
-        if options := archive.options():
-            os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {options}"
+        if archive is not None and (mapped := archive.options()):
+            options.append(mapped)
             self.driver_class_path = archive.class_path
-        elif archive.make_beside_this_run():
+        elif archive is not None and archive.make_beside_this_run():
             self.log.info("%s is made beside this run. With it, drivers on this worker start faster.", archive.file)
+        if options:
+            os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*options, os.environ.get("SPARK_SUBMIT_OPTS", "")]).strip()
+
+    def _is_short(self) -> bool:
+        """Whether the packaged job reads few records: how long a job of one's own takes is not known."""
+        job = self._job_arguments()
+        if job is None or self.application != str(PACKAGED_JOB):
+            return False
+        with suppress(StoreUnavailable):  # the driver says so
+            planned = read_plan(store_of_driver(job.store_uri), job.plan_object)
+            return planned is not None and sum(p.range.size for p in planned.plan.splits[job.split]) <= FEW_RECORDS
+        return False
 
     def _binary(self) -> str:
         """:raises InvalidRequest: there is no such connection: the provider would submit to YARN."""

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.plan.plan import PlannedPartition, Splits
 from airflow_kafka_offsets.request.modes import SplitBy
 
 LEAST_CUT = 10_000  # records; to start one more Spark job takes longer than to read them
+FEW_RECORDS = 100_000  # to compile the code for so many, as Java and Spark do, takes longer than to run it
 
 
 def split_ranges(partitions: Iterable[PlannedPartition], count: int, split_by: SplitBy) -> Splits:

@@ -22,9 +22,10 @@ from pyspark.sql import functions as f
 from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
+from airflow_kafka_offsets.plan.splits import FEW_RECORDS
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of, query_execution, with_settings
 from airflow_kafka_offsets.spark.job_batch import Batch
-from airflow_kafka_offsets.spark.kafka_source import FEWEST, no_records_of_kafka
+from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged, Sink
@@ -42,7 +43,7 @@ OF_FEW = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Settings for a query over no more than ``FEWEST`` records: to compile and to adapt it takes longer than to run it."""
+"""Settings for a query over no more than ``FEW_RECORDS``: to compile and to adapt it takes longer than to run it."""
 KINDS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}  # folders may read as others
 _WORD = "shiftright(CAST(offset AS BIGINT), 6)"
 _BIT = "shiftleft(1L, CAST(CAST(offset AS BIGINT) & 63 AS INT))"
@@ -261,7 +262,7 @@ def by_word(frame: DataFrame, *more: str, by: Sequence[str] = ("topic", "partiti
 
 def _collect(counting: DataFrame, batch: Batch) -> Counts:
     spark = counting.sparkSession
-    with with_settings(spark, OF_FEW if batch.size <= FEWEST and jvm_of(spark) is not None else {}):
+    with with_settings(spark, OF_FEW if batch.size <= FEW_RECORDS and jvm_of(spark) is not None else {}):
         rows = counting.collect()
     if any(value is None for row in rows for value in row):
         raise InvalidRequest(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,13 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     settings_of,
     variables_for,
 )
+from airflow_kafka_offsets.log.entries import Planned
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
+from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.splits import FEW_RECORDS
+from airflow_kafka_offsets.stores.local import LocalStore
+from tests.builders import plan, planned
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
@@ -227,3 +235,42 @@ def test_packages_that_are_given_stay_and_no_packages_too(
     assert packages("a:b:1") == "a:b:1"
     (tmp_path / "spark-defaults.conf").write_text("spark.jars.packages io.delta:delta-spark_2.13:4.0.0\n")
     assert packages(None) == f"io.delta:delta-spark_2.13:4.0.0,{KAFKA}"
+
+
+@pytest.mark.parametrize(
+    ("records", "more", "compiles_little"),
+    [
+        (FEW_RECORDS, {}, True),
+        (FEW_RECORDS + 1, {}, False),
+        (FEW_RECORDS, {"application": "own.py"}, False),
+        (FEW_RECORDS, {"fast_start": False}, False),
+        (FEW_RECORDS, {"deploy_mode": "cluster"}, False),
+    ],
+)
+def test_the_packaged_job_compiles_little_where_it_reads_few_records(
+    airflow: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    records: int,
+    more: dict[str, Any],
+    compiles_little: bool,
+) -> None:
+    """A user's own options come later on Java's command line, and hold."""
+    made = plan([planned(0, 0, records)])
+    batch = PipelineLog(LocalStore(tmp_path, f"file://{tmp_path}"), "orders").begin(1, Planned(made))
+    assert batch is not None
+    arguments = job_arguments(batch.plan_object, made.plan_id, 0, batch.store.driver_uri, "kafka-1:9092")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1g")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    SparkSubmitPlanOperator(task_id="spark", application_args=arguments, **more)._complete()
+    assert os.environ["SPARK_SUBMIT_OPTS"] == ("-XX:TieredStopAtLevel=1 -Xmx1g" if compiles_little else "-Xmx1g")
+
+
+def test_a_plan_that_cannot_be_read_here_is_the_driver_s_to_refuse(
+    airflow: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    arguments = job_arguments("pipelines/x/batches/1/1/1.json", "0" * 32, 0, f"file://{tmp_path}", "kafka-1:9092")
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    SparkSubmitPlanOperator(task_id="spark", application_args=arguments)._complete()
+    assert "SPARK_SUBMIT_OPTS" not in os.environ

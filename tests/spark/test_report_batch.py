@@ -11,8 +11,8 @@ from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified, StoreU
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import PartitionRead
+from airflow_kafka_offsets.plan.splits import FEW_RECORDS
 from airflow_kafka_offsets.spark import Batch, read_batch, report_batch
-from airflow_kafka_offsets.spark.kafka_source import FEWEST
 from airflow_kafka_offsets.spark.report import OF_FEW
 from testbed.broker import KafkaBroker
 from tests.spark.conftest import Plans, offset_numbers, planned_anew, require_read, write_split
@@ -407,9 +407,9 @@ def test_many_records_are_counted_as_few_are(
 ) -> None:
     """A query over many is compiled, one over few is not. What is asked for it is given back."""
     name = topic()
-    broker.produce_many(name, FEWEST + 1)
+    broker.produce_many(name, FEW_RECORDS + 1)
     before = {setting: spark.conf.get(setting, None) for setting in OF_FEW}
-    for size in (FEWEST, FEWEST + 1):
+    for size in (FEW_RECORDS, FEW_RECORDS + 1):
         job = plans.job(plans.batch({(name, 0): (0, size)}))
         report = report_batch(job, write_split(read_batch(spark, job), job, tmp_path / str(size)))
         assert report.partitions == {TopicPartition(name, 0): PartitionRead(size, size, 0, size - 1)}
