@@ -78,10 +78,13 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 # `airflow kafka-offsets` as a process 7 %, runs that wait for another run 7 %, words in a run's conf 6 %, JDBC 2 % and
 # its kind of the sinks' contract 2 %, brokers that are started again while somebody waits 3 %, the tests' own brokers,
 # jars and processes 5 %, a second Spark that reads while a sink stages files 2 %, typed rows in tables 5 %, a Spark of a
-# terminal's own 3 %, attempts at a split with typed rows, each a row of Spark jobs, 7 %.
+# terminal's own 3 %, attempts at a split with typed rows, each a row of Spark jobs, 7 %,
+# typed rows into files 12 %, what a run says of a schema's change 3 %, mapped task groups 3 %.
 SLOW := tests/test_testbed.py tests/spark/sinks/test_jdbc.py \
   tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
-  tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py tests/spark/rows/test_attempts.py \
+  tests/airflow/test_mapped.py tests/airflow/test_schema_changes_said.py \
+  tests/spark/rows/test_row_sink.py tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py \
+  tests/spark/rows/test_attempts.py \
   tests/spark/test_audit_output.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
