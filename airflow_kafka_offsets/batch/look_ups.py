@@ -257,14 +257,14 @@ def _without_silent(
 
     :raises ClusterUnavailable: a partition that may not be held has no answer.
     """
-    silent: dict[TopicPartition, str] = {}
-    while True:
-        try:
-            return ask([tp for tp in partitions if tp not in silent]), silent
-        except ClusterUnavailable as error:
-            if not error.unanswered or not error.unanswered.keys() <= set(may_hold):
-                raise
-            silent |= error.unanswered
+    try:
+        return ask(list(partitions)), {}
+    except ClusterUnavailable as error:
+        if not error.unanswered or not error.unanswered.keys() <= set(may_hold):
+            raise
+        silent = dict(error.unanswered)
+    found, more = _without_silent(ask, [tp for tp in partitions if tp not in silent], may_hold)
+    return found, silent | more
 
 
 def _logs_that_answer(asked: RangeLookUps, cluster: OffsetReader) -> Logs:

@@ -39,6 +39,7 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.work_store import store_of_driver
+from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import read_plan
 from airflow_kafka_offsets.log.read_reports import attempts_of
 from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
@@ -49,6 +50,7 @@ from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.spark import jobs
 from airflow_kafka_offsets.spark.client_properties import SETTING
 from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_arguments
+from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
@@ -157,8 +159,7 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         job = self._job_arguments()
         if job is None:
             return TaskLineage()
-        store = store_of_driver(job.store_uri)
-        planned = read_plan(store, job.plan_object)
+        store, planned = _planned(job)
         if planned is None:
             return TaskLineage()
         attempts: list[Attempt] = []
@@ -221,7 +222,7 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         if job is None or self.application != str(PACKAGED_JOB):
             return False
         with suppress(StoreUnavailable):  # the driver says so
-            planned = read_plan(store_of_driver(job.store_uri), job.plan_object)
+            _, planned = _planned(job)
             return planned is not None and sum(p.range.size for p in planned.plan.splits[job.split]) <= FEW_RECORDS
         return False
 
@@ -280,6 +281,12 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         if last.submitted["job"] == last.job:
             return driver
         raise FormerDriverRuns(driver, status)
+
+
+def _planned(job: JobArguments) -> tuple[Store, Planned | None]:
+    """The store that the driver is handed, as this worker reaches it, and what the job was started for."""
+    store = store_of_driver(job.store_uri)
+    return store, read_plan(store, job.plan_object)
 
 
 def _batch_of(plan_object: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.batch.measured_lag import position_of
 from airflow_kafka_offsets.hooks.run_context import run_context_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -111,6 +110,8 @@ class BatchCommittedSensor(WaitingSensor):
             return ()
         if self.topics is not None:
             return _topics(self.topics)
+        from airflow_kafka_offsets.batch.measured_lag import position_of
+
         position = position_of(PipelineLog(configured_work_store(self.work_store), self.pipeline_id))
         return sorted({tp.topic for tp in position.offsets}) if position else ()
 
