@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,7 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         with ExitStack() as until_the_end:
+            until_the_end.enter_context(_variables_of_this_task())
             try:
                 configured = self._complete()
                 self.conf = {**(self.conf or {}), **until_the_end.enter_context(self._kafka(configured))}
@@ -177,7 +178,7 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         :raises InvalidRequest: no driver could be started here.
         """
         spark = find_spark(self._binary(), os.environ)
-        os.environ.update(variables_for(spark, os.environ))  # of this task's own process
+        os.environ.update(variables_for(spark, os.environ))
         formats = formats_of_arguments([str(argument) for argument in self.application_args or ()])
         configured = settings_of(spark, self.properties_file, self.conf, os.environ)
         self.conf = {**(self.conf or {}), **settings_for(formats, configured)}
@@ -281,6 +282,18 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         if last.submitted["job"] == last.job:
             return driver
         raise FormerDriverRuns(driver, status)
+
+
+@contextmanager
+def _variables_of_this_task() -> Iterator[None]:
+    """One process may run several tasks, as ``DAG.test`` does: the next one must not find this one's variables."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _planned(job: JobArguments) -> tuple[Store, Planned | None]:

@@ -14,6 +14,7 @@ import pytest
 from airflow_kafka_offsets.hooks import driver_archive as module
 from airflow_kafka_offsets.hooks.driver_archive import KEPT, DriverArchive, driver_archive
 from airflow_kafka_offsets.hooks.spark_installation import SparkInstallation
+from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from testbed.java import Java
 from testbed.spark import spark_env
 
@@ -49,6 +50,34 @@ def found(installation: SparkInstallation, environ: Mapping[str, str], **configu
     archive = driver_archive(installation, environ, configured, None)
     assert archive is not None
     return archive
+
+
+def test_each_of_two_tasks_of_one_process_uses_the_archive(
+    airflow: Path,
+    installation: SparkInstallation,
+    environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``DAG.test`` runs all tasks in one process. The program in Spark's place writes down what it was started with."""
+    for name, value in {**environ, "SPARK_CONF_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    installation.submit.parent.mkdir()
+    installation.submit.write_text(f'#!/bin/sh\necho "$SPARK_SUBMIT_OPTS $*" >> {tmp_path}/started\n')
+    installation.submit.chmod(0o755)
+    monkeypatch.setenv("PATH", str(installation.submit.parent), prepend=":")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    archive = found(installation, os.environ)
+    archive.file.touch()
+    before = dict(os.environ)
+    for task_id in ("first", "second"):
+        SparkSubmitPlanOperator(task_id=task_id, application="own.py", packages="", application_args=[]).execute({})
+    first, second = (tmp_path / "started").read_text().splitlines()
+    assert first.startswith(archive.options())
+    assert f"--driver-class-path {archive.class_path}" in first
+    assert second == first.replace("first", "second")
+    assert dict(os.environ) == before
 
 
 def test_the_second_run_makes_the_archive_once(
