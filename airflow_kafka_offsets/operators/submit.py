@@ -55,7 +55,7 @@ from airflow_kafka_offsets.task_docs import SPARK_DOC
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
 _LAST = "spark_last_driver"
-_COMPILE_LITTLE = "-XX:TieredStopAtLevel=1"
+_FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 _DEFAULTS = {"doc_md": SPARK_DOC, "map_index_template": "{{ task.batch_and_split }}"}
 
 
@@ -80,8 +80,7 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
         :mod:`airflow_kafka_offsets.spark.client_properties`. ``{}``: nothing.
     :param fast_start: in client mode, let the driver's JVM map Spark's classes from an archive in the user's cache
         folder, which takes about half of the start's processor time. Default: ``[kafka_offsets] fast_start``, which is
-        true. The second run on a worker makes the archive beside itself. Where the packaged job reads no more than
-        100,000 records, its JVM also compiles less.
+        true. The second run on a worker makes the archive beside itself.
     :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the Kafka connection cannot be
         handed over; nothing was submitted.
     """
@@ -194,31 +193,33 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
                     self.packages,
                 )
         configured = {**configured, **{name: str(value) for name, value in self.conf.items()}}
-        self._start_fast(spark, configured)
+        if not self._in_cluster_mode(configured):
+            options = [_FIRST_COMPILER] if self._is_short() else []
+            options += self._archived_classes(spark, configured)
+            if options:  # the user's own come last, so theirs hold
+                os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*options, os.environ.get("SPARK_SUBMIT_OPTS", "")]).strip()
         return configured
 
-    def _start_fast(self, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
-        """Use the archive for this worker's Java and Spark, or have it made beside this run; compile little for little.
-
-        Options of the user's own come after these, so theirs hold.
-        """
+    def _archived_classes(self, spark: SparkInstallation, configured: Mapping[str, str]) -> list[str]:
+        """The archive for this worker's Java and Spark; where it is not there, it is made beside this run."""
         wanted = self.fast_start
         if wanted is None:
             wanted = airflow_conf.getboolean("kafka_offsets", "fast_start", fallback=True)
-        if not wanted or self._in_cluster_mode(configured):
-            return
-        options = [_COMPILE_LITTLE] if self._is_short() else []
-        archive = driver_archive(spark, os.environ, configured, self.driver_class_path)
-        if archive is not None and (mapped := archive.options()):
-            options.append(mapped)
+        archive = driver_archive(spark, os.environ, configured, self.driver_class_path) if wanted else None
+        if archive is None:
+            return []
+        if mapped := archive.options():
             self.driver_class_path = archive.class_path
-        elif archive is not None and archive.make_beside_this_run():
+            return [mapped]
+        if archive.make_beside_this_run():
             self.log.info("%s is made beside this run. With it, drivers on this worker start faster.", archive.file)
-        if options:
-            os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*options, os.environ.get("SPARK_SUBMIT_OPTS", "")]).strip()
+        return []
 
     def _is_short(self) -> bool:
-        """Whether the packaged job reads few records: how long a job of one's own takes is not known."""
+        """Whether the packaged job reads few records, and is over before Java's second compiler pays.
+
+        How long a job of one's own takes is not known.
+        """
         job = self._job_arguments()
         if job is None or self.application != str(PACKAGED_JOB):
             return False

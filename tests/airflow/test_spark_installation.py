@@ -223,6 +223,7 @@ def test_packages_that_are_given_stay_and_no_packages_too(
 ) -> None:
     """The session's Spark has the connector in its defaults; one without defaults lacks it."""
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def packages(given: str | None) -> str | None:
         operator = SparkSubmitPlanOperator(task_id="spark", packages=given, application_args=[])
@@ -243,7 +244,7 @@ def test_packages_that_are_given_stay_and_no_packages_too(
         (FEW_RECORDS, {}, True),
         (FEW_RECORDS + 1, {}, False),
         (FEW_RECORDS, {"application": "own.py"}, False),
-        (FEW_RECORDS, {"fast_start": False}, False),
+        (FEW_RECORDS, {"fast_start": False}, True),
         (FEW_RECORDS, {"deploy_mode": "cluster"}, False),
     ],
 )
