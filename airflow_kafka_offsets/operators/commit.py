@@ -28,9 +28,6 @@ from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition, values_by_topic
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
-from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_batch, callback_problems
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
@@ -44,6 +41,8 @@ from airflow_kafka_offsets.values.row_definition import parse_limit
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import CommitOutcome
     from airflow_kafka_offsets.batch.orders import RequireReport
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""
@@ -133,6 +132,9 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return None if skipped else _plan_of_log(reference, context, bool(self.require_report))
 
     def execute(self, context: Any) -> dict[str, Any]:
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+        from airflow_kafka_offsets.log.verify_reads import PROVED
+
         if self.plan is None:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
         try:
@@ -203,6 +205,9 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         return done, left
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
+
         done, servers = self._done, servers_of(self.kafka_config_id)
         if done is not None:
             plan, proof = done.plan, done.proof

@@ -32,8 +32,6 @@ from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settle
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan, of_topics
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
     put_definition,
@@ -86,6 +84,8 @@ from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinitio
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import Assignment
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
 class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
@@ -375,6 +375,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             )
         group_id = self.group_id or hook.client_config.get("group.id")
         name = self.pipeline_id or default_pipeline_id(group_id, run.dag_id, self.task_id)
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
         return PipelineLog(configured_work_store(self.work_store), name)
 
     def _plan(self, context: Any, waited_until_ms: int | None = None) -> list[list[str]]:
@@ -424,6 +426,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         return jobs
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.task_lineage import of_plan, of_topics
+
         servers = servers_of(self.kafka_config_id)
         if self._planned is not None:
             return of_plan(self._planned, servers)

@@ -9,7 +9,6 @@ from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.missing_topics import new_since
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.policies import PolicyAnswers, parse_policies
@@ -115,6 +114,7 @@ class PartitionDiscoverySensor(WaitingSensor):
 
     def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
         from airflow_kafka_offsets.batch.measured_lag import position_of
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         hook = kafka_hook(self.kafka_config_id)
         pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)

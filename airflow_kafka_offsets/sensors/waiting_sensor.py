@@ -30,7 +30,6 @@ from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import unsettled
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
@@ -40,6 +39,7 @@ from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, Wai
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 # The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
 _GRACE = timedelta(minutes=2)
@@ -204,6 +204,8 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         return self._report(context, found)
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
+
         topics = self._topics_asked() or self._topics_found
         return of_topics(servers_of(self.kafka_config_id), topics) if topics else TaskLineage()
 

@@ -57,9 +57,8 @@ def client_options(spark: SparkSession, where: str) -> Mapping[str, str]:
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """All settings of the session."""
-    if hasattr(spark.conf, "getAll"):
-        return dict(spark.conf.getAll)
-    return dict(spark.sparkContext.getConf().getAll())  # before Spark 4.0
+    found = getattr(spark.conf, "getAll", None)  # a property, which asks Java for each setting
+    return dict(spark.sparkContext.getConf().getAll() if found is None else found)  # None: before Spark 4.0
 
 
 def keep_secrets_out_of_the_log(spark: SparkSession | None) -> None:

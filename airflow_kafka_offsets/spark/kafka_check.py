@@ -18,9 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
-from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import PlannedPartition
-from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.refusal_reasons import mechanism_of, misfit, refusal_of_token
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -227,7 +225,7 @@ def _gone(kafka: _SparkKafka, batch: Batch) -> list[str]:
         return absent + recreated
     consumer = kafka.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(kafka.config())
     try:
-        return _outside(kafka.jvm, consumer, batch.partitions)
+        return _outside(kafka, consumer, batch.partitions)
     finally:
         kafka.close(consumer)
 
@@ -307,16 +305,17 @@ def _as_java_writes_it(topic_id: str | None) -> str | None:
     return topic_id and topic_id.translate(str.maketrans("+/", "-_"))
 
 
-def _outside(jvm: Any, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
+def _outside(kafka: _SparkKafka, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
     """A consumer rather than the admin client: it takes a list and gives numbers, in few calls to Java."""
     # Spark's own reader of its option: to make a partition of Java's takes a call for each, and seconds of many.
-    read = jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets
-    offsets = read(spark_options(partitions)["startingOffsets"])
-    asked = jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
+    read = kafka.jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets
+    offsets = read(kafka.options["startingOffsets"])
+    asked = kafka.jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
     starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
     lines = []
     for p in partitions:
-        start, end = starts[p.topic_partition], ends[p.topic_partition]
+        name = f"{p.topic_partition.topic}-{p.topic_partition.partition}"  # as Java writes it
+        start, end = starts[name], ends[name]
         if start > p.start_offset:
             gone = min(start, p.end_offset) - p.start_offset
             lines.append(
@@ -336,14 +335,10 @@ def _as_list(jvm: Any, values: Iterable[Any]) -> Any:
     return found
 
 
-def _offsets(by_partition: Any) -> dict[TopicPartition, int]:
+def _offsets(by_partition: Any) -> dict[str, int]:
     """A map of Java's as its text, ``{orders-0=120, orders-1=80}``: to ask it for each partition takes seconds."""
-    offsets = {}
-    for entry in by_partition.toString().strip("{}").split(", "):
-        name, _, offset = entry.rpartition("=")
-        topic, _, partition = name.rpartition("-")
-        offsets[TopicPartition(topic, int(partition))] = int(offset)
-    return offsets
+    entries = (entry.rpartition("=") for entry in by_partition.toString().strip("{}").split(", "))
+    return {name: int(offset) for name, _, offset in entries}
 
 
 def _causes(error: Any) -> list[Any]:

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.hooks.metrics import send_window
 from airflow_kafka_offsets.hooks.value_sizes import fits
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic, values_by_topic
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.completeness import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.request.commit_target import target_from_dict
@@ -103,6 +102,7 @@ class BatchCommittedTrigger(WaitingTrigger):
     def look(self) -> dict[str, Any] | NotYet:
         """The key of the newest batch that is committed, or what is missing."""
         from airflow_kafka_offsets.batch.measured_lag import look_at_commits
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         config = kafka_hook(self.kafka_config_id)
         pipeline = PipelineLog(configured_work_store(self.work_store), self.pipeline_id)

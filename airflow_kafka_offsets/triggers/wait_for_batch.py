@@ -19,8 +19,6 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, UnavailableError
 from airflow_kafka_offsets.hooks.run_context import this_airflow
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
-from airflow_kafka_offsets.log.entries import next_step
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.store import Store
@@ -89,6 +87,9 @@ class BatchFreeTrigger(BaseTrigger):
 
     def _next_one_is_held(self, store: Store) -> bool:
         """Whether the run would only find that yet another run has the newest batch."""
+        from airflow_kafka_offsets.log.entries import next_step
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
         ti = self.task_instance
         _, pipeline, kind, *_ = self.next_entry.split("/")
         pipeline_id = unquote(pipeline)
