@@ -56,10 +56,8 @@ from airflow_kafka_offsets.plan.ranges import (
 from airflow_kafka_offsets.plan.splits import cap, carried_over
 from airflow_kafka_offsets.plan.topic_outputs import outputs_of
 from airflow_kafka_offsets.request.modes import (
-    FromTimestamp,
+    AtTimestamp,
     SpecificOffsets,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import ByDuration
@@ -122,7 +120,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     compared = to_compare(request, facts)
     facts = replace(facts, cuts=s.need(Cuts(compared)) if compared else {})
     settings: Mapping[str, TopicSettings] = {}
-    by_time = isinstance(request.startup, FromTimestamp) or isinstance(request.bounded, UntilTimestamp)
+    by_time = isinstance(request.startup, AtTimestamp) or isinstance(request.bounded, AtTimestamp)
     if by_time or request.limits.min_retention_margin_ms is not None:
         settings = s.need(SettingsOf(topics))
     stamped_by = {name: of.timestamp_type for name, of in settings.items() if by_time}
@@ -306,13 +304,13 @@ def _look_ups(request: PlanRequest, partitions: Sequence[TopicPartition], known:
     reset, loss = request.policies.auto_offset_reset, request.policies.answers["data_loss"]
     if isinstance(reset, ByDuration) and (known.positions is None or loss == "reset"):
         starts = dict.fromkeys(partitions, request.run_context.now_ms - reset.duration_ms)
-    if isinstance(startup, FromTimestamp) and (known.positions is None or known.new_partition == "timestamp"):
+    if isinstance(startup, AtTimestamp) and (known.positions is None or known.new_partition == "timestamp"):
         starts |= {tp: startup.of(tp) for tp in new}
     return RangeLookUps(
         tuple(partitions),
         request.scope.isolation_level,
         starts,
-        {tp: bounded.of(tp) for tp in partitions} if isinstance(bounded, UntilTimestamp) else {},
+        {tp: bounded.of(tp) for tp in partitions} if isinstance(bounded, AtTimestamp) else {},
         request.run_context.now_ms + FUTURE_AFTER_MS + 1,
         {tp: at.offset for tp, at in (known.positions or {}).items()},
     )
@@ -326,7 +324,7 @@ def _judge_window(
     :raises WindowIncomplete: they may, and the request wants a complete window.
     """
     bounded = request.bounded
-    if not isinstance(bounded, UntilTimestamp):
+    if not isinstance(bounded, AtTimestamp):
         return None
     ends_ms = {tp: bounded.of(tp) for tp in logs.snapshots}
     judged = judge(
@@ -377,7 +375,7 @@ def _with_margin(
 ) -> PlannedPartition:
     """What is known of it without another question: no record is read for it."""
     tp, startup = p.topic_partition, request.startup
-    since_ms = startup.of(tp) if isinstance(startup, FromTimestamp) and start.position is None else None
+    since_ms = startup.of(tp) if isinstance(startup, AtTimestamp) and start.position is None else None
     found = lag_and_margin(
         p.start_offset,
         logs.snapshots.get(tp),
@@ -431,10 +429,7 @@ def _future_warning(request: PlanRequest, facts: Facts, planned: Sequence[Planne
 
 def _ignored(request: PlanRequest, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
     named = {
-        tp
-        for mode in (request.startup, request.bounded)
-        if isinstance(mode, SpecificOffsets | UntilSpecificOffsets)
-        for tp in mode.offsets
+        tp for mode in (request.startup, request.bounded) if isinstance(mode, SpecificOffsets) for tp in mode.offsets
     }
     return tuple(sorted(named - set(partitions)))
 

@@ -50,7 +50,7 @@ from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.plan.plan import Draft, number_named, number_of
 from airflow_kafka_offsets.plan.position import Position, ToTime, move
 from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch
-from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
+from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from airflow_kafka_offsets.request.subscription import Scope
 from airflow_kafka_offsets.request.times import iso
 
@@ -385,14 +385,14 @@ def look_at_commits(
         case UntilBatch(named):
             missing = number_of(key) < number_named(named)
             return key, [f"batch {number_named(named)} is not committed; the newest that is, is {key}"] * missing
-        case UntilSpecificOffsets() as until:
+        case SpecificOffsets() as until:
             offsets = until.numbers or {}
             return key, [
                 f"{tp} is committed up to {saved.offset if saved else 'nothing'}, not {offsets[tp]}"
                 for tp in sorted(offsets)
                 if (saved := position.offsets.get(tp)) is None or saved.offset < offsets[tp]
             ]
-        case UntilTimestamp():
+        case AtTimestamp():
             if now_ms < target.timestamp_ms:
                 return key, [f"it is {iso(now_ms)}, before {iso(target.timestamp_ms)}"]
             with open_cluster() as cluster:
@@ -410,7 +410,7 @@ def _look_at_window(named: str, pipeline: PipelineLog) -> tuple[str | None, list
 
 
 def _behind(
-    target: UntilTimestamp, newest: StoredBatch, position: Position, cluster: OffsetReader, topics: Sequence[str]
+    target: AtTimestamp, newest: StoredBatch, position: Position, cluster: OffsetReader, topics: Sequence[str]
 ) -> list[str]:
     """A line for each partition with records of before the time at or past the position."""
     wanted = tuple(topics) or tuple(sorted({tp.topic for tp in position.offsets}))

@@ -16,12 +16,12 @@ from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator, refuse
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from airflow_kafka_offsets.request.modes import (
+    AtTimestamp,
     BoundedModeName,
     Offsets,
     SplitBy,
     StartupModeName,
     Times,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
@@ -110,7 +110,7 @@ def kafka_spark_batch(
             given = {"resolve_task_id": plan.task_id, **_shared(plan, PartitionDiscoverySensor), **(sensor or {})}
             waits.append(PartitionDiscoverySensor(task_id="wait_for_partitions", **given))
         if wait_for_window is None:
-            wait_for_window = plan.bounded_mode == UntilTimestamp.name
+            wait_for_window = plan.bounded_mode == AtTimestamp.name
         if wait_for_window is not False:
             more = wait_for_window if isinstance(wait_for_window, Mapping) else {}
             given = {"task_id": "wait_for_window", "end": plan.bounded_timestamp, "resolve_task_id": plan.task_id}

@@ -117,7 +117,7 @@ def judge(
     :param now_ms: this machine's clock.
     :param append_time_topics: the topics whose records the broker stamps.
     :param clock_skew_ms: how far the brokers' clocks may be behind this machine's.
-    :param by_topic: the ends of topics and partitions that have one of their own, as of :class:`UntilTimestamp`.
+    :param by_topic: the ends of topics and partitions that have one of their own, as of :class:`AtTimestamp`.
     :param moved_ms: when each partition's newest timestamp was last seen to move, as far as anybody watched.
     """
     waiting: dict[TopicPartition, str] = {}

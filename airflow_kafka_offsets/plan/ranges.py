@@ -26,16 +26,12 @@ from airflow_kafka_offsets.kafka_values import (
 from airflow_kafka_offsets.plan.plan import HELD, Continuity, PlannedPartition
 from airflow_kafka_offsets.plan.refusals import Refusal, decide_each
 from airflow_kafka_offsets.request.modes import (
+    AtTimestamp,
     EarliestOffset,
     FromLogEnd,
-    FromTimestamp,
     GroupOffsets,
     LatestOffset,
     SpecificOffsets,
-    UntilGroupOffsets,
-    UntilLatest,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import ByDuration, NewPartition
@@ -269,7 +265,7 @@ def _new(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: Parti
         case "latest":
             offset, where = snapshot.end_offset, "end"
         case "timestamp":
-            assert isinstance(request.startup, FromTimestamp)  # parse_request refuses others
+            assert isinstance(request.startup, AtTimestamp)  # parse_request refuses others
             offset, where, *_ = _from_time(request, facts, request.startup.of(tp), tp, snapshot)
         case _ as never:
             assert_never(never)
@@ -288,7 +284,7 @@ def _from_mode(
         case LatestOffset():
             skipped = snapshot.end_offset - snapshot.log_start_offset
             return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
-        case FromTimestamp() as mode:
+        case AtTimestamp() as mode:
             return _from_time(request, facts, mode.of(tp), tp, snapshot)
         case SpecificOffsets() as mode:
             given = mode.of(tp)
@@ -485,11 +481,11 @@ def _resolve_end(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot, start: Resolved
 ) -> tuple[int, str]:
     match request.bounded:
-        case UntilLatest():
+        case LatestOffset():
             if snapshot.end_offset < start.offset:  # K7: above the last stable offset, not above the high watermark
                 return start.offset, f"start is past the last stable offset {snapshot.end_offset} → nothing to read"
             return snapshot.end_offset, "latest"
-        case UntilTimestamp() as mode:
+        case AtTimestamp() as mode:
             timestamp_ms = mode.of(tp)
             match_offset = facts.end_times.get(tp)
             if ends_at_future(facts, tp):
@@ -503,7 +499,7 @@ def _resolve_end(
             if end < start.offset:
                 return start.offset, f"{reason} is {end}: already read"
             return end, reason
-        case UntilGroupOffsets():
+        case GroupOffsets():
             commit = (facts.committed or {}).get(tp)
             if commit is None:
                 raise Refusal(
@@ -513,7 +509,7 @@ def _resolve_end(
                     "Commit an end for each partition first, or use another bounded_mode.",
                 )
             return _checked_end(tp, commit.offset, "committed", start, snapshot), "committed"
-        case UntilSpecificOffsets() as until:
+        case SpecificOffsets() as until:
             until_offset = until.of(tp)
             if isinstance(until_offset, FromLogEnd):
                 end = _within_log(until_offset, snapshot)

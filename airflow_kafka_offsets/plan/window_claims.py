@@ -18,10 +18,8 @@ from datetime import UTC, datetime
 from airflow_kafka_offsets.kafka_values import ClusterDescription, is_another_log
 from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan
 from airflow_kafka_offsets.request.modes import (
-    FromTimestamp,
+    AtTimestamp,
     SpecificOffsets,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.times import iso
@@ -162,10 +160,10 @@ def claim_of_request(request: PlanRequest, description: ClusterDescription) -> C
     ``None`` for explicit offsets of which some come from the group.
     """
     match request.startup, request.bounded:
-        case FromTimestamp(), UntilTimestamp() if request.window_bounds:
+        case AtTimestamp(), AtTimestamp() if request.window_bounds:
             by_topic = tuple((topic, *bounds) for topic, bounds in (request.window_bounds_by_topic or {}).items())
             return TimeClaim(*request.window_bounds, by_topic)
-        case SpecificOffsets() as start, UntilSpecificOffsets() as end:
+        case SpecificOffsets() as start, SpecificOffsets() as end:
             starts, ends = start.numbers or {}, end.numbers or {}
             partitions = description.partitions()
             if not all(tp in starts and tp in ends for tp in partitions):

@@ -18,10 +18,10 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.modes import (
     BOUNDED_MODES,
     STARTUP_MODES,
+    AtTimestamp,
     BoundedMode,
     EarliestOffset,
     FromLogEnd,
-    FromTimestamp,
     GroupOffsets,
     LatestOffset,
     Offsets,
@@ -29,10 +29,6 @@ from airflow_kafka_offsets.request.modes import (
     StartupMode,
     Time,
     Times,
-    UntilGroupOffsets,
-    UntilLatest,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.offset_maps import EXAMPLE, mapping, natural, partition_named
 from airflow_kafka_offsets.request.problems import Problems, one_of
@@ -120,75 +116,68 @@ class BoundsReader:
     with_others: list[str] = field(default_factory=list)
 
     def startup(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> StartupMode | None:
-        self._foreign("startup_timestamp", timestamp, "startup_mode", mode, FromTimestamp.name)
-        self._foreign("specific_offsets", offsets, "startup_mode", mode, SpecificOffsets.name)
+        names = "startup_mode", "startup_timestamp", "specific_offsets"
+        found = self._mode(names, STARTUP_MODES, mode, timestamp, offsets)
+        return EarliestOffset() if mode == EarliestOffset.name else found
+
+    def bounded(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> BoundedMode | None:
+        return self._mode(
+            ("bounded_mode", "bounded_timestamp", "bounded_offsets"), BOUNDED_MODES, mode, timestamp, offsets
+        )
+
+    def _mode(
+        self,
+        names: tuple[str, str, str],
+        allowed: tuple[str, ...],
+        mode: str,
+        timestamp: Times | None,
+        offsets: Offsets | None,
+    ) -> BoundedMode | None:
+        """The mode of one bound, if it can be that of both.
+
+        :param names: the parameters that have the mode, its time and its offsets.
+        """
+        mode_name, time_name, offsets_name = names
+        self._foreign(time_name, timestamp, mode_name, mode, AtTimestamp.name)
+        self._foreign(offsets_name, offsets, mode_name, mode, SpecificOffsets.name)
         match mode:
-            case EarliestOffset.name:
-                return EarliestOffset()
             case LatestOffset.name:
                 return LatestOffset()
             case GroupOffsets.name:
                 return GroupOffsets()
-            case FromTimestamp.name:
-                return self._from_timestamp(timestamp)
+            case AtTimestamp.name:
+                return self.time(time_name, timestamp)
             case SpecificOffsets.name:
-                parsed = self._offsets("specific_offsets", offsets, "startup_mode", "the next record to read")
-                return None if parsed is None else SpecificOffsets(*parsed)
-            case _:
-                self.problems.take("startup_mode", lambda: one_of(mode, STARTUP_MODES), None)
-                return None
+                return self._offsets(offsets_name, offsets, mode_name)
+        self.problems.take(mode_name, lambda: one_of(mode, allowed), None)
+        return None
 
-    def bounded(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> BoundedMode | None:
-        self._foreign("bounded_timestamp", timestamp, "bounded_mode", mode, UntilTimestamp.name)
-        self._foreign("bounded_offsets", offsets, "bounded_mode", mode, UntilSpecificOffsets.name)
-        match mode:
-            case UntilLatest.name:
-                return UntilLatest()
-            case UntilGroupOffsets.name:
-                return UntilGroupOffsets()
-            case UntilTimestamp.name:
-                return self.until("bounded_timestamp", timestamp)
-            case UntilSpecificOffsets.name:
-                what = "of every partition the first offset not to read"
-                parsed = self._offsets("bounded_offsets", offsets, "bounded_mode", what)
-                return None if parsed is None else UntilSpecificOffsets(*parsed)
-            case _:
-                self.problems.take("bounded_mode", lambda: one_of(mode, BOUNDED_MODES), None)
-                return None
+    def _offsets(self, parameter: str, value: Offsets | None, mode_name: str) -> SpecificOffsets | None:
+        if value is not None:
+            return self.problems.take(parameter, lambda: SpecificOffsets(*self.read_offsets(value)), None)
+        is_start, named = parameter == "specific_offsets", self.problems.named
+        what = "the next record to read" if is_start else "of every partition the first offset not to read"
+        self.problems.add(
+            f"{named(mode_name)}='specific-offsets' needs {named(parameter)}, such as {EXAMPLE}: {what}.",
+            mode_name,
+            parameter,
+        )
+        return None
 
-    def _offsets(
-        self, parameter: str, value: Offsets | None, mode_name: str, what: str
-    ) -> tuple[dict[TopicPartition, int | FromLogEnd], dict[str, FromLogEnd]] | None:
-        if value is None:
-            named = self.problems.named
-            self.problems.add(
-                f"{named(mode_name)}='specific-offsets' needs {named(parameter)}, such as {EXAMPLE}: {what}.",
-                mode_name,
-                parameter,
-            )
+    def time(self, parameter: str, timestamp: Times | None) -> AtTimestamp | None:
+        """A start or an end by time; where none is given, the start or the end of the run's window."""
+        is_start = parameter == "startup_timestamp"
+        times: Mapping[str | None, int] | None = None
+        written = None
+        if timestamp is not None:
+            times = self._times(parameter, timestamp)
+            written = self._as_written(timestamp, times) if times else None
+        elif window := self._window_of_run(parameter):
+            times, written = {None: window.start_ms if is_start else window.end_ms}, f"of {window.source}"
+        if times is None or (is_start and self._in_the_future(times)):
             return None
-        return self.problems.take(parameter, lambda: self.read_offsets(value), None)
-
-    def until(self, parameter: str, timestamp: Times | None) -> UntilTimestamp | None:
-        """An end by time, that of the run where none is given."""
-        if timestamp is None:
-            window = self._window_of_run(parameter)
-            return UntilTimestamp(window.end_ms) if window else None
-        times = self._times(parameter, timestamp)
-        if times is None:
-            return None
-        return UntilTimestamp(times.get(None, max(times.values())), _named(times))
-
-    def _from_timestamp(self, timestamp: Times | None) -> FromTimestamp | None:
-        if timestamp is None:
-            window = self._window_of_run("startup_timestamp")
-            if window is None or self._in_the_future({None: window.start_ms}):
-                return None
-            return FromTimestamp(window.start_ms, written=f"of {window.source}")
-        times = self._times("startup_timestamp", timestamp)
-        if times is None or self._in_the_future(times):
-            return None
-        return FromTimestamp(times.get(None, min(times.values())), _named(times), self._as_written(timestamp, times))
+        of_others = (min if is_start else max)(times.values())
+        return AtTimestamp(times.get(None, of_others), _named(times), written)
 
     def _in_the_future(self, times: Mapping[str | None, int]) -> bool:
         future = {topic: moment for topic, moment in times.items() if moment > self.now_ms}
@@ -316,7 +305,7 @@ class BoundsReader:
 
 def refuse_end_before_start(problems: Problems, startup: StartupMode | None, bounded: BoundedMode | None) -> None:
     """A problem for each topic, or one for all of them, whose window would end before it starts."""
-    if not isinstance(startup, FromTimestamp) or not isinstance(bounded, UntilTimestamp):
+    if not isinstance(startup, AtTimestamp) or not isinstance(bounded, AtTimestamp):
         return
     for topic in sorted({*startup.by_topic, *bounded.by_topic}) or [""]:
         if bounded.of(topic) < startup.of(topic):

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import values_by_topic
-from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
+from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.request.parse_request import RunContext, bounds_reader
 from airflow_kafka_offsets.request.problems import Problems, one_line
@@ -21,7 +21,7 @@ class UntilBatch:
     named: str
 
 
-CommitTarget = UntilBatch | UntilSpecificOffsets | UntilTimestamp
+CommitTarget = UntilBatch | SpecificOffsets | AtTimestamp
 
 
 def parse_commit_target(
@@ -39,10 +39,10 @@ def parse_commit_target(
     if batch is not None:
         target = UntilBatch(problems.take("batch", lambda: _batch(batch), ""))
     elif offsets is not None:
-        target = UntilSpecificOffsets(problems.take("offsets", lambda: _offsets(offsets), {}))
+        target = SpecificOffsets(problems.take("offsets", lambda: _offsets(offsets), {}))
     else:
         reader = bounds_reader(problems, [], None, run_context, partition_width)
-        target = reader.until("end", end)
+        target = reader.time("end", end)
     if problems or target is None:
         raise InvalidRequest(tuple(problems))
     return target
@@ -67,9 +67,9 @@ def target_to_dict(target: CommitTarget) -> dict[str, Any]:
     match target:
         case UntilBatch(named):
             return {"batch": named}
-        case UntilSpecificOffsets() as until:
+        case SpecificOffsets() as until:
             return {"offsets": values_by_topic(until.numbers or {})}
-        case UntilTimestamp(end_ms, by_topic=ends):
+        case AtTimestamp(end_ms, by_topic=ends):
             return {"end_ms": end_ms, "by_topic": dict(ends)}
         case _ as never:
             assert_never(never)
@@ -79,5 +79,5 @@ def target_from_dict(data: Mapping[str, Any]) -> CommitTarget:
     if "batch" in data:
         return UntilBatch(data["batch"])
     if "offsets" in data:
-        return UntilSpecificOffsets(parse_partition_offsets(data["offsets"]))
-    return UntilTimestamp(data["end_ms"], data["by_topic"])
+        return SpecificOffsets(parse_partition_offsets(data["offsets"]))
+    return AtTimestamp(data["end_ms"], data["by_topic"])

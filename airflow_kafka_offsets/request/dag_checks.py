@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from airflow_kafka_offsets.request.modes import FromTimestamp
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.problems import Problems
@@ -50,7 +50,7 @@ def problems_before_a_run(
 
 
 def _refuse_without_interval(problems: Problems, asked: RequestParameters) -> None:
-    by_time = FromTimestamp.name  # and UntilTimestamp's
+    by_time = AtTimestamp.name  # and AtTimestamp's
     missing = {
         time: mode
         for time, mode in (("startup_timestamp", "startup_mode"), ("bounded_timestamp", "bounded_mode"))

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.kafka_values import (
     topics_made_anew,
     values_by_topic,
 )
-from airflow_kafka_offsets.request.modes import SpecificOffsets, UntilSpecificOffsets
+from airflow_kafka_offsets.request.modes import SpecificOffsets
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.problems import Problems, WrongTogether
@@ -77,7 +77,7 @@ def take_plan(problems: Problems, asked: RequestParameters) -> tuple[RequestPara
         startup_mode=SpecificOffsets.name,
         startup_timestamp=None,
         specific_offsets=values_by_topic(starts),
-        bounded_mode=UntilSpecificOffsets.name,
+        bounded_mode=SpecificOffsets.name,
         bounded_timestamp=None,
         bounded_offsets=values_by_topic(ends),
     ), log

@@ -21,7 +21,7 @@ Times = Time | Mapping[str, Time | Mapping[str, Time]]
 Offsets = Mapping[str, Mapping[str, int | str] | str] | str
 
 
-# ── where to start ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── as values: each bounds a batch at its start or at its end; the earliest offset is no end ──────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,19 @@ class LatestOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class _AtTimes:
-    """What the two modes with times have in common: one for all topics, or one for each, or for some partitions.
+class AtTimestamp:
+    """One time for all topics, or one for each, or for some partitions.
 
-    :ivar timestamp_ms: of whatever ``by_topic`` does not name.
+    :ivar timestamp_ms: of whatever ``by_topic`` does not name. Where nothing is left to name: of a start the earliest,
+        of an end the latest of those that are named.
     :ivar by_topic: of a topic, or of a partition by its name, ``orders[3]``, which wins.
+    :ivar written: how the user says a time that is another one in each run: ``of the data interval``, ``now-2h``.
     """
 
+    name: ClassVar[str] = "timestamp"
     timestamp_ms: int
     by_topic: Mapping[str, int] = field(default_factory=dict)
+    written: str | None = field(default=None, compare=False)
 
     def of(self, where: TopicPartition | str) -> int:
         """The time of a partition, or of a topic. One that nobody subscribes to any more has the one of all."""
@@ -54,17 +58,6 @@ def time_of(where: TopicPartition | str, by_topic: Mapping[str, int], of_all: in
     """The partition's own time, else its topic's, else the one of all."""
     topic = where.topic if isinstance(where, TopicPartition) else where
     return by_topic.get(str(where), by_topic.get(topic, of_all))
-
-
-@dataclass(frozen=True, slots=True)
-class FromTimestamp(_AtTimes):
-    """From a time on. ``timestamp_ms``: where nothing is left to name, the earliest of those that are named.
-
-    :ivar written: how the user says a time that is another one in each run: ``of the data interval``, ``now-2h``.
-    """
-
-    name: ClassVar[str] = "timestamp"
-    written: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +77,15 @@ class FromLogEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class _Specific:
-    """What the two modes with offsets have in common.
+class SpecificOffsets:
+    """Of a start the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2).
+
+    Of an end the first offset that is not read, of every partition (K5).
 
     :ivar by_topic: of the partitions of a topic that ``offsets`` does not name.
     """
 
+    name: ClassVar[str] = "specific-offsets"
     offsets: Mapping[TopicPartition, int | FromLogEnd]
     by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
 
@@ -104,44 +100,9 @@ class _Specific:
         return found if len(found) == len(self.offsets) and not self.by_topic else None
 
 
-@dataclass(frozen=True, slots=True)
-class SpecificOffsets(_Specific):
-    """``offsets``: the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2)."""
-
-    name: ClassVar[str] = "specific-offsets"
-
-
-StartupMode = EarliestOffset | LatestOffset | FromTimestamp | GroupOffsets | SpecificOffsets
+StartupMode = EarliestOffset | LatestOffset | AtTimestamp | GroupOffsets | SpecificOffsets
 StartupModeName = Literal["earliest-offset", "latest-offset", "timestamp", "group-offsets", "specific-offsets"]
 STARTUP_MODES = tuple(mode.name for mode in get_args(StartupMode))
-
-# ── where to end ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class UntilLatest:
-    name: ClassVar[str] = "latest-offset"
-
-
-@dataclass(frozen=True, slots=True)
-class UntilTimestamp(_AtTimes):
-    """Until a time. ``timestamp_ms``: where nothing is left to name, the latest of those that are named."""
-
-    name: ClassVar[str] = "timestamp"
-
-
-@dataclass(frozen=True, slots=True)
-class UntilGroupOffsets:
-    name: ClassVar[str] = "group-offsets"
-
-
-@dataclass(frozen=True, slots=True)
-class UntilSpecificOffsets(_Specific):
-    """``offsets``: of every partition, the first offset that is not read (K5)."""
-
-    name: ClassVar[str] = "specific-offsets"
-
-
-BoundedMode = UntilLatest | UntilTimestamp | UntilGroupOffsets | UntilSpecificOffsets
+BoundedMode = LatestOffset | AtTimestamp | GroupOffsets | SpecificOffsets
 BoundedModeName = Literal["latest-offset", "timestamp", "group-offsets", "specific-offsets"]
 BOUNDED_MODES = tuple(mode.name for mode in get_args(BoundedMode))

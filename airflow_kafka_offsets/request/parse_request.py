@@ -15,17 +15,14 @@ from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named, refu
 from airflow_kafka_offsets.request.bounds import BoundsReader, Partition, refuse_end_before_start
 from airflow_kafka_offsets.request.given_plan import LogOfPlan, take_plan
 from airflow_kafka_offsets.request.modes import (
+    AtTimestamp,
     BoundedMode,
     EarliestOffset,
-    FromTimestamp,
     GroupOffsets,
+    LatestOffset,
     SpecificOffsets,
     SplitBy,
     StartupMode,
-    UntilGroupOffsets,
-    UntilLatest,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.offset_maps import natural, parse_offset_bounds
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
@@ -110,9 +107,9 @@ class PlanRequest:
     def window(self) -> bool:
         """Whether the request alone gives both bounds, so that no position is read or moved (docs/position.md)."""
         match self.startup, self.bounded:
-            case FromTimestamp(), UntilTimestamp():
+            case AtTimestamp(), AtTimestamp():
                 return True
-            case SpecificOffsets() as start, UntilSpecificOffsets() as end:
+            case SpecificOffsets() as start, SpecificOffsets() as end:
                 # On a schedule they would be read again and again; without numbers each run would be another window.
                 numbers = start.numbers is not None and end.numbers is not None
                 return self.run_context.run_type == "manual" and numbers
@@ -123,7 +120,7 @@ class PlanRequest:
     def window_bounds(self) -> tuple[int, int] | None:
         """``[start, end)`` in epoch milliseconds of a window by time; of all topics together."""
         match self.startup, self.bounded:
-            case FromTimestamp(start_ms), UntilTimestamp(end_ms):
+            case AtTimestamp(start_ms), AtTimestamp(end_ms):
                 return start_ms, end_ms
             case _:
                 return None
@@ -132,7 +129,7 @@ class PlanRequest:
     def window_bounds_by_topic(self) -> dict[str, tuple[int, int]] | None:
         """The same of each topic, where they differ by the request."""
         match self.startup, self.bounded:
-            case FromTimestamp() as start, UntilTimestamp() as end if start.by_topic or end.by_topic:
+            case AtTimestamp() as start, AtTimestamp() as end if start.by_topic or end.by_topic:
                 return {topic: (start.of(topic), end.of(topic)) for topic in sorted({*start.by_topic, *end.by_topic})}
             case _:
                 return None
@@ -146,8 +143,8 @@ class PlanRequest:
     def startup_words(self) -> str:
         """The startup request as the log records it; two requests with one wording are one."""
         match self.startup:
-            case FromTimestamp(timestamp_ms, written=written):
-                return f"{FromTimestamp.name} {written or iso(timestamp_ms)}"
+            case AtTimestamp(timestamp_ms, written=written):
+                return f"{AtTimestamp.name} {written or iso(timestamp_ms)}"
             case SpecificOffsets(offsets, by_topic):
                 named = [*((str(tp), offsets[tp]) for tp in sorted(offsets)), *sorted(by_topic.items())]
                 return f"{SpecificOffsets.name} " + ", ".join(f"{where}={offset}" for where, offset in named)
@@ -157,7 +154,7 @@ class PlanRequest:
     @property
     def reads_commits(self) -> bool:
         """Whether an offset of this plan can come from the group."""
-        return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, UntilGroupOffsets)
+        return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, GroupOffsets)
 
 
 def parse_request(
@@ -185,7 +182,7 @@ def parse_request(
     request = PlanRequest(
         scope or Scope(TopicList(())),
         startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
-        bounded or UntilLatest(),
+        bounded or LatestOffset(),
         policies,
         run_orders,
         limits,
@@ -194,7 +191,7 @@ def parse_request(
         tuple(warnings),
         of_plan=of_plan,
     )
-    if limits.require_complete and bounded and not isinstance(bounded, UntilTimestamp):
+    if limits.require_complete and bounded and not isinstance(bounded, AtTimestamp):
         complete, mode = problems.named("require_complete_window"), problems.named("bounded_mode")
         problems.add(
             f"{complete} needs {mode}='timestamp': only a time can be incomplete.",
@@ -234,7 +231,7 @@ class WindowEnd:
     """A window's end, and the partitions to wait for."""
 
     scope: Scope
-    until: UntilTimestamp
+    until: AtTimestamp
     idle_timeout_ms: int
     clock_skew_ms: int
     warnings: tuple[str, ...] = ()
@@ -257,7 +254,7 @@ def parse_window_end(
     problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    until = bounds_reader(problems, warnings, scope, run_context, partition_width).until("end", end)
+    until = bounds_reader(problems, warnings, scope, run_context, partition_width).time("end", end)
     idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
     skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:
@@ -296,7 +293,7 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
     needing = {
         parameter: mode.name
         for parameter, mode in zip(modes, (request.startup, request.bounded), strict=True)
-        if isinstance(mode, GroupOffsets | UntilGroupOffsets)
+        if isinstance(mode, GroupOffsets)
     }
     if needing and not has_group:
         found = " and ".join(f"{name(parameter)}={mode!r}" for parameter, mode in needing.items())
@@ -323,7 +320,7 @@ def _refuse_policies(problems: Problems, request: PlanRequest) -> None:
             "records of before it would be in the output of each window.",
             *("policies", "startup_mode", "bounded_mode"),
         )
-    if policies.answers["new_partition"] == "timestamp" and not isinstance(request.startup, FromTimestamp):
+    if policies.answers["new_partition"] == "timestamp" and not isinstance(request.startup, AtTimestamp):
         problems.add(
             f"{name('policies')} has new_partition='timestamp', which needs {name('startup_mode')}='timestamp'.",
             *("policies", "startup_mode"),

@@ -58,7 +58,7 @@ from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import ToEarliest, ToLatest, position_after
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
-from airflow_kafka_offsets.request.modes import FromTimestamp, UntilTimestamp
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from airflow_kafka_offsets.request.policies import Skip
 from tests.builders import KEY, NOW, PIPELINE, altered, plan, planned, position, request, snap, tp
 from tests.stores.builders import report_of
@@ -538,7 +538,7 @@ def hour(*later: StoredEntry, of: Plan = HOUR_PLAN) -> StoredBatch:
 
 
 def window(**fields: Any) -> RunsBatch:
-    return RunsBatch(asked(startup=FromTimestamp(NOW - HOUR), bounded=UntilTimestamp(NOW), **fields), ME)
+    return RunsBatch(asked(startup=AtTimestamp(NOW - HOUR), bounded=AtTimestamp(NOW), **fields), ME)
 
 
 def seen(found: StoredBatch | None, **more: Any) -> Facts:

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.batch.measured_lag import look_at_commits
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch, target_from_dict, target_to_dict
-from airflow_kafka_offsets.request.modes import UntilSpecificOffsets, UntilTimestamp
+from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline
 from tests.contract.troubles import produce
@@ -24,13 +24,13 @@ def missing(pipeline: Pipeline, target: CommitTarget, *topics: str, now_ms: int 
     def no_cluster() -> Any:
         raise AssertionError("the log alone answers this")
 
-    by_time = isinstance(target, UntilTimestamp)
+    by_time = isinstance(target, AtTimestamp)
     opened = (lambda: nullcontext(pipeline.cluster)) if by_time else no_cluster
     return look_at_commits(target, pipeline.log, opened, topics, now_ms)[1]
 
 
-def up_to(topic: str, *ends: int) -> UntilSpecificOffsets:
-    return UntilSpecificOffsets({TopicPartition(topic, number): end for number, end in enumerate(ends)})
+def up_to(topic: str, *ends: int) -> SpecificOffsets:
+    return SpecificOffsets({TopicPartition(topic, number): end for number, end in enumerate(ends)})
 
 
 def test_a_batch_is_committed_when_it_or_a_later_one_is(memory: AnyCluster, in_memory: Pipeline) -> None:
@@ -73,7 +73,7 @@ def test_offsets_are_committed_when_no_partition_is_behind(memory: AnyCluster, i
 def test_a_time_is_committed_when_no_record_of_before_lies_ahead(cluster: AnyCluster, pipeline: Pipeline) -> None:
     """Partition 0 gets a record of before the time, partition 1 one of after it, and partition 2 none."""
     pipeline.run("one")
-    end = UntilTimestamp(NOW_MS + HOUR_MS)
+    end = AtTimestamp(NOW_MS + HOUR_MS)
     later = NOW_MS + 2 * HOUR_MS
     assert missing(pipeline, end, now_ms=later) == [], "nothing is ahead, whenever it was written"
     cluster.produce(pipeline.topic, timestamps_ms=[NOW_MS + HOUR_MS - 1, NOW_MS + HOUR_MS])
@@ -86,19 +86,17 @@ def test_a_time_is_committed_when_no_record_of_before_lies_ahead(cluster: AnyClu
 
 def test_a_time_that_is_still_to_come_is_not_committed(in_memory: Pipeline) -> None:
     in_memory.run("one")
-    (line,) = missing(in_memory, UntilTimestamp(NOW_MS + 1), now_ms=NOW_MS)
+    (line,) = missing(in_memory, AtTimestamp(NOW_MS + 1), now_ms=NOW_MS)
     assert "before" in line
 
 
 def test_records_of_a_partition_that_is_new_since_are_ahead(memory: AnyCluster, in_memory: Pipeline) -> None:
     in_memory.run("one")
     memory.hands.add_partitions("orders", 1)
-    assert missing(in_memory, UntilTimestamp(NOW_MS)) == [], "it is empty"
+    assert missing(in_memory, AtTimestamp(NOW_MS)) == [], "it is empty"
     memory.produce("orders", 2, 3)
-    assert missing(in_memory, UntilTimestamp(NOW_MS)) == [], "its records are not of before"
-    assert missing(in_memory, UntilTimestamp(NOW_MS + 1), now_ms=NOW_MS + 1) == [
-        "orders[3] is committed up to 0, not 2"
-    ]
+    assert missing(in_memory, AtTimestamp(NOW_MS)) == [], "its records are not of before"
+    assert missing(in_memory, AtTimestamp(NOW_MS + 1), now_ms=NOW_MS + 1) == ["orders[3] is committed up to 0, not 2"]
 
 
 def test_a_topic_that_is_not_read_any_more_holds_nobody_up_where_topics_are_named(
@@ -107,7 +105,7 @@ def test_a_topic_that_is_not_read_any_more_holds_nobody_up_where_topics_are_name
     memory.create_topic("payments")
     in_memory.run("one", topics=["orders", "payments"])
     memory.produce("payments", 3)
-    end = UntilTimestamp(NOW_MS + 1)
+    end = AtTimestamp(NOW_MS + 1)
     assert missing(in_memory, end, now_ms=NOW_MS + 1) == ["payments[0] is committed up to 0, not 3"]
     assert missing(in_memory, end, "orders", now_ms=NOW_MS + 1) == []
     assert missing(in_memory, end, "typo", now_ms=NOW_MS + 1) == ["topic typo does not exist"]
@@ -118,7 +116,7 @@ def test_offsets_of_a_topic_that_was_created_again_say_nothing_of_a_time(
 ) -> None:
     in_memory.run("one")
     memory.recreate_topic("orders")
-    assert missing(in_memory, UntilTimestamp(NOW_MS)) == ["topic orders was created again since"]
+    assert missing(in_memory, AtTimestamp(NOW_MS)) == ["topic orders was created again since"]
 
 
 def test_another_cluster_is_refused(in_memory: Pipeline, memory_anew: Any) -> None:
@@ -127,7 +125,7 @@ def test_another_cluster_is_refused(in_memory: Pipeline, memory_anew: Any) -> No
     other.reader.cluster_id = "another"
     other.create_topic("orders", 3)
     with pytest.raises(ClusterChanged):
-        missing(replace(in_memory, cluster=other.reader), UntilTimestamp(NOW_MS))
+        missing(replace(in_memory, cluster=other.reader), AtTimestamp(NOW_MS))
 
 
 def test_a_window_is_waited_for_by_its_name_or_its_key(in_memory: Pipeline) -> None:
@@ -144,11 +142,11 @@ def test_a_window_is_waited_for_by_its_name_or_its_key(in_memory: Pipeline) -> N
     window.done()
     assert missing(in_memory, UntilBatch(name)) == missing(in_memory, UntilBatch(window.batch_key)) == []
     with pytest.raises(InvalidRequest, match="has windows and no position: name one of them with batch"):
-        missing(in_memory, UntilTimestamp(NOW_MS))
+        missing(in_memory, AtTimestamp(NOW_MS))
 
 
 @pytest.mark.parametrize(
-    "target", [UntilBatch("7"), up_to("orders", 4, 3), UntilTimestamp(NOW_MS), UntilTimestamp(NOW_MS, {"orders": 1})]
+    "target", [UntilBatch("7"), up_to("orders", 4, 3), AtTimestamp(NOW_MS), AtTimestamp(NOW_MS, {"orders": 1})]
 )
 def test_a_target_is_the_same_after_it_was_stored(target: CommitTarget) -> None:
     assert target_from_dict(target_to_dict(target)) == target

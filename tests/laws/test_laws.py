@@ -20,15 +20,11 @@ from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
 from airflow_kafka_offsets.plan.splits import cap, fair_shares, flink_owner
 from airflow_kafka_offsets.request.modes import (
+    AtTimestamp,
     EarliestOffset,
-    FromTimestamp,
     GroupOffsets,
     LatestOffset,
     SpecificOffsets,
-    UntilGroupOffsets,
-    UntilLatest,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from tests.builders import altered, plan, planned, request
@@ -70,12 +66,12 @@ def situations(
     times = {tp: st.none() | st.integers(log.log_start_offset, log.high_watermark + 5) for tp, log in logs.items()}
     found = st.fixed_dictionaries(times).map(lambda t: {tp: offset for tp, offset in t.items() if offset is not None})
     commits = some(st.builds(CommittedOffset, BEYOND, epochs))
-    ends = [st.just(UntilLatest()), st.just(UntilTimestamp(2))]
+    ends = [st.just(LatestOffset()), st.just(AtTimestamp(2))]
     if free:
-        ends += [st.just(UntilGroupOffsets()), some(SMALL).map(UntilSpecificOffsets)]
+        ends += [st.just(GroupOffsets()), some(SMALL).map(SpecificOffsets)]
     asked = request(
         draw(
-            st.sampled_from([EarliestOffset(), LatestOffset(), FromTimestamp(1), GroupOffsets()])
+            st.sampled_from([EarliestOffset(), LatestOffset(), AtTimestamp(1), GroupOffsets()])
             | some(BEYOND).map(SpecificOffsets)
         ),
         draw(st.one_of(ends)),

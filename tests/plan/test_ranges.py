@@ -9,21 +9,18 @@ from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOf
 from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
 from airflow_kafka_offsets.request.modes import (
+    AtTimestamp,
     EarliestOffset,
-    FromTimestamp,
     GroupOffsets,
     LatestOffset,
     SpecificOffsets,
-    UntilGroupOffsets,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from tests.builders import NOW, facts, request, snap, tp
 
 LOG = snap(4, 10)
 NEVER_WRITTEN = snap(0, 0)
 OPEN_TRANSACTION = snap(4, 8, high_watermark=10)  # under read_committed: offsets 8 and 9 are undecided
-EARLIEST, LATEST, GROUP, SINCE = EarliestOffset(), LatestOffset(), GroupOffsets(), FromTimestamp(NOW)
+EARLIEST, LATEST, GROUP, SINCE = EarliestOffset(), LatestOffset(), GroupOffsets(), AtTimestamp(NOW)
 LATEST_RESET_SKIPS_ALL = 6
 
 
@@ -32,7 +29,7 @@ def specific(**partitions):
 
 
 def until(**partitions):
-    return UntilSpecificOffsets({tp(int(name[1:])): offset for name, offset in partitions.items()})
+    return SpecificOffsets({tp(int(name[1:])): offset for name, offset in partitions.items()})
 
 
 def at(offset, epoch):
@@ -310,7 +307,7 @@ def test_E6_any_other_epoch_is_no_error(leader, commit):
 
 # ── where a partition ends ────────────────────────────────────────────────────────────────────────────────────────────
 
-UNTIL = UntilTimestamp(NOW)
+UNTIL = AtTimestamp(NOW)
 COMMITTED = {"isolation_level": "read_committed"}
 ENDS = [
     pytest.param(request(), facts(LOG, committed={0: 5}), (5, 10, "latest"), id="K2 the end of the log, now"),
@@ -341,7 +338,7 @@ ENDS = [
         id="K3 B6 never past the end that was asked first",
     ),
     pytest.param(
-        request(FromTimestamp(0), UNTIL), facts(LOG, start_times={0: 11}, end_times={0: 12}),
+        request(AtTimestamp(0), UNTIL), facts(LOG, start_times={0: 11}, end_times={0: 12}),
         (11, 12, "timestamp 2026-11-20T10:00Z"), id="K3 B6 but a window is where its times were found",
     ),
     pytest.param(
@@ -353,7 +350,7 @@ ENDS = [
         (9, 9, "timestamp 2026-11-20T10:00Z is 6: already read"), id="K7 an end by time below the position",
     ),
     pytest.param(
-        request(EARLIEST, UntilGroupOffsets()), facts(LOG, committed={0: 7}), (4, 7, "committed"),
+        request(EARLIEST, GroupOffsets()), facts(LOG, committed={0: 7}), (4, 7, "committed"),
         id="K4 the group's commit is not read",
     ),
     pytest.param(request(EARLIEST, until(p0=5)), facts(LOG), (4, 5, "specific offset"), id="K1 an end is exclusive"),
@@ -420,11 +417,11 @@ REFUSALS = [
         id="E2 C6 C7 out of range and reset none: partition, offset and range",
     ),
     pytest.param(
-        request(EARLIEST, UntilGroupOffsets()), facts(*FOUR, committed={1: 7}), NoCommittedOffset,
+        request(EARLIEST, GroupOffsets()), facts(*FOUR, committed={1: 7}), NoCommittedOffset,
         {0: ("bounded_mode='group-offsets'", "'g'"), 2: ("'g'",), 3: ("'g'",)}, id="K4 no commit to end at",
     ),
     pytest.param(
-        request(EARLIEST, UntilGroupOffsets()), facts(*FOUR, committed={0: 11, 1: 7, 2: 3, 3: 10}), EndBeforeStart,
+        request(EARLIEST, GroupOffsets()), facts(*FOUR, committed={0: 11, 1: 7, 2: 3, 3: 10}), EndBeforeStart,
         {0: ("11", "10"), 2: ("3", "4")}, id="K4 K8 K9 a commit that cannot be an end",
     ),
     pytest.param(

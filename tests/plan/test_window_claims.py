@@ -19,11 +19,9 @@ from airflow_kafka_offsets.plan.window_claims import (
     window_of_key,
 )
 from airflow_kafka_offsets.request.modes import (
-    FromTimestamp,
+    AtTimestamp,
     GroupOffsets,
     SpecificOffsets,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from tests.builders import plan, planned, request, tp
 
@@ -303,15 +301,15 @@ def starts(**offsets):
 
 
 def ends(**offsets):
-    return UntilSpecificOffsets({tp(int(name[1:])): offset for name, offset in offsets.items()})
+    return SpecificOffsets({tp(int(name[1:])): offset for name, offset in offsets.items()})
 
 
 @pytest.mark.parametrize(
     ("startup", "bounded", "claim"),
     [
-        pytest.param(FromTimestamp(T), UntilTimestamp(T + HOUR), TimeClaim(T, T + HOUR), id="by time"),
+        pytest.param(AtTimestamp(T), AtTimestamp(T + HOUR), TimeClaim(T, T + HOUR), id="by time"),
         pytest.param(
-            FromTimestamp(T, {"orders": T}), UntilTimestamp(T + HOUR),
+            AtTimestamp(T, {"orders": T}), AtTimestamp(T + HOUR),
             TimeClaim(T, T + HOUR, (("orders", T, T + HOUR),)), id="by topic",
         ),
         pytest.param(
@@ -320,7 +318,7 @@ def ends(**offsets):
         ),
         pytest.param(starts(p0=5), ends(p0=9, p1=9), None, id="a start that the group tells"),
         pytest.param(starts(p0=5, p1=5), ends(p0=9), None, id="an end that is missing"),
-        pytest.param(GroupOffsets(), UntilTimestamp(T), None, id="no window"),
+        pytest.param(GroupOffsets(), AtTimestamp(T), None, id="no window"),
     ],
 )  # fmt: skip
 def test_what_a_request_claims_before_the_cluster_is_asked_for_an_offset(startup, bounded, claim):
@@ -333,8 +331,8 @@ def test_a_request_and_the_plan_that_it_makes_claim_the_same(bounds):
     by_topic = bounds if isinstance(bounds, dict) else {}
     hull = (T, T + DAY) if by_topic else bounds
     asked = request(
-        FromTimestamp(hull[0], {topic: start for topic, (start, _) in by_topic.items()}),
-        UntilTimestamp(hull[1], {topic: end for topic, (_, end) in by_topic.items()}),
+        AtTimestamp(hull[0], {topic: start for topic, (start, _) in by_topic.items()}),
+        AtTimestamp(hull[1], {topic: end for topic, (_, end) in by_topic.items()}),
     )
     fields = {"window_bounds": asked.window_bounds, "window_bounds_by_topic": asked.window_bounds_by_topic}
     assert claim_of_request(asked, described(orders=1)) == claim_of(plan(PARTITIONS, **{**TIMED, **fields}))

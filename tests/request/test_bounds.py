@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_kafka_offsets.request.bounds import Partition
-from airflow_kafka_offsets.request.modes import FromTimestamp, UntilTimestamp
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from tests.builders import NOW
 from tests.request import asking
 from tests.request.asking import HOUR, INTERVAL
@@ -110,8 +110,8 @@ def test_a_width_that_is_none_is_one_problem():
 def test_each_topic_has_its_own_time(written):
     request = parse(startup_timestamp=written, bounded_timestamp="now")
     orders, payments = NOW - 2 * HOUR, NOW - HOUR
-    assert request.startup == FromTimestamp(orders, {"orders": orders, "payments": payments})
-    assert request.bounded == UntilTimestamp(NOW)
+    assert request.startup == AtTimestamp(orders, {"orders": orders, "payments": payments})
+    assert request.bounded == AtTimestamp(NOW)
     assert request.window
     assert request.window_bounds == (orders, NOW)
     assert request.window_bounds_by_topic == {"orders": (orders, NOW), "payments": (payments, NOW)}

@@ -10,15 +10,11 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.request.modes import (
     BOUNDED_MODES,
     STARTUP_MODES,
+    AtTimestamp,
     EarliestOffset,
-    FromTimestamp,
     GroupOffsets,
     LatestOffset,
     SpecificOffsets,
-    UntilGroupOffsets,
-    UntilLatest,
-    UntilSpecificOffsets,
-    UntilTimestamp,
 )
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, names_of, parameters_of
@@ -262,7 +258,7 @@ def test_a_wrong_mode_draws_no_problem_about_a_mode_that_nobody_asked_for(parame
 
 def test_A1_the_defaults_are_group_offsets_to_the_latest():
     request = parse()
-    assert (request.startup, request.bounded) == (GroupOffsets(), UntilLatest())
+    assert (request.startup, request.bounded) == (GroupOffsets(), LatestOffset())
     assert request.policies == Policies(auto_offset_reset=None), "nobody has said what no commit means (A1)"
     assert request.scope == Scope(TopicList(("orders",)), "g", "read_uncommitted", None)
     assert request.limits == Limits()
@@ -272,40 +268,40 @@ def test_A1_the_defaults_are_group_offsets_to_the_latest():
 @pytest.mark.parametrize(
     ("parameters", "startup", "bounded"),
     [
-        ({"startup_mode": "earliest-offset", "group_id": None}, EarliestOffset(), UntilLatest()),
-        ({"startup_mode": "latest-offset", "group_id": None}, LatestOffset(), UntilLatest()),
+        ({"startup_mode": "earliest-offset", "group_id": None}, EarliestOffset(), LatestOffset()),
+        ({"startup_mode": "latest-offset", "group_id": None}, LatestOffset(), LatestOffset()),
         (
             {"startup_mode": "timestamp", "startup_timestamp": NOW},
-            FromTimestamp(NOW),
-            UntilLatest(),
+            AtTimestamp(NOW),
+            LatestOffset(),
         ),  # B2: equal to now
-        ({"startup_mode": "timestamp", "startup_timestamp": 0}, FromTimestamp(0), UntilLatest()),  # B3
+        ({"startup_mode": "timestamp", "startup_timestamp": 0}, AtTimestamp(0), LatestOffset()),  # B3
         (
             {"startup_mode": "timestamp", "startup_timestamp": datetime(2026, 11, 20, 9, tzinfo=UTC)},
-            FromTimestamp(NOW - HOUR),
-            UntilLatest(),
+            AtTimestamp(NOW - HOUR),
+            LatestOffset(),
         ),
         (
             {"startup_mode": "specific-offsets", "specific_offsets": OFFSETS, "group_id": None},
             SpecificOffsets({tp(0): 42, tp(1): 300}),
-            UntilLatest(),
+            LatestOffset(),
         ),
-        ({"startup_mode": "specific-offsets", "specific_offsets": {}}, SpecificOffsets({}), UntilLatest()),  # C14
-        ({"bounded_mode": "group-offsets"}, GroupOffsets(), UntilGroupOffsets()),
+        ({"startup_mode": "specific-offsets", "specific_offsets": {}}, SpecificOffsets({}), LatestOffset()),  # C14
+        ({"bounded_mode": "group-offsets"}, GroupOffsets(), GroupOffsets()),
         (
             {"bounded_mode": "timestamp", "bounded_timestamp": NOW + HOUR},  # K3: a future end is "what is there"
             GroupOffsets(),
-            UntilTimestamp(NOW + HOUR),
+            AtTimestamp(NOW + HOUR),
         ),
         (
             {"bounded_mode": "specific-offsets", "bounded_offsets": {"orders": {"0": 0}}},  # K10: 0 is an end
             GroupOffsets(),
-            UntilSpecificOffsets({tp(0): 0}),
+            SpecificOffsets({tp(0): 0}),
         ),
         (
             {**WINDOW, "startup_timestamp": NOW, "bounded_timestamp": NOW},
-            FromTimestamp(NOW),
-            UntilTimestamp(NOW),
+            AtTimestamp(NOW),
+            AtTimestamp(NOW),
         ),
     ],
 )
@@ -411,7 +407,7 @@ def test_numbers_may_be_the_strings_of_templates_and_command_lines():
 
 def test_the_interval_fills_in_both_bounds():
     request = parse(**WINDOW, interval=INTERVAL)
-    assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0]), UntilTimestamp(INTERVAL[1]))
+    assert (request.startup, request.bounded) == (AtTimestamp(INTERVAL[0]), AtTimestamp(INTERVAL[1]))
     assert request.startup.written == "of the data interval"
     assert request.run_context.interval == INTERVAL
     assert request.window
@@ -419,14 +415,14 @@ def test_the_interval_fills_in_both_bounds():
 
 def test_an_explicit_time_wins_over_the_interval():
     request = parse(**WINDOW, interval=INTERVAL, startup_timestamp=INTERVAL[0] - HOUR)
-    assert (request.startup, request.bounded) == (FromTimestamp(INTERVAL[0] - HOUR), UntilTimestamp(INTERVAL[1]))
+    assert (request.startup, request.bounded) == (AtTimestamp(INTERVAL[0] - HOUR), AtTimestamp(INTERVAL[1]))
     assert request.startup.written is None
 
 
 def test_the_interval_of_a_live_schedule_only_ends_it():
     """The pair that DESIGN recommends for a live schedule: from the position, to the interval's end."""
     request = parse(bounded_mode="timestamp", interval=INTERVAL, require_complete_window=True)
-    assert (request.startup, request.bounded) == (GroupOffsets(), UntilTimestamp(INTERVAL[1]))
+    assert (request.startup, request.bounded) == (GroupOffsets(), AtTimestamp(INTERVAL[1]))
     assert not request.window
     assert request.limits.require_complete
 
