@@ -19,7 +19,6 @@ from airflow_kafka_offsets.plan.plan import Asked, BatchName, Draft, Found, Plan
 from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.ranges import Facts, Known
 from airflow_kafka_offsets.plan.splits import split_ranges
-from airflow_kafka_offsets.request.modes import GroupOffsets, LatestOffset
 from airflow_kafka_offsets.request.parse_request import Limits, PlanRequest, RunContext
 from airflow_kafka_offsets.request.policies import DEFAULTS, Policies, RunOrders
 from airflow_kafka_offsets.request.subscription import Scope, TopicList
@@ -52,7 +51,7 @@ def request(startup: Any = None, bounded: Any = None, **given: Any) -> PlanReque
         "output": given.pop("output", None),
     }
     assert not given, f"nothing of a request is called {', '.join(given)}"
-    return PlanRequest(startup=startup or GroupOffsets(), bounded=bounded or LatestOffset(), **parts)
+    return PlanRequest(startup=startup or "group-offsets", bounded=bounded or "latest-offset", **parts)
 
 
 def _of(kind: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -68,10 +68,10 @@ from airflow_kafka_offsets.plan.position import (
     SavedOffset,
     Target,
     ToOffsets,
-    ToTime,
     move,
     reset_draft,
 )
+from airflow_kafka_offsets.request.modes import AtTimestamp
 
 # ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,7 +113,9 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     by = replace(order.me, instance=order.me.instance or newest.log.last_instance)
     draft = None
     if any(one.changes or one.before is None for one in moves):  # another policy may begin a new partition elsewhere
-        draft = reset_draft(plan, moves, description.topic_ids, held, f"reset {target}: {order.reason}", order.now_ms)
+        draft = reset_draft(
+            plan, moves, description.topic_ids, held, f"reset to {target}: {order.reason}", order.now_ms
+        )
     return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by, newest.log.history)
 
 
@@ -187,7 +189,7 @@ def _moves(
         target = _offsets_of_batch(target, order, position, description)
     meant = _meant(order, s, position, description, target)
     partitions = tuple(tp for tp in meant if not isinstance(target, ToOffsets) or tp in target.offsets)
-    times = dict.fromkeys(partitions, target.timestamp_ms) if isinstance(target, ToTime) else {}
+    times = dict.fromkeys(partitions, target.timestamp_ms) if isinstance(target, AtTimestamp) else {}
     ends = {tp: saved.offset for tp, saved in position.offsets.items()}
     logs = s.need(RangeLookUps(partitions, newest.log.plan.asked.isolation_level, times, {}, known_ends=ends))
     moves = tuple(

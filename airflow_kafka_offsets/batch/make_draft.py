@@ -55,10 +55,7 @@ from airflow_kafka_offsets.plan.ranges import (
 )
 from airflow_kafka_offsets.plan.splits import cap, carried_over
 from airflow_kafka_offsets.plan.topic_outputs import outputs_of
-from airflow_kafka_offsets.request.modes import (
-    AtTimestamp,
-    SpecificOffsets,
-)
+from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets, mode_name
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import ByDuration
 from airflow_kafka_offsets.request.times import FUTURE_AFTER_MS, iso
@@ -166,14 +163,14 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
 def _asked(request: PlanRequest, me: Actor) -> Asked:
     return Asked(
         isolation_level=request.scope.isolation_level,
-        startup_mode=request.startup.name,
-        bounded_mode=request.bounded.name,
+        startup_mode=mode_name(request.startup),
+        bounded_mode=mode_name(request.bounded),
         window=request.window,
         group_id=request.scope.group_id,
         group_follows=request.group_follows,
         output=request.output,
         subscription=request.scope.subscription_words,
-        startup=request.startup_words,
+        startup=str(request.startup),
         interval=request.run_context.interval,
         window_bounds=request.window_bounds,
         window_bounds_by_topic=request.window_bounds_by_topic,
@@ -392,10 +389,10 @@ def _with_margin(
 
 def _startup_warning(request: PlanRequest, start: Start) -> list[str]:
     began = start.position.startup if start.position else ""
-    if not began or request.startup_words == began:
+    if not began or str(request.startup) == began:
         return []
     return [
-        f"This pipeline began with {began} and goes on from its position: {request.startup_words} is not applied. To "
+        f"This pipeline began with {began} and goes on from its position: {request.startup} is not applied. To "
         f"apply it once, set {named('restart')} to a new word (such as today's date).",
     ]
 

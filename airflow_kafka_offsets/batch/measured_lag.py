@@ -48,7 +48,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import (
 )
 from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.plan.plan import Draft, number_named, number_of
-from airflow_kafka_offsets.plan.position import Position, ToTime, move
+from airflow_kafka_offsets.plan.position import Position, move
 from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch
 from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from airflow_kafka_offsets.request.subscription import Scope
@@ -431,7 +431,7 @@ def _behind(
         if state.log is None:
             lines.append(f"{tp} has no leader")
             continue
-        to_time: Any = move(ToTime(times[tp]), tp, position.offsets.get(tp), state.log, found.get(tp))
+        to_time: Any = move(AtTimestamp(times[tp]), tp, position.offsets.get(tp), state.log, found.get(tp))
         if to_time.skipped or to_time.lost:
             lines.append(f"{tp} is committed up to {to_time.goes_on_at}, not {to_time.after.offset}")
     return lines

@@ -31,13 +31,10 @@ from airflow_kafka_offsets.plan.position import (
     SavedOffset,
     ShiftBy,
     Target,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
     ToOffset,
     ToOffsets,
-    ToTime,
 )
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_initial_offsets
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.policies import NO_REASON
@@ -120,11 +117,11 @@ def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
         raise InvalidRequest(("Give --topics or --partitions, not both.",))
     value = options[given[0].name]
     kinds: Mapping[str, Callable[[], Target | OfGroup | OfBatch]] = {
-        "to_earliest": ToEarliest,
-        "to_latest": ToLatest,
-        "to_current": ToCurrent,
-        "to_datetime": lambda: ToTime(parse_timestamp_ms(value, now_ms=clock_ms)),
-        "by_duration": lambda: ToTime(max(0, clock_ms - parse_duration_ms(value))),
+        "to_earliest": lambda: "earliest-offset",
+        "to_latest": lambda: "latest-offset",
+        "to_current": ShiftBy,
+        "to_datetime": lambda: AtTimestamp(parse_timestamp_ms(value, now_ms=clock_ms)),
+        "by_duration": lambda: AtTimestamp(max(0, clock_ms - parse_duration_ms(value))),
         "shift_by": lambda: ShiftBy(value),
         "to_offset": lambda: _to_offset(value),
         "to_group": lambda: _of_group(value),
@@ -255,7 +252,7 @@ def write_checkpoint(options: Options) -> Answer:
     subscription = parse_scope(ScopeParameters(topics=topics)).subscription if topics else None
     chosen = subscription.topics if isinstance(subscription, TopicList) else ()
     with KafkaCluster(client_config(options)) as cluster:
-        order = Reset(ToCurrent(), NO_REASON, me(options), now_ms(), chosen)
+        order = Reset(ShiftBy(), NO_REASON, me(options), now_ms(), chosen)
         offsets = offsets_of_query(order, World(pipeline, cluster))
     with names(lambda name: "--checkpoint" if name == "work_store" else name):
         store = store_at(place)

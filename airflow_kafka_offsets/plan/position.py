@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from airflow_kafka_offsets.json_columns import from_columns, text, text_or_none, to_columns, whole, whole_or_none
 from airflow_kafka_offsets.kafka_values import (
@@ -20,7 +20,7 @@ from airflow_kafka_offsets.kafka_values import (
     topics_made_anew,
 )
 from airflow_kafka_offsets.plan.plan import Continuity, Draft, Found, Plan, PlannedPartition
-from airflow_kafka_offsets.request.times import iso
+from airflow_kafka_offsets.request.modes import AtTimestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,54 +106,20 @@ def _with(plan: Draft, before: Position | None, offsets: Mapping[TopicPartition,
 
 
 # ── a person sets a position: where each partition goes, and the plan of the batch that says so ───────────────────────
-# The scenarios are those of ``kafka-consumer-groups --reset-offsets``. As there, an offset that the log does not have
-# is brought to the nearer end of the log. Unlike there, what the move costs is counted: records that are left out,
-# records that are gone, and records that will be read again. The plan reads nothing: its ranges are empty, at the new
-# offsets.
-
-
-@dataclass(frozen=True, slots=True)
-class ToEarliest:
-    """The log start."""
-
-    def __str__(self) -> str:
-        return "to earliest"
-
-
-@dataclass(frozen=True, slots=True)
-class ToLatest:
-    """The end of the log, under the pipeline's isolation level."""
-
-    def __str__(self) -> str:
-        return "to latest"
-
-
-@dataclass(frozen=True, slots=True)
-class ToCurrent:
-    """The present position, moved into the log if it is outside."""
-
-    def __str__(self) -> str:
-        return "to current"
-
-
-@dataclass(frozen=True, slots=True)
-class ToTime:
-    """The first record at or after a time; the end where there is none."""
-
-    timestamp_ms: int
-
-    def __str__(self) -> str:
-        return f"to {iso(self.timestamp_ms)}"
+# The scenarios are those of ``kafka-consumer-groups --reset-offsets``; some are startup modes. As there, an offset that
+# the log does not have is brought to the nearer end of the log. Unlike there, what the move costs is counted: records
+# that are left out, records that are gone, and records that will be read again. The plan reads nothing: its ranges are
+# empty, at the new offsets.
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """Forward by so many offsets, or back if negative."""
+    """From the present position forward by so many offsets, or back if negative."""
 
-    offsets: int
+    offsets: int = 0
 
     def __str__(self) -> str:
-        return f"by {self.offsets:+d}"
+        return f"where it is{f' {self.offsets:+d}' if self.offsets else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +129,7 @@ class ToOffset:
     offset: int
 
     def __str__(self) -> str:
-        return f"to offset {self.offset}"
+        return f"offset {self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +143,10 @@ class ToOffsets:
     origin: str
 
     def __str__(self) -> str:
-        return f"to the offsets of {self.origin}"
+        return f"the offsets of {self.origin}"
 
 
-Target = ToEarliest | ToLatest | ToCurrent | ToTime | ShiftBy | ToOffset | ToOffsets
+Target = Literal["earliest-offset", "latest-offset"] | AtTimestamp | ShiftBy | ToOffset | ToOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +209,11 @@ def move(
 
 def _asked(target: Target, tp: TopicPartition, goes_on_at: int, log: PartitionSnapshot, found: int | None) -> int:
     match target:
-        case ToEarliest():
+        case "earliest-offset":
             return log.log_start_offset
-        case ToLatest():
+        case "latest-offset":
             return log.end_offset
-        case ToCurrent():
-            return goes_on_at
-        case ToTime():
+        case AtTimestamp():
             return log.end_offset if found is None else found
         case ShiftBy(offsets):
             return goes_on_at + offsets

@@ -27,10 +27,7 @@ from airflow_kafka_offsets.plan.plan import HELD, Continuity, PlannedPartition
 from airflow_kafka_offsets.plan.refusals import Refusal, decide_each
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
-    EarliestOffset,
     FromLogEnd,
-    GroupOffsets,
-    LatestOffset,
     SpecificOffsets,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -279,9 +276,9 @@ def _from_mode(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> Known | NeedsReset | Resolved:
     match request.startup:
-        case EarliestOffset():
+        case "earliest-offset":
             return Resolved(snapshot.log_start_offset, "earliest → log start")
-        case LatestOffset():
+        case "latest-offset":
             skipped = snapshot.end_offset - snapshot.log_start_offset
             return Resolved(snapshot.end_offset, "latest → end", skipped=skipped)
         case AtTimestamp() as mode:
@@ -292,7 +289,7 @@ def _from_mode(
                 offset = _within_log(given, snapshot)
                 return Resolved(offset, str(given), skipped=offset - snapshot.log_start_offset)
             return Known(given, "specific offset") if given is not None else _from_commit(request, facts, tp)
-        case GroupOffsets():
+        case "group-offsets":
             return _from_commit(request, facts, tp)
         case _ as never:
             assert_never(never)
@@ -481,7 +478,7 @@ def _resolve_end(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot, start: Resolved
 ) -> tuple[int, str]:
     match request.bounded:
-        case LatestOffset():
+        case "latest-offset":
             if snapshot.end_offset < start.offset:  # K7: above the last stable offset, not above the high watermark
                 return start.offset, f"start is past the last stable offset {snapshot.end_offset} → nothing to read"
             return snapshot.end_offset, "latest"
@@ -499,7 +496,7 @@ def _resolve_end(
             if end < start.offset:
                 return start.offset, f"{reason} is {end}: already read"
             return end, reason
-        case GroupOffsets():
+        case "group-offsets":
             commit = (facts.committed or {}).get(tp)
             if commit is None:
                 raise Refusal(

@@ -20,10 +20,7 @@ from airflow_kafka_offsets.request.modes import (
     STARTUP_MODES,
     AtTimestamp,
     BoundedMode,
-    EarliestOffset,
     FromLogEnd,
-    GroupOffsets,
-    LatestOffset,
     Offsets,
     SpecificOffsets,
     StartupMode,
@@ -118,7 +115,7 @@ class BoundsReader:
     def startup(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> StartupMode | None:
         names = "startup_mode", "startup_timestamp", "specific_offsets"
         found = self._mode(names, STARTUP_MODES, mode, timestamp, offsets)
-        return EarliestOffset() if mode == EarliestOffset.name else found
+        return "earliest-offset" if mode == "earliest-offset" else found
 
     def bounded(self, mode: str, timestamp: Times | None, offsets: Offsets | None) -> BoundedMode | None:
         return self._mode(
@@ -141,10 +138,10 @@ class BoundsReader:
         self._foreign(time_name, timestamp, mode_name, mode, AtTimestamp.name)
         self._foreign(offsets_name, offsets, mode_name, mode, SpecificOffsets.name)
         match mode:
-            case LatestOffset.name:
-                return LatestOffset()
-            case GroupOffsets.name:
-                return GroupOffsets()
+            case "latest-offset":
+                return "latest-offset"
+            case "group-offsets":
+                return "group-offsets"
             case AtTimestamp.name:
                 return self.time(time_name, timestamp)
             case SpecificOffsets.name:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Literal, get_args
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.request.times import iso
 
 # ── as people write them ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -22,16 +23,6 @@ Offsets = Mapping[str, Mapping[str, int | str] | str] | str
 
 
 # ── as values: each bounds a batch at its start or at its end; the earliest offset is no end ──────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class EarliestOffset:
-    name: ClassVar[str] = "earliest-offset"
-
-
-@dataclass(frozen=True, slots=True)
-class LatestOffset:
-    name: ClassVar[str] = "latest-offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +40,9 @@ class AtTimestamp:
     by_topic: Mapping[str, int] = field(default_factory=dict)
     written: str | None = field(default=None, compare=False)
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.written or iso(self.timestamp_ms)}"
+
     def of(self, where: TopicPartition | str) -> int:
         """The time of a partition, or of a topic. One that nobody subscribes to any more has the one of all."""
         return time_of(where, self.by_topic, self.timestamp_ms)
@@ -58,11 +52,6 @@ def time_of(where: TopicPartition | str, by_topic: Mapping[str, int], of_all: in
     """The partition's own time, else its topic's, else the one of all."""
     topic = where.topic if isinstance(where, TopicPartition) else where
     return by_topic.get(str(where), by_topic.get(topic, of_all))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOffsets:
-    name: ClassVar[str] = "group-offsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ class FromLogEnd:
 
 @dataclass(frozen=True, slots=True)
 class SpecificOffsets:
-    """Of a start the next record to read of each partition; one that is missing starts as ``GroupOffsets`` (C2).
+    """Of a start the next record to read of each partition; one that is missing starts as ``group-offsets`` (C2).
 
     Of an end the first offset that is not read, of every partition (K5).
 
@@ -88,6 +77,10 @@ class SpecificOffsets:
     name: ClassVar[str] = "specific-offsets"
     offsets: Mapping[TopicPartition, int | FromLogEnd]
     by_topic: Mapping[str, FromLogEnd] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        named = [*((str(tp), self.offsets[tp]) for tp in sorted(self.offsets)), *sorted(self.by_topic.items())]
+        return f"{self.name} " + ", ".join(f"{where}={offset}" for where, offset in named)
 
     def of(self, tp: TopicPartition) -> int | FromLogEnd | None:
         """``None`` where neither the partition nor its topic is named."""
@@ -100,9 +93,14 @@ class SpecificOffsets:
         return found if len(found) == len(self.offsets) and not self.by_topic else None
 
 
-StartupMode = EarliestOffset | LatestOffset | AtTimestamp | GroupOffsets | SpecificOffsets
 StartupModeName = Literal["earliest-offset", "latest-offset", "timestamp", "group-offsets", "specific-offsets"]
-STARTUP_MODES = tuple(mode.name for mode in get_args(StartupMode))
-BoundedMode = LatestOffset | AtTimestamp | GroupOffsets | SpecificOffsets
 BoundedModeName = Literal["latest-offset", "timestamp", "group-offsets", "specific-offsets"]
-BOUNDED_MODES = tuple(mode.name for mode in get_args(BoundedMode))
+STARTUP_MODES: tuple[str, ...] = get_args(StartupModeName)
+BOUNDED_MODES: tuple[str, ...] = get_args(BoundedModeName)
+BoundedMode = Literal["latest-offset", "group-offsets"] | AtTimestamp | SpecificOffsets
+StartupMode = Literal["earliest-offset"] | BoundedMode
+"""A mode is its name where that says all. As text, a mode has the words of the log: equal words, equal requests."""
+
+
+def mode_name(mode: StartupMode) -> str:
+    return mode if isinstance(mode, str) else mode.name

@@ -17,9 +17,6 @@ from airflow_kafka_offsets.request.given_plan import LogOfPlan, take_plan
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
     BoundedMode,
-    EarliestOffset,
-    GroupOffsets,
-    LatestOffset,
     SpecificOffsets,
     SplitBy,
     StartupMode,
@@ -33,7 +30,6 @@ from airflow_kafka_offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
     Width,
-    iso,
     parse_span_ms,
     parse_wait_ms,
     parse_width,
@@ -140,21 +136,9 @@ class PlanRequest:
         return self.policies.commit_mode == "on-success" and not self.window and self.scope.group_id is not None
 
     @property
-    def startup_words(self) -> str:
-        """The startup request as the log records it; two requests with one wording are one."""
-        match self.startup:
-            case AtTimestamp(timestamp_ms, written=written):
-                return f"{AtTimestamp.name} {written or iso(timestamp_ms)}"
-            case SpecificOffsets(offsets, by_topic):
-                named = [*((str(tp), offsets[tp]) for tp in sorted(offsets)), *sorted(by_topic.items())]
-                return f"{SpecificOffsets.name} " + ", ".join(f"{where}={offset}" for where, offset in named)
-            case mode:
-                return mode.name
-
-    @property
     def reads_commits(self) -> bool:
         """Whether an offset of this plan can come from the group."""
-        return isinstance(self.startup, GroupOffsets | SpecificOffsets) or isinstance(self.bounded, GroupOffsets)
+        return isinstance(self.startup, SpecificOffsets) or "group-offsets" in (self.startup, self.bounded)
 
 
 def parse_request(
@@ -181,8 +165,8 @@ def parse_request(
     output = problems.take("output_name", lambda: _output(asked.output_name), None)
     request = PlanRequest(
         scope or Scope(TopicList(())),
-        startup or EarliestOffset(),  # stands in for one that is refused anyway: it needs nothing else
-        bounded or LatestOffset(),
+        startup or "earliest-offset",  # stands in for one that is refused anyway: it needs nothing else
+        bounded or "latest-offset",
         policies,
         run_orders,
         limits,
@@ -290,13 +274,10 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
     _refuse_policies(problems, request)
     if run_orders.skip is not None and (run_orders.re_plan or run_orders.redo):
         problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
-    needing = {
-        parameter: mode.name
-        for parameter, mode in zip(modes, (request.startup, request.bounded), strict=True)
-        if isinstance(mode, GroupOffsets)
-    }
+    both = zip(modes, (request.startup, request.bounded), strict=True)
+    needing = [parameter for parameter, mode in both if mode == "group-offsets"]
     if needing and not has_group:
-        found = " and ".join(f"{name(parameter)}={mode!r}" for parameter, mode in needing.items())
+        found = " and ".join(f"{name(parameter)}='group-offsets'" for parameter in needing)
         problems.add(
             f"{found} reads a committed offset, but there is no consumer group: give {named('group_id')}, or set "
             f"group.id in {named(CONNECTION)}.",

@@ -56,7 +56,7 @@ from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.commit_metadata import Signature
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
-from airflow_kafka_offsets.plan.position import ToEarliest, ToLatest, position_after
+from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.request.modes import AtTimestamp
 from airflow_kafka_offsets.request.policies import Skip
@@ -679,7 +679,7 @@ def test_what_a_commit_is_refused(order: Order, facts: Facts, error: type[Except
 
 
 def reset(target: Any = None, **fields: Any) -> Reset:
-    return Reset(target or ToLatest(), "why", PERSON, NOW, **fields)
+    return Reset(target or "latest-offset", "why", PERSON, NOW, **fields)
 
 
 def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
@@ -699,7 +699,7 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
     [
         pytest.param(reset(), position_known(), ("set", 8, [25, 9], []), id="a reset to the end"),
         pytest.param(
-            reset(ToEarliest()), position_known(), ("set", 8, [0, 0], []),
+            reset("earliest-offset"), position_known(), ("set", 8, [0, 0], []),
             id="back to the start: carrying it out refuses duplicates",
         ),
         pytest.param(reset(), position_known(RangeLookUps=logs((0, 20))), ("set", None, [20, 9], []), id="no move"),

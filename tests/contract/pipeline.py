@@ -20,7 +20,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.position import Position, ToEarliest
+from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.store import Store
@@ -258,7 +258,7 @@ class Pipeline:
 
     def reset_to_earliest(self, *, execute: bool = True) -> ResetOutcome:
         """A person sets the position back, whatever is read twice then."""
-        asked = Reset(ToEarliest(), "because", allow_duplicates=True)
+        asked = Reset("earliest-offset", "because", allow_duplicates=True)
         me = Actor(None, self.airflow.instance)
         return reset_position(self.log, self.cluster, me, asked, now_ms=self.now_ms, dry_run=not execute)
 

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.protocol import EndOffset
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, TopicPartition
-from airflow_kafka_offsets.plan.position import ToCurrent
+from airflow_kafka_offsets.plan.position import ShiftBy
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker
@@ -73,7 +73,7 @@ def test_K21_a_reset_is_not_brought_to_an_old_end(in_memory: Pipeline) -> None:
     """Else what lies behind it is read again, and nobody has said that this is meant."""
     in_memory.run("one")
     in_memory.cluster = Old(in_memory.cluster)
-    me, asked = Actor(None, in_memory.airflow.instance), Reset(ToCurrent(), "because")
+    me, asked = Actor(None, in_memory.airflow.instance), Reset(ShiftBy(), "because")
     moves = reset_position(in_memory.log, in_memory.cluster, me, asked, now_ms=NOW_MS, dry_run=True).moves
     assert [(one.after.offset, one.changes) for one in moves] == [(4, False)] * 3
 

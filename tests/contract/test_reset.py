@@ -29,13 +29,10 @@ from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.position import (
     SavedOffset,
     ShiftBy,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
     ToOffset,
     ToOffsets,
-    ToTime,
 )
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import AIRFLOW, CHECKPOINT, Pipeline, entries
@@ -64,7 +61,7 @@ def counts(done: ResetOutcome) -> list[tuple[int, int, int]]:
 def test_to_latest_leaves_out_what_is_there_and_the_group_follows(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = pipeline.run("one")
     produce(cluster, pipeline)
-    done = reset(pipeline, ToLatest())
+    done = reset(pipeline, "latest-offset")
     assert (pipeline.at(), pipeline.held()) == ({0: 6, 1: 6, 2: 6}, {0: 6, 1: 6, 2: 6})
     assert counts(done) == [(2, 0, 0)] * 3
     newest = pipeline.newest
@@ -73,7 +70,7 @@ def test_to_latest_leaves_out_what_is_there_and_the_group_follows(cluster: AnyCl
     assert (newest.log.plan.empty, newest.log.plan.skipped, newest.log.plan.reason) == (
         True,
         6,
-        "reset to latest: because",
+        "reset to latest-offset: because",
     )
     assert (entries(newest), newest.log.committed and newest.log.committed.by) == (["plan", "commit"], PERSON)
     produce(cluster, pipeline)
@@ -83,7 +80,7 @@ def test_to_latest_leaves_out_what_is_there_and_the_group_follows(cluster: AnyCl
 
 def test_the_group_carries_the_mark_of_the_reset(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
-    reset(pipeline, ToEarliest())
+    reset(pipeline, "earliest-offset")
     held = pipeline.cluster.committed(pipeline.group, [TopicPartition(pipeline.topic, 0)])
     name = pipeline.newest.log.plan.batch
     assert name is not None
@@ -92,7 +89,7 @@ def test_the_group_carries_the_mark_of_the_reset(cluster: AnyCluster, pipeline: 
 
 def test_back_to_earliest_reads_everything_again_under_another_key(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = pipeline.run("one")
-    assert counts(reset(pipeline, ToEarliest())) == [(0, 0, 4)] * 3
+    assert counts(reset(pipeline, "earliest-offset")) == [(0, 0, 4)] * 3
     run = pipeline.run("two")
     assert run.ranges == [(0, 4)] * 3
     assert pipeline.lake.keys == [first.batch_key, run.batch_key], "twice in the output, as was said"
@@ -106,11 +103,11 @@ def test_every_scenario_of_kafka_consumer_groups(cluster: AnyCluster, pipeline: 
         (ToOffset(3), 3),
         (ShiftBy(-2), 1),
         (ShiftBy(4), 5),
-        (ToTime(NOW_MS + 60_000), 4),
-        (ToTime(NOW_MS + 999_000), 6),
+        (AtTimestamp(NOW_MS + 60_000), 4),
+        (AtTimestamp(NOW_MS + 999_000), 6),
         (ToOffsets({tp: SavedOffset(2)}, "file offsets.csv"), 2),
-        (ToEarliest(), 0),
-        (ToLatest(), 6),
+        ("earliest-offset", 0),
+        ("latest-offset", 6),
     ]
     for target, offset in at:
         reset(pipeline, target, partitions=(tp,))
@@ -146,7 +143,7 @@ def test_an_offset_that_the_log_does_not_have_is_brought_to_its_end(
 def test_what_retention_took_is_lost_and_not_skipped(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one", max_records_per_partition=1)
     cluster.delete_records(pipeline.topic, 3)
-    assert counts(reset(pipeline, ToLatest())) == [(1, 2, 0), (3, 0, 0), (3, 0, 0)]
+    assert counts(reset(pipeline, "latest-offset")) == [(1, 2, 0), (3, 0, 0), (3, 0, 0)]
     assert (pipeline.newest.log.plan.skipped, pipeline.newest.log.plan.lost) == (7, 2)
 
 
@@ -157,15 +154,15 @@ def test_to_current_brings_a_position_whose_records_are_gone_into_the_log(
     cluster.delete_records(pipeline.topic, 3)
     with pytest.raises(DataLoss):
         pipeline.resolve("two")
-    assert counts(reset(pipeline, ToCurrent())) == [(0, 2, 0), (0, 0, 0), (0, 0, 0)]
+    assert counts(reset(pipeline, ShiftBy())) == [(0, 2, 0), (0, 0, 0), (0, 0, 0)]
     assert pipeline.run("three").ranges == [(3, 4), (1, 4), (1, 4)]
 
 
 def test_a_partition_that_the_pipeline_has_not_read_yet_can_be_set_too(cluster: AnyCluster, pipeline: Pipeline) -> None:
     one = [TopicPartition(pipeline.topic, number) for number in range(3)]
     pipeline.run("one", topics=None, partitions={pipeline.topic: [0]})
-    assert [m.topic_partition for m in reset(pipeline, ToEarliest()).moves] == one[:1], "the position's"
-    done = reset(pipeline, ToLatest(), topics=(pipeline.topic,))
+    assert [m.topic_partition for m in reset(pipeline, "earliest-offset").moves] == one[:1], "the position's"
+    done = reset(pipeline, "latest-offset", topics=(pipeline.topic,))
     assert [m.before for m in done.moves][1:] == [None, None]
     assert pipeline.at() == {0: 4, 1: 4, 2: 4}
 
@@ -176,7 +173,7 @@ def test_a_partition_that_the_pipeline_has_not_read_yet_can_be_set_too(cluster: 
 def test_a_topic_that_is_not_the_pipelines_is_refused(in_memory: Pipeline, asked: dict[str, Any]) -> None:
     in_memory.run("one")
     with pytest.raises(NoPosition, match="the pipeline has no position in this topic"):
-        reset(in_memory, ToLatest(), **asked)
+        reset(in_memory, "latest-offset", **asked)
 
 
 # ── a dry run, and the further word ───────────────────────────────────────────────────────────────────────────────────
@@ -186,9 +183,9 @@ def test_a_dry_run_writes_nothing_and_shows_the_same_moves(cluster: AnyCluster, 
     pipeline.run("one")
     produce(cluster, pipeline)
     before = Backup(pipeline.store).objects
-    would = reset(pipeline, ToLatest(), execute=False)
+    would = reset(pipeline, "latest-offset", execute=False)
     assert (Backup(pipeline.store).objects, pipeline.held()) == (before, {0: 4, 1: 4, 2: 4})
-    done = reset(pipeline, ToLatest())
+    done = reset(pipeline, "latest-offset")
     assert would.moves == done.moves
     assert would.group.written == done.group.written == dict.fromkeys(done.group.written, (4, 6))
 
@@ -242,12 +239,12 @@ def test_a_reset_that_dies_before_the_group_is_written_is_mirrored_by_whoever_co
     pipeline.run("one")
     produce(cluster, pipeline)
     with pytest.raises(Killed):
-        reset(replace(pipeline, cluster=Meanwhile(pipeline.cluster, "commit_offsets", die)), ToLatest())
+        reset(replace(pipeline, cluster=Meanwhile(pipeline.cluster, "commit_offsets", die)), "latest-offset")
     assert (pipeline.at(), pipeline.held()) == (dict.fromkeys(range(3), 6), dict.fromkeys(range(3), 4))
     if by == "the next run":
         assert pipeline.run("two").assignment.batch is None, "nothing is new, and the group is written all the same"
     else:
-        reset(pipeline, ToLatest())
+        reset(pipeline, "latest-offset")
     assert pipeline.held() == dict.fromkeys(range(3), 6)
 
 
@@ -268,11 +265,11 @@ def test_an_unfinished_batch_is_in_the_way_and_the_ways_on_are_named(cluster: An
     job = run.job().begin()
     for execute in (False, True):
         with pytest.raises(ResetRefused, match="is not committed: it is with run dag/two/resolve") as refused:
-            reset(pipeline, ToEarliest(), execute=execute)
+            reset(pipeline, "earliest-offset", execute=execute)
         assert f"kafka-offsets skip --batch {run.batch_key}" in str(refused.value)
     job.write().report()
     run.commit()
-    reset(pipeline, ToLatest())
+    reset(pipeline, "latest-offset")
     assert pipeline.lake.offsets() == {number: list(range(6)) for number in range(3)}
 
 
@@ -280,7 +277,7 @@ def test_a_late_driver_of_a_batch_before_the_reset_changes_nothing(cluster: AnyC
     first = pipeline.resolve("one")
     late = first.job().begin()
     first.done()
-    reset(pipeline, ToEarliest(), partitions=(TopicPartition(pipeline.topic, 0),))
+    reset(pipeline, "earliest-offset", partitions=(TopicPartition(pipeline.topic, 0),))
     late.write()
     assert pipeline.at() == {0: 0, 1: 4, 2: 4}
     assert pipeline.run("two").ranges == [(0, 4), (4, 4), (4, 4)]
@@ -294,7 +291,7 @@ def test_a_run_that_plans_in_the_same_moment_is_first_and_the_reset_says_so(
     store = pipeline.store
     pipeline.store = EventfulStore(store, "0000000002/1.json", lambda: _as(pipeline, store).resolve("two"))
     with pytest.raises(ResetRefused, match="it is with run dag/two/resolve"):
-        reset(pipeline, ToLatest())
+        reset(pipeline, "latest-offset")
     pipeline.store = store
     assert entries(pipeline.newest) == ["plan"]
 
@@ -322,7 +319,7 @@ def test_a_run_that_plans_and_commits_meanwhile_is_gone_on_from(cluster: AnyClus
 
 def test_a_cleared_run_of_before_the_reset_does_its_own_batch_again(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
-    reset(pipeline, ToEarliest())
+    reset(pipeline, "earliest-offset")
     again = pipeline.run("one")
     assert (again.number, again.ranges) == (1, [(0, 4)] * 3)
     assert pipeline.at() == pipeline.held() == {0: 0, 1: 0, 2: 0}
@@ -335,7 +332,7 @@ def test_a_new_partition_that_a_person_resets_to_its_start_is_on_record_before_a
     in_memory.run("one")
     memory.reader.add_partitions(in_memory.topic, 1)
     memory.produce(in_memory.topic, 2, 3)
-    done = reset(in_memory, ToEarliest(), partitions=(TopicPartition(in_memory.topic, 3),))
+    done = reset(in_memory, "earliest-offset", partitions=(TopicPartition(in_memory.topic, 3),))
     assert (counts(done), in_memory.at()[3]) == ([(0, 0, 0)], 0)
     assert in_memory.run("two", new_partition="latest").ranges == [(4, 4)] * 3 + [(0, 2)]
 
@@ -346,7 +343,7 @@ def test_a_group_that_somebody_moved_is_refused_and_nothing_is_written(cluster: 
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 1): 2})
     for execute in (False, True):
         with pytest.raises(GroupMoved, match="the group is at 2"):
-            reset(pipeline, ToEarliest(), execute=execute)
+            reset(pipeline, "earliest-offset", execute=execute)
     assert Backup(pipeline.store).objects == before
     assert pipeline.held() == {0: 4, 1: 2, 2: 4}
 
@@ -361,7 +358,7 @@ def test_a_group_that_is_moved_between_plan_and_commit_keeps_the_reset_from_bein
         store, "0000000002/1.json", lambda: cluster.commit_as_somebody(pipeline.group, moved), after=True
     )
     with pytest.raises(GroupMoved):
-        reset(pipeline, ToEarliest())
+        reset(pipeline, "earliest-offset")
     pipeline.store = store
     assert (pipeline.at(), pipeline.held()) == ({0: 4, 1: 4, 2: 4}, {0: 4, 1: 2, 2: 4})
     assert pipeline.run("two", group_moved="adopt-group").ranges == [(0, 4), (2, 4), (0, 4)]
@@ -375,7 +372,7 @@ def test_a_group_with_live_members_is_refused_before_anything_is_written(
     with cluster.live_member(pipeline.group, pipeline.topic):
         for execute in (False, True):
             with pytest.raises(GroupActive):
-                reset(pipeline, ToEarliest(), execute=execute)
+                reset(pipeline, "earliest-offset", execute=execute)
     assert Backup(pipeline.store).objects == before
 
 
@@ -383,7 +380,7 @@ def test_a_pipeline_that_moves_no_group_looks_at_none(cluster: AnyCluster, pipel
     pipeline.parameters["commit_mode"] = "checkpoint-only"
     pipeline.run("one")
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 1): 2})
-    done = reset(pipeline, ToEarliest())
+    done = reset(pipeline, "earliest-offset")
     assert "checkpoint-only" in (done.group.left_alone or "")
     assert (pipeline.at(), pipeline.held()) == ({0: 0, 1: 0, 2: 0}, {1: 2})
 
@@ -395,35 +392,35 @@ def test_a_log_that_is_an_older_copy_is_refused(cluster: AnyCluster, pipeline: P
     pipeline.run("two")
     copy.restore()
     with pytest.raises(StoreBehindGroup):
-        reset(pipeline, ToEarliest())
+        reset(pipeline, "earliest-offset")
 
 
 def test_another_log_under_the_same_name_is_refused(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     cluster.recreate_topic(pipeline.topic)
     with pytest.raises(TopicRecreated, match="topic_recreated"):
-        reset(pipeline, ToLatest())
+        reset(pipeline, "latest-offset")
 
 
 def test_another_cluster_is_refused(in_memory: Pipeline) -> None:
     in_memory.run("one")
     in_memory.cluster.cluster_id = "another"
     with pytest.raises(ClusterChanged):
-        reset(in_memory, ToLatest())
+        reset(in_memory, "latest-offset")
 
 
 def test_another_airflow_is_refused_and_a_person_without_one_is_not(in_memory: Pipeline) -> None:
     in_memory.run("one")
     with pytest.raises(AnotherAirflow):
-        reset(in_memory, ToEarliest(), me=Actor(None, "https://staging.example"))
-    reset(in_memory, ToEarliest(), me=Actor(None))
+        reset(in_memory, "earliest-offset", me=Actor(None, "https://staging.example"))
+    reset(in_memory, "earliest-offset", me=Actor(None))
     assert in_memory.newest.log.plan.by.instance == AIRFLOW
     assert in_memory.run("two").ranges == [(0, 4)] * 3
 
 
 def test_a_pipeline_without_a_batch_has_no_position_to_set(in_memory: Pipeline) -> None:
     with pytest.raises(NoPosition, match="no batch in its log"):
-        reset(in_memory, ToLatest())
+        reset(in_memory, "latest-offset")
 
 
 # ── to where it was after a batch ─────────────────────────────────────────────────────────────────────────────────────
@@ -504,7 +501,7 @@ def test_C16_no_query_begins_in_a_log_that_was_cut_below_the_position(in_memory:
     """Its log has grown past it again, and Spark, which knows no leader epochs, would leave out what is new."""
     kafka, tp = in_memory.cluster, TopicPartition("orders", 1)
     in_memory.run("one")
-    order = ResetOrder(ToCurrent(), "", PERSON, NOW_MS)
+    order = ResetOrder(ShiftBy(), "", PERSON, NOW_MS)
     world = World(in_memory.log, kafka, NoAirflow())
     assert offsets_of_query(order, world) == {TopicPartition("orders", n): 4 for n in range(3)}
     kafka.truncate(tp, 2)

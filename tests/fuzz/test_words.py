@@ -133,7 +133,7 @@ def test_parameters_are_a_request_or_refused(given_: Any, conf: Any) -> None:
     with suppress(InvalidRequest):
         asked = with_conf(RequestParameters(**known), conf)
         request = parse_request(asked, RunContext(NOW, (NOW - 3_600_000, NOW)))
-        words = [request.startup_words, request.scope.subscription_words, request.output or "", *request.warnings]
+        words = [str(request.startup), request.scope.subscription_words, request.output or "", *request.warnings]
         for word in [*words, request.scope.pipeline_id or "", request.scope.group_id or ""]:
             word.encode()
     if isinstance(conf, dict):

@@ -14,7 +14,6 @@ from typing import Any
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.output_claims import claim_output, release_output
 from airflow_kafka_offsets.log.read_reports import begin
-from airflow_kafka_offsets.plan.position import ToLatest
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cli.pipeline import Pipeline
@@ -65,7 +64,7 @@ def work(folder: Path) -> None:
     pipeline.commit("takes it over", again)
     assert second.batch is not None
     arrive(0, 5)
-    reset = Reset(ToLatest(), "after the migration", (), (), False)
+    reset = Reset("latest-offset", "after the migration", (), (), False)
     reset_position(pipeline.log, cluster, Actor(None, None), reset, now_ms=NOW, dry_run=False)
     arrive(6, 1)
     pipeline.run("fourth")

@@ -21,9 +21,6 @@ from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
 from airflow_kafka_offsets.plan.splits import cap, fair_shares, flink_owner
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
-    EarliestOffset,
-    GroupOffsets,
-    LatestOffset,
     SpecificOffsets,
 )
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -66,12 +63,12 @@ def situations(
     times = {tp: st.none() | st.integers(log.log_start_offset, log.high_watermark + 5) for tp, log in logs.items()}
     found = st.fixed_dictionaries(times).map(lambda t: {tp: offset for tp, offset in t.items() if offset is not None})
     commits = some(st.builds(CommittedOffset, BEYOND, epochs))
-    ends = [st.just(LatestOffset()), st.just(AtTimestamp(2))]
+    ends = [st.just("latest-offset"), st.just(AtTimestamp(2))]
     if free:
-        ends += [st.just(GroupOffsets()), some(SMALL).map(SpecificOffsets)]
+        ends += [st.just("group-offsets"), some(SMALL).map(SpecificOffsets)]
     asked = request(
         draw(
-            st.sampled_from([EarliestOffset(), LatestOffset(), AtTimestamp(1), GroupOffsets()])
+            st.sampled_from(["earliest-offset", "latest-offset", AtTimestamp(1), "group-offsets"])
             | some(BEYOND).map(SpecificOffsets)
         ),
         draw(st.one_of(ends)),
@@ -278,7 +275,7 @@ CHAINS = st.lists(
 
 @law
 @given(
-    st.sampled_from([EarliestOffset(), LatestOffset(), GroupOffsets(), SpecificOffsets({PARTITIONS[0]: 2})]),
+    st.sampled_from(["earliest-offset", "latest-offset", "group-offsets", SpecificOffsets({PARTITIONS[0]: 2})]),
     st.sampled_from(["earliest", "latest"]),
     ISOLATION,
     CHAINS,

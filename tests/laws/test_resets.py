@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResetRefused
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.plan.position import Position, ShiftBy, ToCurrent, ToEarliest, ToLatest, ToOffset, ToTime
+from airflow_kafka_offsets.plan.position import Position, ShiftBy, ToOffset
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from tests.engine import NO_AIRFLOW, Reset, reset_position
 from tests.laws.examples import of_examples
 from tests.laws.pipelines import NOW, Died, Dying, Pipeline, cluster, run_key
@@ -79,7 +80,7 @@ class World:
 
 
 TARGETS = (
-    st.sampled_from([ToEarliest(), ToLatest(), ToCurrent(), ToTime(NOW), ToTime(NOW + 1)])
+    st.sampled_from(["earliest-offset", "latest-offset", ShiftBy(), AtTimestamp(NOW), AtTimestamp(NOW + 1)])
     | st.builds(ShiftBy, st.integers(-9, 9))
     | st.builds(ToOffset, st.integers(0, 20))
 )
@@ -92,8 +93,8 @@ EVENTS = st.one_of(
 
 
 @of_examples(150)
-@example([("produce", 0, 4), ("delete", 0, 7), ("reset", ToLatest(), None)])
-@example([("reset", ToEarliest(), "before its commit"), ("run", True), ("reset", ShiftBy(-2), "before the group")])
+@example([("produce", 0, 4), ("delete", 0, 7), ("reset", "latest-offset", None)])
+@example([("reset", "earliest-offset", "before its commit"), ("run", True), ("reset", ShiftBy(-2), "before the group")])
 @given(st.lists(EVENTS, min_size=6, max_size=20))
 def test_every_offset_is_read_or_counted_and_each_batch_goes_on_where_the_one_before_ended(
     events: list[tuple[Any, ...]],

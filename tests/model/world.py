@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.position import ShiftBy, ToLatest
+from airflow_kafka_offsets.plan.position import ShiftBy
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
@@ -232,7 +232,7 @@ class World:
 
         :param by: so many offsets; ``None``: to the end.
         """
-        target = ToLatest() if by is None else ShiftBy(by)
+        target = "latest-offset" if by is None else ShiftBy(by)
         order = engine.Reset(target, "by hand")
         me = Actor(None, self.instance)
         reset = partial(engine.reset_position, self._log(pipeline), self.stepped, me, order, now_ms=NOW, dry_run=False)

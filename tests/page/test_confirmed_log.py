@@ -16,7 +16,6 @@ from airflow_kafka_offsets.cli.option_values import find_batch
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.page.confirmed_log import MovedOn, if_still, next_entries
-from airflow_kafka_offsets.plan.position import ToEarliest, ToLatest
 from airflow_kafka_offsets.request.policies import Skip
 from tests.contract.pipeline import AIRFLOW, Pipeline
 from tests.page.conftest import LONG_S, produce, run
@@ -25,7 +24,7 @@ Act = Callable[[PipelineLog, str], Any]
 
 
 def reset(pipeline: Pipeline) -> Act:
-    to = {"ada": ToEarliest(), "bob": ToLatest()}  # to where it is already, nobody acts
+    to = {"ada": "earliest-offset", "bob": "latest-offset"}  # to where it is already, nobody acts
     return lambda log, person: set_position(
         Reset(to[person], "why", Actor(None, AIRFLOW, person), pipeline.now_ms, allow_duplicates=True),
         World(log, pipeline.cluster),

@@ -15,17 +15,14 @@ from airflow_kafka_offsets.plan.position import (
     SavedOffset,
     ShiftBy,
     Target,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
     ToOffset,
     ToOffsets,
-    ToTime,
     move,
     position_after,
     position_within,
     reset_draft,
 )
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from tests.builders import NOW, plan
 
 TP = TopicPartition("orders", 0)
@@ -36,13 +33,13 @@ AT = SavedOffset(15, 2)
 @pytest.mark.parametrize(
     ("target", "before", "found", "after", "brought", "costs"),
     [
-        (ToEarliest(), AT, None, SavedOffset(10), "", (0, 0, 5)),
-        (ToLatest(), AT, None, SavedOffset(20, 3), "", (5, 0, 0)),
-        (ToCurrent(), AT, None, SavedOffset(15, 2), "", (0, 0, 0)),
-        (ToCurrent(), SavedOffset(4, 2), None, SavedOffset(10), "log start", (0, 6, 0)),
-        (ToCurrent(), SavedOffset(24, 2), None, SavedOffset(20, 3), "end", (0, 0, 0)),
-        (ToTime(7), AT, 12, SavedOffset(12), "", (0, 0, 3)),
-        (ToTime(7), AT, None, SavedOffset(20, 3), "", (5, 0, 0)),
+        ("earliest-offset", AT, None, SavedOffset(10), "", (0, 0, 5)),
+        ("latest-offset", AT, None, SavedOffset(20, 3), "", (5, 0, 0)),
+        (ShiftBy(), AT, None, SavedOffset(15, 2), "", (0, 0, 0)),
+        (ShiftBy(), SavedOffset(4, 2), None, SavedOffset(10), "log start", (0, 6, 0)),
+        (ShiftBy(), SavedOffset(24, 2), None, SavedOffset(20, 3), "end", (0, 0, 0)),
+        (AtTimestamp(7), AT, 12, SavedOffset(12), "", (0, 0, 3)),
+        (AtTimestamp(7), AT, None, SavedOffset(20, 3), "", (5, 0, 0)),
         (ShiftBy(2), AT, None, SavedOffset(17), "", (2, 0, 0)),
         (ShiftBy(-2), AT, None, SavedOffset(13), "", (0, 0, 2)),
         (ShiftBy(-9), AT, None, SavedOffset(10), "log start", (0, 0, 5)),
@@ -51,8 +48,8 @@ AT = SavedOffset(15, 2)
         (ToOffset(12), SavedOffset(4), None, SavedOffset(12), "", (2, 6, 0)),
         (ToOffset(12), SavedOffset(24), None, SavedOffset(12), "", (0, 0, 8)),
         (ToOffset(12), None, None, SavedOffset(12), "", (2, 0, 0)),
-        (ToLatest(), None, None, SavedOffset(20, 3), "", (10, 0, 0)),
-        (ToEarliest(), None, None, SavedOffset(10), "", (0, 0, 0)),
+        ("latest-offset", None, None, SavedOffset(20, 3), "", (10, 0, 0)),
+        ("earliest-offset", None, None, SavedOffset(10), "", (0, 0, 0)),
         (ToOffsets({TP: SavedOffset(12, 1)}, "group g"), AT, None, SavedOffset(12, 1), "", (0, 0, 3)),
     ],
 )
@@ -72,8 +69,8 @@ def test_where_a_partition_goes_and_what_that_costs(
 def test_to_latest_ends_where_nothing_is_open_and_a_further_position_is_not_brought_back() -> None:
     """Under `read_committed` the end is the last stable offset; offsets up to the high watermark are of this log."""
     log = PartitionSnapshot(10, 16, 20)
-    assert move(ToLatest(), TP, AT, log).after.offset == 16
-    assert not move(ToCurrent(), TP, SavedOffset(18), log).changes
+    assert move("latest-offset", TP, AT, log).after.offset == 16
+    assert not move(ShiftBy(), TP, SavedOffset(18), log).changes
 
 
 offsets = st.integers(0, 50)
@@ -83,7 +80,7 @@ offsets = st.integers(0, 50)
 def moves(draw: st.DrawFn) -> Move:
     start, end, high = sorted(draw(st.tuples(offsets, offsets, offsets)))
     target = draw(
-        st.sampled_from([ToEarliest(), ToLatest(), ToCurrent(), ToTime(0)])
+        st.sampled_from(["earliest-offset", "latest-offset", ShiftBy(), AtTimestamp(0)])
         | st.builds(ShiftBy, st.integers(-60, 60))
         | st.builds(ToOffset, offsets)
     )

@@ -10,17 +10,15 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.plan.ranges import Facts, Known, resolve
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
-    EarliestOffset,
-    GroupOffsets,
-    LatestOffset,
     SpecificOffsets,
+    mode_name,
 )
 from tests.builders import NOW, facts, request, snap, tp
 
 LOG = snap(4, 10)
 NEVER_WRITTEN = snap(0, 0)
 OPEN_TRANSACTION = snap(4, 8, high_watermark=10)  # under read_committed: offsets 8 and 9 are undecided
-EARLIEST, LATEST, GROUP, SINCE = EarliestOffset(), LatestOffset(), GroupOffsets(), AtTimestamp(NOW)
+EARLIEST, LATEST, GROUP, SINCE = "earliest-offset", "latest-offset", "group-offsets", AtTimestamp(NOW)
 LATEST_RESET_SKIPS_ALL = 6
 
 
@@ -146,7 +144,7 @@ STARTS = [
     *[
         pytest.param(
             request(mode), facts(LOG, committed={0: 9}, positions={0: 6}, start_times={0: 8}), (6, "position", 0, 0),
-            id=f"F1 a position beats startup mode {mode.name} and the commit",
+            id=f"F1 a position beats startup mode {mode_name(mode)} and the commit",
         )
         for mode in (EARLIEST, LATEST, GROUP, SINCE, specific(p0=5))
     ],
@@ -350,7 +348,7 @@ ENDS = [
         (9, 9, "timestamp 2026-11-20T10:00Z is 6: already read"), id="K7 an end by time below the position",
     ),
     pytest.param(
-        request(EARLIEST, GroupOffsets()), facts(LOG, committed={0: 7}), (4, 7, "committed"),
+        request(EARLIEST, "group-offsets"), facts(LOG, committed={0: 7}), (4, 7, "committed"),
         id="K4 the group's commit is not read",
     ),
     pytest.param(request(EARLIEST, until(p0=5)), facts(LOG), (4, 5, "specific offset"), id="K1 an end is exclusive"),
@@ -417,11 +415,11 @@ REFUSALS = [
         id="E2 C6 C7 out of range and reset none: partition, offset and range",
     ),
     pytest.param(
-        request(EARLIEST, GroupOffsets()), facts(*FOUR, committed={1: 7}), NoCommittedOffset,
+        request(EARLIEST, "group-offsets"), facts(*FOUR, committed={1: 7}), NoCommittedOffset,
         {0: ("bounded_mode='group-offsets'", "'g'"), 2: ("'g'",), 3: ("'g'",)}, id="K4 no commit to end at",
     ),
     pytest.param(
-        request(EARLIEST, GroupOffsets()), facts(*FOUR, committed={0: 11, 1: 7, 2: 3, 3: 10}), EndBeforeStart,
+        request(EARLIEST, "group-offsets"), facts(*FOUR, committed={0: 11, 1: 7, 2: 3, 3: 10}), EndBeforeStart,
         {0: ("11", "10"), 2: ("3", "4")}, id="K4 K8 K9 a commit that cannot be an end",
     ),
     pytest.param(
@@ -514,7 +512,7 @@ def test_on_a_schedule_two_offsets_are_no_window_and_the_position_counts():
     assert (p.start_offset, p.end_offset, p.start_reason) == (8, 8, "position")
 
 
-@pytest.mark.parametrize("mode", [EARLIEST, LATEST, GROUP, SINCE, specific(p0=5)], ids=lambda mode: mode.name)
+@pytest.mark.parametrize("mode", [EARLIEST, LATEST, GROUP, SINCE, specific(p0=5)], ids=mode_name)
 def test_the_plan_remembers_what_the_group_held_whatever_the_mode(mode):
     asked = request(mode, auto_offset_reset="earliest")
     [with_commit], [without] = (resolve(asked, facts(LOG, committed=held)) for held in ({0: 7}, {}))

@@ -20,7 +20,6 @@ from airflow_kafka_offsets.plan.window_claims import (
 )
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
-    GroupOffsets,
     SpecificOffsets,
 )
 from tests.builders import plan, planned, request, tp
@@ -318,7 +317,7 @@ def ends(**offsets):
         ),
         pytest.param(starts(p0=5), ends(p0=9, p1=9), None, id="a start that the group tells"),
         pytest.param(starts(p0=5, p1=5), ends(p0=9), None, id="an end that is missing"),
-        pytest.param(GroupOffsets(), AtTimestamp(T), None, id="no window"),
+        pytest.param("group-offsets", AtTimestamp(T), None, id="no window"),
     ],
 )  # fmt: skip
 def test_what_a_request_claims_before_the_cluster_is_asked_for_an_offset(startup, bounded, claim):

@@ -115,7 +115,7 @@ def test_each_topic_has_its_own_time(written):
     assert request.window
     assert request.window_bounds == (orders, NOW)
     assert request.window_bounds_by_topic == {"orders": (orders, NOW), "payments": (payments, NOW)}
-    assert request.startup_words == "timestamp orders=2026-11-20T08:00Z, payments=now-1h"
+    assert str(request.startup) == "timestamp orders=2026-11-20T08:00Z, payments=now-1h"
 
 
 def test_an_end_by_topic_is_all_topics_end_at_the_latest():
@@ -170,7 +170,7 @@ def test_seconds_are_suspected_topic_by_topic():
 def test_a_relative_start_is_worded_alike_in_every_run():
     """Else each run would warn that the log records another startup request."""
     first, second = (
-        asking.parse(now_ms=now, startup_mode="timestamp", startup_timestamp="now-2h").startup_words
+        str(asking.parse(now_ms=now, startup_mode="timestamp", startup_timestamp="now-2h").startup)
         for now in (NOW, NOW + HOUR)
     )
     assert first == second == "timestamp now-2h"
@@ -188,7 +188,7 @@ def test_a_relative_start_is_worded_alike_in_every_run():
     ],
 )  # fmt: skip
 def test_what_the_log_records_of_the_startup_request_says_all_of_it(parameters, words):
-    assert asking.parse(**parameters).startup_words == words
+    assert str(asking.parse(**parameters).startup) == words
 
 
 @pytest.mark.parametrize("width", ["P9999999999D", "P4000000D", timedelta.max])

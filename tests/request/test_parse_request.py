@@ -11,9 +11,6 @@ from airflow_kafka_offsets.request.modes import (
     BOUNDED_MODES,
     STARTUP_MODES,
     AtTimestamp,
-    EarliestOffset,
-    GroupOffsets,
-    LatestOffset,
     SpecificOffsets,
 )
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
@@ -258,7 +255,7 @@ def test_a_wrong_mode_draws_no_problem_about_a_mode_that_nobody_asked_for(parame
 
 def test_A1_the_defaults_are_group_offsets_to_the_latest():
     request = parse()
-    assert (request.startup, request.bounded) == (GroupOffsets(), LatestOffset())
+    assert (request.startup, request.bounded) == ("group-offsets", "latest-offset")
     assert request.policies == Policies(auto_offset_reset=None), "nobody has said what no commit means (A1)"
     assert request.scope == Scope(TopicList(("orders",)), "g", "read_uncommitted", None)
     assert request.limits == Limits()
@@ -268,34 +265,34 @@ def test_A1_the_defaults_are_group_offsets_to_the_latest():
 @pytest.mark.parametrize(
     ("parameters", "startup", "bounded"),
     [
-        ({"startup_mode": "earliest-offset", "group_id": None}, EarliestOffset(), LatestOffset()),
-        ({"startup_mode": "latest-offset", "group_id": None}, LatestOffset(), LatestOffset()),
+        ({"startup_mode": "earliest-offset", "group_id": None}, "earliest-offset", "latest-offset"),
+        ({"startup_mode": "latest-offset", "group_id": None}, "latest-offset", "latest-offset"),
         (
             {"startup_mode": "timestamp", "startup_timestamp": NOW},
             AtTimestamp(NOW),
-            LatestOffset(),
+            "latest-offset",
         ),  # B2: equal to now
-        ({"startup_mode": "timestamp", "startup_timestamp": 0}, AtTimestamp(0), LatestOffset()),  # B3
+        ({"startup_mode": "timestamp", "startup_timestamp": 0}, AtTimestamp(0), "latest-offset"),  # B3
         (
             {"startup_mode": "timestamp", "startup_timestamp": datetime(2026, 11, 20, 9, tzinfo=UTC)},
             AtTimestamp(NOW - HOUR),
-            LatestOffset(),
+            "latest-offset",
         ),
         (
             {"startup_mode": "specific-offsets", "specific_offsets": OFFSETS, "group_id": None},
             SpecificOffsets({tp(0): 42, tp(1): 300}),
-            LatestOffset(),
+            "latest-offset",
         ),
-        ({"startup_mode": "specific-offsets", "specific_offsets": {}}, SpecificOffsets({}), LatestOffset()),  # C14
-        ({"bounded_mode": "group-offsets"}, GroupOffsets(), GroupOffsets()),
+        ({"startup_mode": "specific-offsets", "specific_offsets": {}}, SpecificOffsets({}), "latest-offset"),  # C14
+        ({"bounded_mode": "group-offsets"}, "group-offsets", "group-offsets"),
         (
             {"bounded_mode": "timestamp", "bounded_timestamp": NOW + HOUR},  # K3: a future end is "what is there"
-            GroupOffsets(),
+            "group-offsets",
             AtTimestamp(NOW + HOUR),
         ),
         (
             {"bounded_mode": "specific-offsets", "bounded_offsets": {"orders": {"0": 0}}},  # K10: 0 is an end
-            GroupOffsets(),
+            "group-offsets",
             SpecificOffsets({tp(0): 0}),
         ),
         (
@@ -422,7 +419,7 @@ def test_an_explicit_time_wins_over_the_interval():
 def test_the_interval_of_a_live_schedule_only_ends_it():
     """The pair that DESIGN recommends for a live schedule: from the position, to the interval's end."""
     request = parse(bounded_mode="timestamp", interval=INTERVAL, require_complete_window=True)
-    assert (request.startup, request.bounded) == (GroupOffsets(), AtTimestamp(INTERVAL[1]))
+    assert (request.startup, request.bounded) == ("group-offsets", AtTimestamp(INTERVAL[1]))
     assert not request.window
     assert request.limits.require_complete
 
