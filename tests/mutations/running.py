@@ -30,6 +30,7 @@ COPIED = (
     "pyproject.toml",
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "SECURITY.md",
     "mkdocs.yml",
 )
@@ -62,7 +63,7 @@ def copy_project(target: Path) -> Path:
         source = ROOT / name
         if source.is_dir():
             left_out = shutil.ignore_patterns("__pycache__", ".hypothesis")
-            shutil.copytree(source, target / name, ignore=left_out, ignore_dangling_symlinks=True)
+            shutil.copytree(source, target / name, ignore=left_out, symlinks=True)
         elif source.exists():
             shutil.copy(source, target / name)
     return target
