@@ -85,8 +85,8 @@ def window_of_run(interval: tuple[int, int] | None, partition: Partition | None,
         )
     if interval is not None:
         raise ValueError(
-            f"this run's data interval has no length ({iso(interval[0])}): a plain cron string, @hourly and a "
-            f"timedelta give such intervals, and each window would be empty. Give the time, or {_TIMETABLES}"
+            "the run's data interval has no length: a plain cron string, @hourly and a timedelta give such intervals, "
+            f"and each window would be empty. Give the time, or {_TIMETABLES}"
         )
     raise ValueError(
         "this run has no data interval (asset-triggered runs, and runs triggered without a logical date, have none): "

@@ -11,7 +11,6 @@ from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from airflow_kafka_offsets.request.modes import AtTimestamp
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.problems import Problems
@@ -41,26 +40,8 @@ def problems_before_a_run(
     if "from_plan" in undecided and all(getattr(asked, name) is None for name in SUBSCRIPTION):
         undecided = {*undecided, *SUBSCRIPTION}  # a plan names its partitions itself
     decided = as_far_as_decided(asked, undecided)
+    run_context = replace(BEST_RUN_CONTEXT, interval=(0, 0)) if empty_intervals else BEST_RUN_CONTEXT
     problems = Problems()
-    if empty_intervals:
-        _refuse_without_interval(problems, decided)
     with_group = replace(decided, group_id="any" if decided.group_id is None else decided.group_id)
-    problems.take_all(lambda: parse_request(with_group, BEST_RUN_CONTEXT))
+    problems.take_all(lambda: parse_request(with_group, run_context))
     return problems.without(undecided)
-
-
-def _refuse_without_interval(problems: Problems, asked: RequestParameters) -> None:
-    by_time = AtTimestamp.name  # and AtTimestamp's
-    missing = {
-        time: mode
-        for time, mode in (("startup_timestamp", "startup_mode"), ("bounded_timestamp", "bounded_mode"))
-        if getattr(asked, mode) == by_time and getattr(asked, time) is None
-    }
-    if missing:
-        problems.add(
-            f"{' and '.join(missing)} would come from the run's data interval, and this schedule gives intervals "
-            "without length, as @hourly, every other plain cron string and a timedelta do: use "
-            'CronDataIntervalTimetable("@hourly", timezone="UTC") of airflow.sdk, or CronTriggerTimetable(..., '
-            "interval=...), or give the time.",
-            *(*missing, *missing.values()),
-        )

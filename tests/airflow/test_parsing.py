@@ -328,7 +328,7 @@ def test_a_window_of_an_interval_without_length_is_found_when_the_dag_is_parsed(
         with DAG("any", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
             kafka_spark_batch("b", topics="a", application="job.py", **window, **bounds)
 
-    with pytest.raises(InvalidRequest, match="startup_timestamp and bounded_timestamp would come from the run's data"):
+    with pytest.raises(InvalidRequest, match="startup_timestamp is missing and the run's data interval has no"):
         parse(schedule)
     parse(
         schedule, startup_timestamp="{{ run_after - macros.timedelta(hours=1) }}", bounded_timestamp="{{ run_after }}"

@@ -55,7 +55,7 @@ def test_a_run_without_a_schedule_is_refused_with_the_timetables_that_have_inter
     assert result.states("resolve") == ["failed"]
     said = capfd.readouterr()
     text = said.out + said.err + caplog.text
-    assert "has no length (2026-01-20T10:00Z)" in text
+    assert "has no length" in text
     assert "CronDataIntervalTimetable" in text
 
 

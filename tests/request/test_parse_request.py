@@ -192,7 +192,7 @@ def test_a_missing_time_in_an_interval_without_length_names_the_timetable(parame
     """A plain cron string gives zero-length intervals in Airflow 3."""
     mode = {"startup_timestamp": "startup_mode", "bounded_timestamp": "bounded_mode"}[parameter]
     [found] = problems(**{mode: "timestamp"}, interval=(NOW, NOW))
-    assert found.startswith(f"{parameter} is missing and this run's data interval has no length (2026-11-20T10:00Z)")
+    assert found.startswith(f"{parameter} is missing and the run's data interval has no length")
     assert "CronDataIntervalTimetable" in found
 
 
