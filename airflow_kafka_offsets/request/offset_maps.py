@@ -48,10 +48,12 @@ _OF_CHECKPOINT = re.compile(rf"{_ZERO}?v\d+\n")
 _SOURCE_ID = re.compile(r"^[^{\[\":]+:")  # before each source's offsets in the second version, of Spark 4.1
 
 
-def parse_partition_offsets(
-    value: Mapping[str, Mapping[str, int]] | str, topics: Sequence[str] = (), group_id: str | None = None
-) -> dict[TopicPartition, int]:
-    """Offsets by partition, from any of the forms.
+def parse_offset_bounds(
+    value: Any, topics: Sequence[str] = (), group_id: str | None = None
+) -> tuple[dict[TopicPartition, int | FromLogEnd], dict[str, FromLogEnd]]:
+    """Offsets from any of the forms, by partition and by topic.
+
+    In JSON and in a mapping, the offset of a partition or of a topic may also be ``latest-1000`` or ``earliest+10``.
 
     :param topics: the topics that are subscribed to; Flink's form may leave the topic out where there is one.
     :param group_id: whose lines of a CSV of several groups are taken.
@@ -60,51 +62,40 @@ def parse_partition_offsets(
     if isinstance(value, str):
         text = value.strip()
         if text.startswith(("partition:", "topic:")):
-            return _from_flink(text, topics)
+            return dict(_from_flink(text, topics)), {}
         if _OF_CHECKPOINT.match(text):
-            return _from_checkpoint(text)
+            return dict(_from_checkpoint(text)), {}
         if match := _OF_HUDI.fullmatch(text):
-            return _from_flink(_HUDI_ENTRY.sub(rf"topic:{match[1]},partition:\1,offset:\2;", match[2]), topics)
+            entries = _HUDI_ENTRY.sub(rf"topic:{match[1]},partition:\1,offset:\2;", match[2])
+            return dict(_from_flink(entries, topics)), {}
         if not text.startswith(("{", "[", '"{', "@")) and text.count(",") >= 2:
-            return _from_csv(value, group_id)
-    offsets: dict[TopicPartition, int] = {}
+            return dict(_from_csv(value, group_id)), {}
+    offsets: dict[TopicPartition, int | FromLogEnd] = {}
+    by_topic: dict[str, FromLogEnd] = {}
     for topic, of_topic in mapping(value, EXAMPLE).items():
+        if isinstance(of_topic, str):
+            by_topic[topic] = _from_log_end(of_topic, f"has {of_topic!r} for topic {topic!r}")
+            continue
         if not isinstance(of_topic, Mapping):
             raise ValueError(f'has {of_topic!r} for topic {topic!r}; expected {{"0": 42}}')
         for partition, offset in of_topic.items():
             tp = partition_named(topic, natural(partition, f"has partition {partition!r} of topic {topic!r}"))
             if tp in offsets:  # as "0" and "00", or as text and as a number
                 raise ValueError(f"names {tp} twice")
-            offsets[tp] = _offset(offset, f"has offset {offset!r} for {tp}")
+            parse = _from_log_end if _is_word(offset) else _offset
+            offsets[tp] = parse(offset, f"has offset {offset!r} for {tp}")
+    return offsets, by_topic
+
+
+def parse_partition_offsets(
+    value: Mapping[str, Mapping[str, int]] | str, topics: Sequence[str] = (), group_id: str | None = None
+) -> dict[TopicPartition, int]:
+    """The same, where each offset is a number of a partition."""
+    found, by_topic = parse_offset_bounds(value, topics, group_id)
+    offsets = {tp: offset for tp, offset in found.items() if isinstance(offset, int)}
+    if by_topic or len(offsets) < len(found):
+        raise ValueError("has an offset in words, such as latest-1000; here each is the number of a partition's offset")
     return offsets
-
-
-def parse_offset_bounds(
-    value: Any, topics: Sequence[str] = (), group_id: str | None = None
-) -> tuple[dict[TopicPartition, int | FromLogEnd], dict[str, FromLogEnd]]:
-    """The same, where an offset may also be ``latest-1000`` or ``earliest+10``, of a partition or of a topic.
-
-    :returns: by partition, and by topic.
-    :raises ValueError: as :func:`parse_partition_offsets`.
-    """
-    if isinstance(value, str) and not value.lstrip().startswith("{"):
-        return dict(parse_partition_offsets(value, topics, group_id)), {}
-    by_topic: dict[str, FromLogEnd] = {}
-    relative: dict[TopicPartition, FromLogEnd] = {}
-    numbers: dict[str, Any] = {}
-    for topic, of_topic in mapping(value, EXAMPLE).items():
-        if isinstance(of_topic, str):
-            by_topic[topic] = _from_log_end(of_topic, f"has {of_topic!r} for topic {topic!r}")
-            continue
-        words = {n: word for n, word in of_topic.items() if _is_word(word)} if isinstance(of_topic, Mapping) else {}
-        for n, word in words.items():
-            tp = partition_named(topic, natural(n, f"has partition {n!r} of topic {topic!r}"))
-            relative[tp] = _from_log_end(word, f"has offset {word!r} for {tp}")
-        numbers[topic] = {n: number for n, number in of_topic.items() if n not in words} if words else of_topic
-    found = parse_partition_offsets(numbers)
-    if twice := sorted(found.keys() & relative.keys()):  # as "0" and "00"
-        raise ValueError(f"names {twice[0]} twice")
-    return {**found, **relative}, by_topic
 
 
 def _is_word(value: object) -> bool:

@@ -173,7 +173,7 @@ def test_a_negative_count_or_partition_is_not_called_a_sentinel(parameters):
     [
         ({"orders": 42}, "has 42 for topic 'orders'"),
         ({"orders": {"x": 42}}, "has partition 'x' of topic 'orders', which is not a whole number"),
-        ({"orders": {"0": "x"}}, "has offset 'x' for orders[0], which is not a whole number"),
+        ({"orders": {"0": "x"}}, "has offset 'x' for orders[0]; expected an offset"),
         ({"orders": {"0": None}}, "has offset None for orders[0]"),
         ({"orders": {"0": 4.5}}, "has offset 4.5 for orders[0]"),
         ({"orders": {"0": True}}, "has offset True for orders[0]"),
