@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
-class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
+class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameters):
     """Compute each partition's start and end offset, put them on record as a batch, and push them for Spark.
 
     If the pipeline's newest batch is not committed, this run does that batch, with its offsets as they are. Otherwise
@@ -283,46 +283,49 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**{"doc_md": RESOLVE_DOC, **kwargs})
-        self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.group_id = group_id
-        self.startup_mode = startup_mode
-        self.bounded_mode = bounded_mode
-        self.max_records = max_records
-        self.splits = splits
-        self.sink = sink
-        self.output_name = output_name
-        self.policies = policies
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.isolation_level = isolation_level
-        self.pipeline_id = pipeline_id
-        self.startup_timestamp = startup_timestamp
-        self.specific_offsets = specific_offsets
-        self.auto_offset_reset = auto_offset_reset
-        self.bounded_timestamp = bounded_timestamp
-        self.bounded_offsets = bounded_offsets
-        self.partition_width = partition_width
-        self.require_complete_window = require_complete_window
-        self.idle_timeout = idle_timeout
-        self.from_plan = from_plan
-        self.max_records_per_partition = max_records_per_partition
-        self.split_by = split_by
-        self.commit_mode = commit_mode
-        self.hold = hold
-        self.min_retention_margin = min_retention_margin
-        self.filter_restored_partitions = filter_restored_partitions
-        self.restart = restart
-        self.overlap_timeout = overlap_timeout
-        self.work_store = work_store
-        self.value = value
-        self.key = key
-        self.tombstones = tombstones
-        self.select = select
-        self.where = where
-        self.expect = expect
-        self.bad_records = bad_records
-        self.application_args = application_args
+        ResolveParameters.__init__(
+            self,
+            kafka_config_id=kafka_config_id,
+            topics=topics,
+            group_id=group_id,
+            startup_mode=startup_mode,
+            bounded_mode=bounded_mode,
+            max_records=max_records,
+            splits=splits,
+            sink=sink,
+            output_name=output_name,
+            policies=policies,
+            topic_pattern=topic_pattern,
+            partitions=partitions,
+            isolation_level=isolation_level,
+            pipeline_id=pipeline_id,
+            startup_timestamp=startup_timestamp,
+            specific_offsets=specific_offsets,
+            auto_offset_reset=auto_offset_reset,
+            bounded_timestamp=bounded_timestamp,
+            bounded_offsets=bounded_offsets,
+            partition_width=partition_width,
+            require_complete_window=require_complete_window,
+            idle_timeout=idle_timeout,
+            from_plan=from_plan,
+            max_records_per_partition=max_records_per_partition,
+            split_by=split_by,
+            commit_mode=commit_mode,
+            hold=hold,
+            min_retention_margin=min_retention_margin,
+            filter_restored_partitions=filter_restored_partitions,
+            restart=restart,
+            overlap_timeout=overlap_timeout,
+            work_store=work_store,
+            value=value,
+            key=key,
+            tombstones=tombstones,
+            select=select,
+            where=where,
+            expect=expect,
+            bad_records=bad_records,
+            application_args=application_args,
+        )
         self._refuse_what_is_wrong()
         self._output_origin = _output_origin(sink, output_name)
 

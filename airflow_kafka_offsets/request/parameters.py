@@ -99,9 +99,12 @@ _TIME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ScopeParameters:
-    """Which topics, group and pipeline; sensors and triggers have these too."""
+    """Which topics, group and pipeline; sensors and triggers have these too.
+
+    A task is one of these itself, and Airflow renders its templates into it: so they are not frozen.
+    """
 
     topics: Sequence[str] | str | None = _row(
         None, ABOUT, "topic names, as a list or with commas. Give `topics`, `topic_pattern` or `partitions`", "A,B"
@@ -140,7 +143,7 @@ class ScopeParameters:
         return {name: getattr(self, name) for name in names_of(ScopeParameters)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RequestParameters(ScopeParameters):
     """What a run reads, from where to where, and what it does where there is a choice."""
 
@@ -296,7 +299,7 @@ class RequestParameters(ScopeParameters):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ResolveParameters(RequestParameters):
     """All parameters of the resolve task."""
 

@@ -9,12 +9,13 @@ from typing import Any
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.plan.plan_table import counted
+from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
 from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 
 
-class OffsetLagSensor(WaitingSensor):
+class OffsetLagSensor(WaitingSensor, ScopeParameters):
     """Wait until a group has at least ``min_records`` unread records, or one that is older than ``max_age``.
 
     With ``min_retention_margin`` also until retention may delete one before that time has passed.
@@ -83,17 +84,12 @@ class OffsetLagSensor(WaitingSensor):
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
-        self.group_id = group_id
+        ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, isolation_level, pipeline_id)
         self.min_records = min_records
         self.max_age = max_age
         self.min_retention_margin = min_retention_margin
         self.resolve_task_id = resolve_task_id
-        self.pipeline_id = pipeline_id
         self.work_store = work_store
-        self.isolation_level = isolation_level
         known = Known(self)
         known.check_what_all_have()
         limits = ("min_records", "max_age", "min_retention_margin")

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.task_docs import PARTITIONS_DOC
 from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 
 
-class PartitionDiscoverySensor(WaitingSensor):
+class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
     """Wait until the topics exist, have enough partitions, and every partition has a leader.
 
     Each look is one metadata call, however many partitions there are. Returns what it found: ``{"orders": [0, 1, 2]}``.
@@ -74,15 +74,11 @@ class PartitionDiscoverySensor(WaitingSensor):
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
+        ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, pipeline_id=pipeline_id)
         self.min_partitions = min_partitions
         self.policies = policies
         self.hold = hold
         self.resolve_task_id = resolve_task_id
-        self.group_id = group_id
-        self.pipeline_id = pipeline_id
         self.work_store = work_store
         known = Known(self)
         known.check_what_all_have()

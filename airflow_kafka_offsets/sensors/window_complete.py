@@ -19,7 +19,7 @@ from airflow_kafka_offsets.task_docs import WINDOW_DOC
 from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger, wait_until
 
 
-class WindowCompleteSensor(WaitingSensor):
+class WindowCompleteSensor(WaitingSensor, ScopeParameters):
     """Wait until every partition has a record at or past the window's end, or nothing comes there any more.
 
     It stops waiting for a partition that has been idle for ``idle_timeout``. If the broker stamps the records
@@ -88,17 +88,12 @@ class WindowCompleteSensor(WaitingSensor):
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
-        self.topics = topics
-        self.topic_pattern = topic_pattern
-        self.partitions = partitions
+        ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, isolation_level, pipeline_id)
         self.end = end
-        self.isolation_level = isolation_level
         self.idle_timeout = idle_timeout
         self.clock_skew = clock_skew
         self.partition_width = partition_width
         self.resolve_task_id = resolve_task_id
-        self.group_id = group_id
-        self.pipeline_id = pipeline_id
         known = Known(self)
         known.check(lambda: _parse(known))
         if known.value("partition_width") is not None:

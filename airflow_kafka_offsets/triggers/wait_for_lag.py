@@ -20,7 +20,7 @@ from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
 from airflow_kafka_offsets.triggers.shared_client import cluster_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class LagWatch(ScopeParameters):
     """Whose lag over which topics, and how much of it is enough.
 

@@ -117,7 +117,7 @@ def test_a_run_without_a_window_fails_at_once_with_every_problem(
 
     assert result.states("wait") == ["failed"]
     said = "".join(capfd.readouterr())
-    assert "- end (bounded_timestamp in kafka_spark_batch) is missing and this run" in said
+    assert "- end (bounded_timestamp in kafka_spark_batch) is missing and the run" in said
     assert "idle_timeout is 'soon'" in said
 
 

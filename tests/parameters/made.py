@@ -1,8 +1,8 @@
 """What is made of the table of parameters (``request/parameters.py``): ``python -m tests.parameters.made``.
 
-The resolve task's docstring, templates, signature and attributes; the task group's types; the tables of
-docs/parameters.md. They are committed, because Airflow fills ``default_args`` from real parameters only, and an editor
-and mypy see no others; ``tests/airflow/test_parsing.py`` compares them with the table.
+The resolve task's docstring, templates and signature; the task group's types; the tables of docs/parameters.md. They
+are committed, because Airflow fills ``default_args`` from real parameters only, and an editor and mypy see no others;
+``tests/airflow/test_parsing.py`` compares them with the table.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _signature() -> str:
 
 
 def _attributes() -> str:
-    return "".join(f"        self.{parameter.name} = {parameter.name}\n" for parameter in of_a_dag())
+    rows = [f"            {parameter.name}={parameter.name},\n" for parameter in of_a_dag()]
+    return "        ResolveParameters.__init__(\n            self,\n" + "".join(rows) + "        )\n"
 
 
 def _literal(value: object) -> str:
