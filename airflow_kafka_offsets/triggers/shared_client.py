@@ -10,8 +10,8 @@ Each trigger looks in a thread, and one look at a time uses the client. What mus
 - the last trigger that leaves closes the client.
 
 The threads are a pool for each connection, so that a cluster that hangs holds up only its own. ``sync_to_async`` by
-itself takes the event loop's pool, which has six threads on two processors and is everybody's; and it waits for the
-thread when it is cancelled, so that a wait could not end while a broker hangs. So it is given a pool, and shielded. It
+itself takes the event loop's pool, which has six threads on two processors and is everybody's; and where it is cancelled
+it waits for what the thread asks Airflow for. So it is given a pool, and shielded. It
 is there because it gives a thread its event loop: before Airflow 3.2.2, a thread that knows none and asks Airflow for a
 connection takes the answers of others, and the triggerer ends (apache/airflow#64620).
 

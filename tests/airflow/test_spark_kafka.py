@@ -26,7 +26,7 @@ SCRAM = {
     "sasl.username": "airflow",
     "sasl.password": SECRET,
 }
-OF_AN_UNKNOWN_KIND = "-----BEGIN PRIVATE KEY-----\nMAwCAQAwBQYDKgMEBAF4\n-----END PRIVATE KEY-----\n"  # PKCS#8: 1.2.3.4
+OF_AN_UNKNOWN_KIND = "-----BEGIN PRIVATE KEY-----\nMA0CAQAwBQYDKgMEBAF4\n-----END PRIVATE KEY-----\n"  # PKCS#8: 1.2.3.4
 Connect = Callable[..., None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.conformance.document import read_rules
 from tests.model.broken import BROKEN
+from tests.mutations.__main__ import FOLDERS
 from tests.mutations.changes import (
     Always,
     Change,
@@ -38,6 +40,29 @@ TWINS = [patch for broken in BROKEN for patch in broken.patches]
 def test_a_patch_finds_its_place_and_leaves_another_program(mutation: Mutation) -> None:
     patched = apply(mutation)
     assert ast.dump(ast.parse(patched.text)) != ast.dump(ast.parse((ROOT / patched.file).read_text()))
+
+
+def test_the_tests_that_a_patch_names_are_there() -> None:
+    """Else it is noticed by nobody, which only a whole ``make mutate`` would say."""
+    tests = Path(__file__).parents[1]
+    ids = [
+        f"{file.relative_to(tests)}::{found.name}"
+        for folder in FOLDERS
+        for file in (tests.parent / folder).rglob("test_*.py")
+        for found in ast.walk(ast.parse(file.read_text()))
+        if isinstance(found, ast.FunctionDef)
+    ]
+    named = [(patch, place) for patch in (*RULES, *OUTSIDE) if patch.tests for place in patch.tests.split()]
+    gone = [
+        (patch.rule, place)
+        for patch, place in named
+        if not (
+            (tests.parent / place.partition("::")[0]).exists()
+            if place.startswith("tests/")
+            else any(re.search(patch.tests, test_id) for test_id in ids)
+        )
+    ]
+    assert gone == []
 
 
 def test_a_patch_finds_its_place_after_files_were_renamed_and_lines_laid_out_anew(tmp_path: Path) -> None:
