@@ -10,10 +10,10 @@ Each trigger looks in a thread, and one look at a time uses the client. What mus
 - the last trigger that leaves closes the client.
 
 The threads are a pool for each connection, so that a cluster that hangs holds up only its own. ``sync_to_async`` by
-itself takes the event loop's pool, which has six threads on two processors and is everybody's; and where it is cancelled
-it waits for what the thread asks Airflow for. So it is given a pool, and shielded. It
-is there because it gives a thread its event loop: before Airflow 3.2.2, a thread that knows none and asks Airflow for a
-connection takes the answers of others, and the triggerer ends (apache/airflow#64620).
+itself takes the event loop's pool, which has six threads on two processors and is everybody's; and where it is
+cancelled it waits for what the thread asks Airflow for. So it is given a pool, and shielded. It is there because it
+gives a thread its event loop: before Airflow 3.2.2, a thread that knows none and asks Airflow for a connection takes
+the answers of others, and the triggerer ends (apache/airflow#64620).
 
 Airflow's shared streams (``BaseEventTrigger.shared_stream_key``) are for event triggers only, are opened with the
 parameters of one of the triggers, and fail for all of them at once; so they are not what this is made of.
