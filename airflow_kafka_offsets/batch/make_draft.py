@@ -169,7 +169,7 @@ def _asked(request: PlanRequest, me: Actor) -> Asked:
         group_id=request.scope.group_id,
         group_follows=request.group_follows,
         output=request.output,
-        subscription=request.scope.subscription_words,
+        subscription=str(request.scope.subscription),
         startup=str(request.startup),
         interval=request.run_context.interval,
         window_bounds=request.window_bounds,

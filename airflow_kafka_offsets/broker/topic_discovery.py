@@ -35,7 +35,7 @@ def discover(look_ups: LookUps, subscription: Subscription) -> ClusterDescriptio
     :raises NotAuthorized: it may not be described.
     """
     found = _listed(look_ups, subscription)
-    _describe_topics(look_ups, dict.fromkeys(_named(subscription) - set(found.topics), 1))
+    _describe_topics(look_ups, dict.fromkeys(set(subscription.named) - set(found.topics), 1))
     return found
 
 
@@ -57,23 +57,11 @@ def describe(look_ups: LookUps, subscription: Subscription) -> ClusterDescriptio
     :raises NothingToDiscover: something that it names is missing, or nothing matches it.
     """
     found = _listed(look_ups, subscription)
-    named = _named(subscription)
+    named = set(subscription.named)
     sizes = {**dict.fromkeys(named, 1), **{name: len(topic.leaders) for name, topic in found.topics.items()}}
     topics = _matching(subscription, _describe_topics(look_ups, sizes))
     _require(look_ups.address, subscription, named, topics)
     return ClusterDescription(found.cluster_id, topics)
-
-
-def _named(subscription: Subscription) -> set[str]:
-    match subscription:
-        case TopicList(names, all_exist):
-            return set(names) if all_exist else set()
-        case PartitionSet(partitions):
-            return {tp.topic for tp in partitions}
-        case TopicPattern():
-            return set()
-        case _ as never:
-            assert_never(never)
 
 
 def _require(address: str, subscription: Subscription, named: set[str], topics: Mapping[str, TopicDescription]) -> None:

@@ -434,7 +434,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         servers = servers_of(self.kafka_config_id)
         if self._planned is not None:
             return of_plan(self._planned, servers)
-        return of_topics(servers, parse_scope(parameters_of(ScopeParameters, self)).topics_named)
+        return of_topics(servers, parse_scope(parameters_of(ScopeParameters, self)).subscription.named)
 
     def _put_rows(self, assignment: Assignment, pipeline: PipelineLog) -> RowDefinition | None:
         """This run's row definition; ``None`` where records stay as they are."""
@@ -500,7 +500,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(
-            f"Pipeline {pipeline.pipeline_id}: {scope.subscription_words}, group {scope.group_id}, work store "
+            f"Pipeline {pipeline.pipeline_id}: {scope.subscription}, group {scope.group_id}, work store "
             f"{pipeline.store.uri}"
         )
         steps: dict[Step, Gauge] = {"decide": "look_up_seconds", "carry out": "plan_seconds"}

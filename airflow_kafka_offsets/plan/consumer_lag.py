@@ -186,12 +186,9 @@ class Announced:
     position: str
     at_ms: int
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"position": self.position, "at_ms": self.at_ms}
-
     @classmethod
     def from_dict(cls, found: Any) -> Announced | None:
-        """``None`` where it is nothing that :meth:`to_dict` wrote: then the trigger fires once more."""
+        """``None`` where it is none as JSON: then the trigger fires once more."""
         match found:
             case {"position": str(position), "at_ms": int(at_ms)}:
                 return cls(position, at_ms)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.modes import (
@@ -29,7 +29,7 @@ from airflow_kafka_offsets.request.modes import (
 )
 from airflow_kafka_offsets.request.offset_maps import EXAMPLE, mapping, natural, partition_named
 from airflow_kafka_offsets.request.problems import Problems, one_of
-from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
+from airflow_kafka_offsets.request.subscription import Subscription, TopicPattern
 from airflow_kafka_offsets.request.times import Width, is_relative, iso, looks_like_seconds, parse_timestamp_ms
 
 ALL_OTHERS = "*"
@@ -257,22 +257,16 @@ class BoundsReader:
 
     def _require_all(self, named: set[str], *, has_others: bool) -> None:
         """:raises ValueError: a topic that is subscribed to has no time, or one is named that is not."""
-        match self.subscription:
-            case TopicList(topics):
-                wanted = set(topics)
-            case PartitionSet(partitions):
-                wanted = {tp.topic for tp in partitions}
-            case None:
-                return  # the subscription is refused anyway
-            case TopicPattern() as pattern:
-                wanted = {topic for topic in named if pattern.matches(topic)}
-                if not has_others:
-                    raise ValueError(
-                        "has times by topic, and topic_pattern may find others: add their time as "
-                        f'"{ALL_OTHERS}", or list the topics'
-                    )
-            case _ as never:
-                assert_never(never)
+        if self.subscription is None:
+            return  # it is refused anyway
+        wanted = set(self.subscription.named)
+        if isinstance(self.subscription, TopicPattern):
+            wanted = set(filter(self.subscription.matches, named))
+            if not has_others:
+                raise ValueError(
+                    "has times by topic, and topic_pattern may find others: add their time as "
+                    f'"{ALL_OTHERS}", or list the topics'
+                )
         if wanted - named and not has_others:
             missing = ", ".join(sorted(wanted - named))
             raise ValueError(f"names no time for {missing}; expected one for every topic, as in {TIMES_EXAMPLE}")

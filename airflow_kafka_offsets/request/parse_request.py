@@ -200,7 +200,7 @@ def bounds_reader(
         problems,
         warnings,
         scope.subscription if scope else None,
-        partial(parse_offset_bounds, topics=scope.topic_names if scope else (), group_id=group_id),
+        partial(parse_offset_bounds, topics=scope.subscription.named if scope else (), group_id=group_id),
         run_context.interval,
         run_context.partition,
         None

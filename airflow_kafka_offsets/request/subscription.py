@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never, get_args
+from typing import Any, ClassVar, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
@@ -26,8 +26,16 @@ class TopicList:
     topics: tuple[str, ...]
     all_exist: bool = True
 
+    def __str__(self) -> str:
+        return f"topics {', '.join(self.topics)}"
+
     def has(self, tp: TopicPartition) -> bool:
         return tp.topic in self.topics
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The topics that have to exist."""
+        return self.topics if self.all_exist else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,10 @@ class TopicPattern:
     """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
 
     pattern: str
+    named: ClassVar[tuple[str, ...]] = ()
+
+    def __str__(self) -> str:
+        return f"pattern {self.pattern}"
 
     def has(self, tp: TopicPartition) -> bool:
         return self.matches(tp.topic)
@@ -49,8 +61,15 @@ class PartitionSet:
 
     partitions: tuple[TopicPartition, ...]
 
+    def __str__(self) -> str:
+        return f"partitions {', '.join(map(str, self.partitions))}"
+
     def has(self, tp: TopicPartition) -> bool:
         return tp in self.partitions
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(tp.topic for tp in self.partitions))
 
 
 Subscription = TopicList | TopicPattern | PartitionSet
@@ -70,31 +89,6 @@ class Scope:
     group_id: str | None = None
     isolation_level: IsolationLevel = "read_uncommitted"
     pipeline_id: str | None = None
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        """The topics that are listed by name; none for the other kinds."""
-        return self.subscription.topics if isinstance(self.subscription, TopicList) else ()
-
-    @property
-    def topics_named(self) -> tuple[str, ...]:
-        """Those, and the topics of which partitions are listed."""
-        if isinstance(self.subscription, PartitionSet):
-            return tuple(dict.fromkeys(tp.topic for tp in self.subscription.partitions))
-        return self.topic_names
-
-    @property
-    def subscription_words(self) -> str:
-        """What is subscribed to, in words."""
-        match self.subscription:
-            case TopicList(topics):
-                return "topics " + ", ".join(topics)
-            case TopicPattern(pattern):
-                return f"pattern {pattern}"
-            case PartitionSet(partitions):
-                return "partitions " + ", ".join(map(str, partitions))
-            case _ as never:
-                assert_never(never)
 
 
 def parse_scope(parameters: ScopeParameters, names: Mapping[str, str] | None = None) -> Scope:

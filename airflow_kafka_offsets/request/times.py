@@ -148,19 +148,6 @@ def parse_duration_ms(value: str) -> int:
     return days * 86_400_000 + milliseconds
 
 
-def parse_seconds(value: timedelta | float) -> float:
-    """Seconds of a number or a ``timedelta``, as Airflow's sensors take them.
-
-    :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
-    """
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not abs(seconds) < 2**63:
-        raise ValueError(f"is {value!r}; give seconds or a timedelta")
-    if seconds < 0:
-        raise ValueError(f"is {value!r}; it cannot be negative")
-    return float(seconds)
-
-
 def parse_wait_ms(value: timedelta | float | str) -> int:
     """Milliseconds of a ``timedelta``, of seconds, or of an ISO 8601 duration (``PT10M``).
 

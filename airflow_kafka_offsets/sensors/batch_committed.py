@@ -87,11 +87,11 @@ class BatchCommittedSensor(WaitingSensor):
         self.partition_width = partition_width
         self.work_store = work_store
         known = Known(self)
-        known.take("pipeline_id", lambda: parse_name(known.value("pipeline_id"), "is empty; name the pipeline"))
-        known.check(lambda: _target(known.value, BEST_RUN_CONTEXT))
-        known.check(lambda: _topics(known.value("topics")))
+        known.take("pipeline_id", lambda: parse_name(known.value("pipeline_id"), "is empty; name the pipeline"), None)
+        known.take_all(lambda: _target(known.value, BEST_RUN_CONTEXT))
+        known.take_all(lambda: _topics(known.value("topics")))
         known.check_work_store()
-        self.refuse_what_is_wrong(known.problems)
+        self.refuse_what_is_wrong(known.final)
 
     def _trigger(self, context: Any) -> BatchCommittedTrigger:
         target = _target(lambda name: getattr(self, name), run_context_of(context))
@@ -126,4 +126,4 @@ def _target(value_of: Any, run_context: RunContext) -> CommitTarget:
 
 
 def _topics(topics: Sequence[str] | str | None) -> tuple[str, ...]:
-    return () if topics is None else parse_scope(ScopeParameters(topics=topics)).topic_names
+    return () if topics is None else parse_scope(ScopeParameters(topics=topics)).subscription.named

@@ -37,8 +37,10 @@ class GroupEmptySensor(WaitingSensor):
         self.kafka_config_id = kafka_config_id
         self.group_id = group_id
         known = Known(self)
-        known.take("group_id", lambda: parse_name(known.value("group_id"), "is empty; name the group, or leave it out"))
-        self.refuse_what_is_wrong(known.problems)
+        known.take(
+            "group_id", lambda: parse_name(known.value("group_id"), "is empty; name the group, or leave it out"), None
+        )
+        self.refuse_what_is_wrong(known.final)
 
     def _trigger(self, context: Any) -> GroupEmptyTrigger:
         return GroupEmptyTrigger(

@@ -93,8 +93,8 @@ class OffsetLagSensor(WaitingSensor, ScopeParameters):
         known = Known(self)
         known.check_what_all_have()
         limits = ("min_records", "max_age", "min_retention_margin")
-        known.check(lambda: parse_limits(*map(known.value, limits)))
-        self.refuse_what_is_wrong(known.problems)
+        known.take_all(lambda: parse_limits(*map(known.value, limits)))
+        self.refuse_what_is_wrong(known.final)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
         hook = kafka_hook(self.kafka_config_id)

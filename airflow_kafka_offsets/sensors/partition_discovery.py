@@ -82,10 +82,10 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
         self.work_store = work_store
         known = Known(self)
         known.check_what_all_have()
-        known.take("min_partitions", lambda: _count(min_partitions))
+        known.take("min_partitions", lambda: _count(min_partitions), None)
         asked = RequestParameters(policies=known.value("policies"), hold=known.value("hold"))
-        known.check(lambda: parse_policies(asked), "policies", "hold")
-        self.refuse_what_is_wrong(known.problems)
+        known.take_all(lambda: parse_policies(asked), "policies", "hold")
+        self.refuse_what_is_wrong(known.final)
 
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         conf = run_conf(context) if "dag_run" in context else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from datetime import timedelta
@@ -30,10 +30,10 @@ from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import unsettled
-from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
+from airflow_kafka_offsets.request.parameters import ScopeParameters, names_of, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
-from airflow_kafka_offsets.request.times import parse_seconds
+from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
 
@@ -78,14 +78,17 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
             self._wrong.append(f"mode is {mode!r}; use one of {', '.join(self.valid_modes)}.")
             mode = None
         super().__init__(
-            poke_interval=self._wrong.take("poke_interval", lambda: parse_seconds(poke_interval), 60.0),
-            timeout=self._wrong.take("timeout", lambda: parse_seconds(TIMEOUT_S if timeout is None else timeout), 0.0),
+            poke_interval=self._seconds("poke_interval", poke_interval),
+            timeout=self._seconds("timeout", TIMEOUT_S if timeout is None else timeout),
             mode=mode or "poke",
             **{"doc_md": self.task_doc, **kwargs},
         )
         self.deferrable = is_deferrable(mode) if deferrable is None else deferrable
         self._missing = ""  # of the last look
         self._topics_found: tuple[str, ...] = ()
+
+    def _seconds(self, name: str, value: timedelta | float) -> float:
+        return self._wrong.take(name, lambda: parse_wait_ms(value), 0) / 1000
 
     def refuse_what_is_wrong(self, problems: Sequence[str]) -> None:
         """The last act of each sensor's ``__init__``.
@@ -211,7 +214,7 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
 
     def _topics_asked(self) -> Sequence[str]:
         """The topics that Kafka is asked about, by name; none where a pattern finds them."""
-        return parse_scope(parameters_of(ScopeParameters, self)).topics_named
+        return parse_scope(parameters_of(ScopeParameters, self)).subscription.named
 
     @abstractmethod
     def _trigger(self, context: Any) -> WaitingTrigger:
@@ -276,14 +279,14 @@ def _is_airflows() -> bool:
 # does not count.
 
 
-class Known:
+class Known(Problems):
     """The values of a sensor's template fields that no template and no other task can change, and their problems."""
 
     def __init__(self, sensor: Any) -> None:
+        super().__init__()
         given = {name: getattr(sensor, name) for name in sensor.template_fields}
         self._undecided = unsettled(given)
         self._values = {name: value for name, value in given.items() if name not in self._undecided}
-        self._problems = Problems()
 
     def value(self, name: str) -> Any:
         """``None`` where a template decides, and where the sensor has no such field."""
@@ -291,27 +294,19 @@ class Known:
 
     @property
     def scope(self) -> ScopeParameters:
-        return ScopeParameters(**{name: self.value(name) for name in ScopeParameters.__dataclass_fields__})
-
-    def check(self, parse: Callable[[], object], *parameters: str) -> None:
-        """Keep the problems of an ``InvalidRequest`` that ``parse`` raises, which depend on ``parameters``."""
-        self._problems.take_all(parse, *parameters)
-
-    def take(self, parameter: str, parse: Callable[[], object]) -> None:
-        """Keep the sentence of a ``ValueError`` that ``parse`` raises."""
-        self._problems.take(parameter, parse, None)
+        return ScopeParameters(**{name: self.value(name) for name in names_of(ScopeParameters)})
 
     def check_what_all_have(self) -> None:
         """Topics, group, pipeline and work store. Which group it is the connection may say."""
-        self.check(lambda: parse_scope(self.scope))
+        self.take_all(lambda: parse_scope(self.scope))
         self.check_work_store()
 
     def check_work_store(self) -> None:
         work_store = self.value("work_store")
         if work_store is not None:
-            self.check(lambda: location_of(str(work_store)), "work_store")
+            self.take_all(lambda: location_of(str(work_store)), "work_store")
 
     @property
-    def problems(self) -> list[str]:
+    def final(self) -> list[str]:
         """What no template can put right."""
-        return self._problems.without(self._undecided)
+        return self.without(self._undecided)

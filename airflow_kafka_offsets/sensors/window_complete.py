@@ -95,10 +95,10 @@ class WindowCompleteSensor(WaitingSensor, ScopeParameters):
         self.partition_width = partition_width
         self.resolve_task_id = resolve_task_id
         known = Known(self)
-        known.check(lambda: _parse(known))
+        known.take_all(lambda: _parse(known))
         if known.value("partition_width") is not None:
-            known.take("partition_width", lambda: parse_width(known.value("partition_width")))
-        self.refuse_what_is_wrong(known.problems)
+            known.take("partition_width", lambda: parse_width(known.value("partition_width")), None)
+        self.refuse_what_is_wrong(known.final)
         self._make_timeout(known.value("idle_timeout"))
         self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
 

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.plan.consumer_lag import Announced, is_new_backlog, parse_limits
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import parse_scope
-from airflow_kafka_offsets.request.times import parse_seconds, parse_span_ms
+from airflow_kafka_offsets.request.times import parse_span_ms, parse_wait_ms
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.shared_client import in_thread, shared_client
 from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, event_of
@@ -55,7 +56,7 @@ class KafkaLagEventTrigger(BaseEventTrigger):
         self.watch = LagWatch(**watch)
         self.remind_after = remind_after.total_seconds() if isinstance(remind_after, timedelta) else remind_after
         problems = Problems()
-        self.poke_interval = problems.take("poke_interval", lambda: parse_seconds(poke_interval), 0.0)
+        self.poke_interval = problems.take("poke_interval", lambda: parse_wait_ms(poke_interval), 0) / 1000
         self._remind_after_ms = problems.take("remind_after", lambda: parse_span_ms(self.remind_after), None)
         problems.take_all(lambda: parse_limits(*self.watch.limits))
         problems.take_all(lambda: parse_scope(self.watch))
@@ -96,7 +97,7 @@ class KafkaLagEventTrigger(BaseEventTrigger):
             self.log.warning("Waiting: %s", lag)
         if not is_new_backlog(lag, Announced.from_dict(fired_for), self._remind_after_ms):
             return None, fired_for
-        return event_of(lag), Announced(lag.position, lag.looked_at_ms).to_dict()
+        return event_of(lag), asdict(Announced(lag.position, lag.looked_at_ms))
 
     @property
     def _state_key(self) -> str:

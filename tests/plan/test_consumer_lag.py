@@ -1,5 +1,6 @@
 """How much is unread, when that is enough, and when it is told."""
 
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
@@ -213,7 +214,7 @@ def test_without_any_limit_one_record_is_enough():
 @pytest.mark.parametrize("found", [None, "x", {}, {"position": 1, "at_ms": 2}, {"position": "p"}])
 def test_what_is_not_a_kept_announcement_is_none(found):
     assert Announced.from_dict(found) is None
-    assert Announced.from_dict(Announced("p", 5).to_dict()) == Announced("p", 5)
+    assert Announced.from_dict(asdict(Announced("p", 5))) == Announced("p", 5)
 
 
 def test_a_new_partition_moves_no_position():
